@@ -165,7 +165,7 @@ class GroupRefused(BadInput):
 
 
 class GroupWaits(Unavailable):
-    """Some members of the group cannot take the document now, so it was accepted for none; nothing was dropped."""
+    """Some members of the group cannot take the document now, or are unknown yet, so it was accepted for none."""
 
     code = "SEMQ-1237"
     remedy = (

@@ -11,12 +11,15 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, OpenedPayload, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import SaveFwd
+from tests.simulation.groups import USERS
 
 if TYPE_CHECKING:
     from tests.simulation.host import LocalHost
@@ -67,6 +70,7 @@ class SimulatedApplications:
         self.capacity = 0
         self._life = 0
         self._has: set[int] = set()
+        self._users = ("", *USERS) if "groups" in world.plan.kinds else ("",)
 
     def heal(self) -> None:
         """Stop all faults of the application: consume, and acknowledge immediately."""
@@ -100,7 +104,7 @@ class SimulatedApplications:
 
     def _submission(self, document: PlannedDocument) -> Submission:
         return Submission(
-            self.world.host(document.target).address,
+            self._address(document.target),
             document.attributes,
             document.payload,
             partial(self._accepted, document),
@@ -108,6 +112,10 @@ class SimulatedApplications:
             document.token,
             not_before=self._time_of(document),
         )
+
+    def _address(self, target: str) -> Address:
+        """Return the address of an institution by its name, or of a group."""
+        return parse_address(target) if "." in target else self.world.host(target).address
 
     def _time_of(self, document: PlannedDocument) -> int:
         if not document.scheduled_s or self.host.engine is None:
@@ -127,13 +135,18 @@ class SimulatedApplications:
             self._waits(document, accepted.lk0)
             return
         oracle.promised(self.host, document, accepted.lk0)
+        for message in oracle.groups.messages(accepted.lk0):
+            self._act_later(document, message.lk0)
+
+    def _act_later(self, document: PlannedDocument, lk0: LK0) -> None:
+        """Plan the acts of a person on a message."""
         if document.cancel_after_s is not None:
-            self.world.time.after(document.cancel_after_s, self._cancel, accepted.lk0)
+            self.world.time.after(document.cancel_after_s, self._cancel, lk0)
         if document.resend_after_s is not None:
-            self.world.time.after(document.resend_after_s, self._resend, accepted.lk0)
+            self.world.time.after(document.resend_after_s, self._resend, lk0)
         if document.hold_s is not None:
-            self._hold(accepted.lk0, True)
-            self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
+            self._hold(lk0, True)
+            self.world.time.after(document.hold_s, self._hold, lk0, False)
 
     def _waits(self, document: PlannedDocument, lk0: LK0) -> None:
         """Note a scheduled document; a person may cancel it, or release it early."""
@@ -206,7 +219,8 @@ class SimulatedApplications:
     def feed(self) -> None:
         """Ask for documents."""
         if self.capacity:
-            self.host.call(lambda engine: engine.handing.feed(""))
+            for user in self._users:
+                self.host.call(partial(_feed, user))
 
     def be_present(self, capacity: int) -> None:
         """Take up to ``capacity`` documents at a time; with 0, stop consuming and lose unacknowledged ones."""
@@ -246,6 +260,10 @@ class SimulatedApplications:
                 self.host.call(lambda engine: engine.answers.requeue([bref]))
             case _:
                 self.host.call(lambda engine: engine.answers.fail([bref], "simulated"))
+
+
+def _feed(user: str, engine: LocalEngine) -> None:
+    engine.handing.feed(user)
 
 
 def _nothing() -> None:

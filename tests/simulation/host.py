@@ -23,6 +23,7 @@ from semq.umx_t.envelope import Envelope, Frame
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence
+from tests.simulation import groups
 from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
 from tests.simulation.network import SimLink, SimSession
 from tests.simulation.schedule import SimulatedDoors
@@ -439,11 +440,11 @@ class SimDirectory:
         return [host.address for host in self._world.locals]
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return no groups: their messages are those that the plan submits one by one."""
-        return ()
+        """Return a group of all institutions, and the users of each, in plans that send documents to groups."""
+        return groups.records(node, self.partners(node)) if "groups" in self._world.plan.kinds else ()
 
     def users(self, node: Address) -> Sequence[str]:
-        """Return no users: their presence changes nothing for a message."""
+        """Return no users whose presence is reported: it changes nothing for a message."""
         return ()
 
     def serves(self, node: Address) -> bool:

@@ -23,6 +23,7 @@ from semq.engine.people.acts import Operating
 from semq.engine.receiver import handover, ledger, reacks, recording
 from semq.engine.receiver.recording import Receiver
 from semq.engine.sender import outbound, receipts, scheduled
+from semq.engine.sender.groups import GroupExpansion
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.statements import Statements
@@ -357,6 +358,16 @@ def a_day_ahead(release: Any) -> Any:
     return ahead
 
 
+def without_the_last(check: Any) -> Any:
+    """Leave out the last member of groups with several."""
+
+    def check_less(*arguments: Any) -> Any:
+        members = check(*arguments)
+        return members[:-1] or members
+
+    return check_less
+
+
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(ledger, "recorded_at", forgetful), swap(ledger, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
@@ -412,6 +423,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "told_late": (swap(deeds, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
+    "group_member": (swap(GroupExpansion, "check", without_the_last),),
     "due_token": (swap(scheduled, "_known", lambda known: lambda unit, waiting, token: None),),
 }
 # Name, rule of section 7 (or break of section 9), number of seeds, fault kinds, violation found.
@@ -453,6 +465,7 @@ late_read        5.1     5  act_on_copies,offline                       work tha
 told_late        H16    60  act_on_copies,offline,cancel                a refusal reported as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 due_early        S1     30  schedule,offline                                 a scheduled document sent before its time
+group_member     2.1    30  groups,offline                                   a member of a group that is left out
 due_token        S1    150  schedule,commit,slow_disk                   a scheduled document that is scheduled twice
 """
 

@@ -16,6 +16,7 @@ from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
 from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
+from tests.simulation.groups import group_of
 from tests.simulation.timeline import EPOCH
 
 HELL_SHARE = 0.25  # share of the seeds
@@ -40,6 +41,7 @@ SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some docume
 DIRECT_EVERY, DIRECT_AT = 10, 3  # of the seeds without a theme: nodes have direct sessions, too
 # Of the seeds without a theme: nodes have no hub, only direct sessions.
 NO_HUB_EVERY, NO_HUB_AT = 20, 9
+GROUPS_EVERY, GROUPS_AT = 4, 3  # of the seeds without a theme: some documents are for groups and for all users of one
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
@@ -116,10 +118,12 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds |= {"schedule"}
     if theme is None and not focus and seed % DIRECT_EVERY == DIRECT_AT:
         kinds |= {"direct"}
+    if theme is None and not focus and seed % GROUPS_EVERY == GROUPS_AT:
+        kinds |= {"groups"}
     if theme is None and not focus and seed % NO_HUB_EVERY == NO_HUB_AT:
         kinds |= {"no_hub"}
     if "no_hub" in kinds:
-        kinds = kinds - set(OF_THE_HUB) | {"direct"}
+        kinds = kinds - set(OF_THE_HUB) - {"groups"} | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
@@ -265,6 +269,8 @@ def _document(
     )
     # Drawn from the token, so that other seeds of a campaign keep their documents.
     wish = document.attributes
+    if "groups" in kinds and target != source and wish.save_fwd is SaveFwd.MUST:
+        document = replace(document, target=group_of(token, target))
     leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
     is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not wish.expires_at
     return replace(document, scheduled_s=(0.5, 3.0, 12.0, 45.0)[sum(token.encode()) % 4]) if is_later else document

@@ -102,9 +102,11 @@ class ScheduleBooks:
 
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
         """Note the acceptance of a scheduled document as a promise to its application."""
-        message = self._oracle.messages[lk0]
-        message.promised = True
-        self._oracle.demand(message.payload == row.payload, "T", f"sent with other bytes: {row.token}")
+        messages = self._oracle.groups.messages(lk0)
+        self._oracle.demand(bool(messages), "T", f"accepted, and no message was made: {row.token}", "lost")
+        for message in messages:
+            message.promised = True
+            self._oracle.demand(message.payload == row.payload, "T", f"sent with other bytes: {row.token}")
 
     def restored(self, host: "Host") -> None:
         """Note that a store was restored."""

@@ -53,6 +53,10 @@ class GroupExpansion:
             raise errors.UnknownTarget(
                 "Groups are defined at a hub, and this node has none.", target=str(target)
             ).with_remedy("Send the document to each institution by itself.")
+        if group is None and not self._partners.complete:
+            raise errors.GroupWaits(
+                "The hub has sent no complete list of groups since this node started.", target=str(target)
+            ).with_remedy("Submit it again when the link to the hub is up (`semq node status`).")
         if group is None:
             raise errors.UnknownTarget(
                 "The hub has named no such group, or no users of such an institution.", target=str(target),

@@ -95,6 +95,23 @@ def test_a_group_that_no_longer_exists_is_unknown() -> None:
     assert list(trio.a.engine.partners.groups) == ["3.other"]
 
 
+def test_a_group_waits_until_the_hub_has_named_all_groups() -> None:
+    trio = GroupTrio()
+    trio.cut(trio.a)
+    trio.a.crash()
+    trio.a.start()
+    trio.a.send(b"x", to="3.retailers", token="t")
+    trio.settle()
+    assert trio.codes == ["SEMQ-1237"]
+    trio.connect(trio.a)
+    trio.settle()
+    trio.a.send(b"x", to="3.retailers", token="t")
+    trio.settle()
+    assert trio.codes == ["SEMQ-1237"]
+    (accepted,) = trio.a.accepted
+    assert accepted.members == 3
+
+
 def test_all_members_or_none() -> None:
     trio = GroupTrio()
     partners = trio.a.engine.partners

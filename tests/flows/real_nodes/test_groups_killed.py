@@ -44,7 +44,7 @@ async def sent_again(world: CrashWorld) -> Any:
         try:
             async with Client(node.place.url_at(node.port), patience_s=60) as client:
                 return await client.send("3.all", b"<order/>", token="one")
-        except RefusedByNode as error:  # the node has received no record of the group since its start
+        except RefusedByNode as error:  # the definitions have not arrived at the node
             assert "SEMQ-1201" in str(error)  # noqa: PT017
             await asyncio.sleep(0.1)
         except (NodeUnreachable, SemqError, OSError):

@@ -22,6 +22,7 @@ class SimulatedMessage:
     payload: bytes
     sid: int
     place: int  #: in accept order, over all messages of the run
+    group: str = ""  #: the name of the submission to a group, of which it is a member
     promised: bool = False  #: the application was informed that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never

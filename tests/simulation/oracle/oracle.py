@@ -23,8 +23,9 @@ from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.faults import HELL_ONLY
+from tests.simulation.groups import GroupBooks
 from tests.simulation.oracle.messages import Books, SimulatedMessage, SourceStream
-from tests.simulation.oracle.truth import belies, is_correction, is_true, was_corrected
+from tests.simulation.oracle.truth import belies, is_correction, is_true, new_markers, was_corrected
 from tests.simulation.schedule import ScheduleBooks
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Oracle:
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: by token: the times of its submissions, as running numbers
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
-        self.schedule = ScheduleBooks(self)
+        self.schedule, self.groups = ScheduleBooks(self), GroupBooks(self)
         self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 
     # --- what processes and applications do
@@ -75,17 +76,17 @@ class Oracle:
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
         """Note that the application was informed that its document is accepted."""
         self.answered.add(document.token)
-        message = self.messages.get(lk0)
         a = document.attributes
-        if message is None and a.save_fwd is not SaveFwd.MUST:
+        if lk0 not in self.messages and a.save_fwd is not SaveFwd.MUST:
             # It had no row, so this is its first event.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
-        self.demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
-        assert message is not None
-        message.promised = True
-        self.demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
-        self.demand(message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}")
+        messages, order_key = self.groups.messages(lk0), "@Fixed" if a.fixed else a.order_key
+        self.demand(bool(messages), "I1", f"accepted before it was committed: {lk0}")
+        for message in messages:
+            message.promised = True
+            self.demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
+            self.demand(message.order_key == order_key, "ORDER", f"in another sequence: {lk0}")
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
         """Note that the application was informed that its document is not accepted."""
@@ -150,6 +151,7 @@ class Oracle:
             else:
                 self._message(row.lk0).custody.add(host.tables.store_uuid)
                 self.held[id(host), host.life].add(row.lk0)
+        self.groups.commits(unit)
         self.schedule.commits(host, unit)
         self._check_handed(unit)
         for object_id in unit.changed_outbound:
@@ -175,11 +177,12 @@ class Oracle:
         body = unit.new_bodies[row.object_id]
         self.demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
-        message.sid = row.sid
+        message.sid, message.group = row.sid, row.group.lk0 if row.group else ""
         message.expires_at = row.expires_at
         if row.token:
             known = self.by_token.get(row.token)
-            self.demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
+            is_new = known is None or known.forgotten or self.groups.are_together(known, message)
+            self.demand(is_new, "I1", f"a token accepted twice: {row.token}", "duplicated")
             self.by_token[row.token] = message
         if row.sid >= 0:
             stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), SourceStream())
@@ -203,7 +206,7 @@ class Oracle:
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
-            if (one.dest, one.order_key) == (other.dest, other.order_key):
+            if (one.dest, one.order_key) == (other.dest, other.order_key) and one.token != other.token:
                 first, last = min(self.handed_over[one.token or ""]), max(self.handed_over[other.token or ""])
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
@@ -290,16 +293,10 @@ class Oracle:
                 voided.add(line.lk1)
             elif line.event is Event.REFUSED:
                 stored = host.tables.outbound.get(int(line.lk1.rpartition(".")[2]))
-                was_void = stored.void if stored is not None else message.lk0 in self._new_markers(unit)
+                was_void = stored.void if stored is not None else message.lk0 in new_markers(unit)
                 self.returns(message.lk0, void=was_void or line.lk1 in voided)
             elif line.detail == NOBODY:
                 message.untold = True
-
-    @staticmethod
-    def _new_markers(unit: Unit) -> set[LK0]:
-        """Return messages whose copy is stored by this unit, as a marker from the beginning."""
-        replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
-        return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
         """Note that an operator of the hub refuses a copy of a message, or of its marker."""

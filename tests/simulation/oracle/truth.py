@@ -3,7 +3,9 @@
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
 from semq.engine.sender.refused_copies import says_returned
-from semq.store.rows import Outbound
+from semq.store.rows import Event, Outbound
+from semq.store.unit import Unit
+from semq.umx_t.locator import LK0
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 from tests.simulation.oracle.messages import SimulatedMessage
 
@@ -57,6 +59,12 @@ def belies(message: SimulatedMessage, rough: bool) -> bool:
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
+
+
+def new_markers(unit: Unit) -> set[LK0]:
+    """Return messages whose copy is stored by this unit, as a marker from the beginning."""
+    replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
+    return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
