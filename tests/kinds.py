@@ -48,6 +48,7 @@ crash/test_refusing.py                 slow,processes        crash
 crash/test_rabbitmq.py                 slow,processes        -
 crash/test_documents.py                slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
+demo/test_hubless.py                   slow,processes,spark  demo
 demo/test_cluster.py                   slow,processes,spark  demo
 spark_reconcile/spark/test_session.py::test_executors  slow,spark,deep  spark
 spark_reconcile/spark/test_session.py  slow,spark            spark

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from semq.demo.cluster import ClusterScenario
 from semq.demo.display import SAMPLES
+from semq.demo.hubless import HublessScenario
 from semq.demo.scenario import Scenario, run
 from semq.demo.tracker import files_in
 from semq.errors import SemqError
@@ -41,6 +42,7 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="the institutions have a direct link, and the hub is killed and stays away",
     )
+    add("--no-hub", action="store_true", help="the institutions have a direct link, and there is no hub at all")
     add(
         "--cluster",
         action="store_true",
@@ -58,10 +60,11 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--count needs a number from 1")
     if options.inject and not options.reconcile:
         parser.error("--inject needs the reconciliation, which --no-reconcile skips")
+    options.direct |= options.no_hub
     if options.direct and (options.inject or options.stay):
-        parser.error("--direct kills the hub, which --inject and --stay need")
+        parser.error("--inject and --stay need a hub, which --direct kills and --no-hub leaves out")
     if options.cluster and (options.direct or options.secure or options.stay):
-        parser.error("--cluster has no --direct, --secure and --stay")
+        parser.error("--cluster has no --direct, --no-hub, --secure and --stay")
     options.secure |= options.direct  # a direct link needs certificates
     options.keep |= options.data_dir is not None
     return options
@@ -72,7 +75,7 @@ def main() -> int:
     options = read_options()
     console = Console(stderr=options.json, highlight=False)
     try:
-        kind: type[Scenario] = ClusterScenario if options.cluster else Scenario
+        kind = ClusterScenario if options.cluster else HublessScenario if options.no_hub else Scenario
         counts, reconciled = asyncio.run(run(kind, options, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("interrupted; the nodes have been stopped")

@@ -16,14 +16,16 @@ def write_configuration(
     *,
     secure: bool = False,
     direct: bool = False,
+    has_hub: bool = True,
     consoles: bool = False,
     shared: str = "",
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate, and signed extracts travel as documents.
-    ``direct``: the institutions have a direct link, too. ``consoles``: each node has a console. ``shared``: URL of a
-    database; the hub has two instances, of which the second one has this store, and a standby.
+    ``direct``: the institutions have a direct link, too, or without ``has_hub`` nothing else. ``consoles``: each node
+    has a console. ``shared``: URL of a database; the hub has two instances, of which the second one has this store, and
+    a standby.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # far from now, so that the demo is within one business date
     every: dict[str, Value] = {
@@ -34,7 +36,7 @@ def write_configuration(
         "log.format": "json",
     }
     every |= {"http.port": 0} if consoles else {}
-    hub: dict[str, Value] = {
+    judge: dict[str, Value] = {
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,
         "reconcile.cutoff": cutoff,
@@ -42,17 +44,20 @@ def write_configuration(
     }
     local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
     if secure and not direct:  # extracts would travel by the hub, which is killed
-        hub["reconcile.trust"] = f"{HUB}/pki/trust.pem"
+        judge["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
+    if not has_hub:
+        every |= judge | {"reconcile.hub": False}
     institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared else ()))
     return InstallationPlan(
         dict(zip(institutions, institutions, strict=True)),
         ApplicationLogin("demo", "demo"),
         secure=secure,
         direct=(SENDER, RECEIVER) if direct else None,
+        has_hub=has_hub,
         instances=2 if shared else 1,
         shared=shared,
         every=every,
-        hub=hub,
+        hub=judge,
         local=local,
     ).write(folder)

@@ -54,7 +54,10 @@ class Reconciliation:
 async def reconcile(
     places: Mapping[str, NodePlace], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
 ) -> Reconciliation:
-    """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list."""
+    """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list.
+
+    The hub compares, or without a hub 56001.
+    """
     if not await _install_spark(say):
         return Reconciliation("left_out", said="It needs the packages that `./run setup spark` installs.")
     try:
@@ -65,7 +68,7 @@ async def reconcile(
         if secure:
             await _collect(places, say)
         planted = await _plant(places, say, secure=secure) if inject else []
-        found = await _compare(places[HUB], say, planted, hub_died=hub_died)
+        found = await _compare(places.get(HUB, places[RECEIVER]), say, planted, hub_died=hub_died)
         if secure:
             await _repair(places, say, found)
     except CalledProcessError as error:
@@ -92,9 +95,9 @@ async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> 
     return planted
 
 
-async def _compare(hub: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
-    say("Spark compares the ledgers of sender, hub and receiver, which takes some seconds")
-    result = await _run("run", "--config", hub.config, *DATE, "--memory", "1g")
+async def _compare(judge: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
+    say("Spark compares the ledgers of all nodes, which takes some seconds")
+    result = await _run("run", "--config", judge.config, *DATE, "--memory", "1g")
     verdicts = {name: number for name, number in result["verdicts"].items() if number}
     seen = count_exceptions(Path(result["report"]).parent / "exceptions.csv", planted, hub_died=hub_died)
     return Reconciliation(result["outcome"], result["messages"], verdicts, result["report"], planted, *seen)

@@ -20,7 +20,7 @@ from semq.umx_t.app_key import PART_MAX
 STATES: dict[str, tuple[str, str, str]] = {
     "new": ("", "not sent yet", ""),
     "accepted": ("SS_INIT", "committed at 10008", "yellow"),
-    "sent": ("SS_SENT", "sent to the hub", "yellow"),
+    "sent": ("SS_SENT", "sent by 10008", "yellow"),
     "forwarded": ("SS_ACK_FWD", "forwarded by the hub", "cyan"),
     "stored": ("SS_ACK", "stored at the hub", "magenta"),
     "delivered": ("SS_ACK2", "the receiver has it", "green"),

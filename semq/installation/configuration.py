@@ -80,6 +80,7 @@ class InstallationPlan:
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
+    has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.certified`` installs
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
     #: two institutions with a direct link, with ``secure``: the first dials, with the pauses of ``local`` for the hub
     direct: tuple[str, str] | None = None
@@ -93,7 +94,7 @@ class InstallationPlan:
     @property
     def hubs(self) -> tuple[str, ...]:
         """The names of the hub's instances."""
-        return (HUB, *(f"{HUB}-{number}" for number in range(2, self.instances + 1)))
+        return (HUB, *(f"{HUB}-{number}" for number in range(2, self.instances + 1))) if self.has_hub else ()
 
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the files; return the places by name, the hub first, with ports that are free now.
@@ -147,7 +148,7 @@ class InstallationPlan:
         if CARRIER in places:
             ports |= {name: [places[CARRIER].port] for name in self._processes_of_hub()}
         for number, name in enumerate(self.institutions):
-            first = number % len(hubs)
+            first = number % max(len(hubs), 1)
             ports[name] = [*hubs[first:], *hubs[:first], *standby]
         return ports
 
@@ -179,13 +180,14 @@ class InstallationPlan:
 
     def _rows_of(self, place: NodePlace, ports: Sequence[int]) -> dict[str, Value]:
         scheme = "amqps" if self.secure and place.name != CARRIER else "amqp"
-        url, *more = (f"{scheme}://127.0.0.1:{port}" for port in ports)
-        rows: dict[str, Value] = {"hub.url": url}
-        if more:
-            rows["hub.more_urls"] = more
-        rows["hub.password"] = self._password(place.node_id)
+        rows: dict[str, Value] = {}
+        if self.has_hub:
+            url, *more = (f"{scheme}://127.0.0.1:{port}" for port in ports)
+            rows = {"hub.url": url, **({"hub.more_urls": more} if more else {})}
+            rows["hub.password"] = self._password(place.node_id)
         for key, value in self.local.items():
-            rows[key] = value.replace("{name}", place.name) if isinstance(value, str) else value
+            if self.has_hub or not key.startswith("hub."):
+                rows[key] = value.replace("{name}", place.name) if isinstance(value, str) else value
         return rows
 
     def _password(self, node_id: str) -> str | None:

@@ -20,9 +20,18 @@ def test_a_data_dir_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "argv", [["--documents", "/nowhere"], ["--count", "0"], ["--count", "x"], ["--nope"], ["--cluster", "--stay"]]
+    "options",
+    [
+        "--documents /nowhere",
+        "--count 0",
+        "--count x",
+        "--nope",
+        "--cluster --stay",
+        "--no-hub --inject",
+        "--cluster --no-hub",
+    ],
 )
-def test_a_bad_command_line_ends_with_2(argv: list[str]) -> None:
+def test_a_bad_command_line_ends_with_2(options: str) -> None:
     with pytest.raises(SystemExit) as caught:
-        read_options(argv)
+        read_options(options.split())
     assert caught.value.code == 2

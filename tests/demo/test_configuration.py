@@ -20,6 +20,18 @@ def test_the_configurations_are_right(tmp_path: Path) -> None:
         assert settings[name].data_dir == places[name].data_dir.resolve()
 
 
+def test_without_a_hub_the_institutions_name_each_other_and_compare_their_ledgers(tmp_path: Path) -> None:
+    places = write_configuration(tmp_path, secure=True, direct=True, has_hub=False)
+    assert places.keys() == {SENDER, RECEIVER}
+    settings = {name: load(place.config, {}) for name, place in places.items()}
+    assert all(one.has_no_hub for one in settings.values())
+    assert settings[SENDER].direct[RECEIVER].urls == [f"amqps://127.0.0.1:{places[RECEIVER].port}"]
+    assert settings[RECEIVER].direct[SENDER].urls == []
+    job = reconciliation(places[RECEIVER].config)
+    assert not job.hub
+    assert job.extracts == settings[SENDER].extracts == settings[RECEIVER].extracts
+
+
 def test_with_certificates_no_node_has_a_password_at_the_hub(tmp_path: Path) -> None:
     places = write_configuration(tmp_path, secure=True)
     settings = {name: load(place.config, {}) for name, place in places.items()}

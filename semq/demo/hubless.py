@@ -1,0 +1,30 @@
+"""The demo without a hub: 10008 and 56001 know each other by configuration only.
+
+An authority that both trust has signed their certificates, and 10008 dials 56001. Documents for 56001 wait at 10008
+while it is offline.
+"""
+
+from semq.demo.configuration import RECEIVER, SENDER, write_configuration
+from semq.demo.scenario import Scenario
+from semq.installation.configuration import NodePlace
+from semq.installation.enrolment import certified
+
+
+class HublessScenario(Scenario):
+    """One run of the demo without a hub."""
+
+    def _configured(self) -> dict[str, NodePlace]:
+        places = write_configuration(self._folder, self.hour, secure=True, direct=True, has_hub=False)
+        certified(places.values())
+        return places
+
+    def way(self) -> str:
+        """Describe the receiver and the way to it, for the first line."""
+        return "to 56001 by a direct link; there is no hub"
+
+    async def _start_nodes(self) -> None:
+        self._say(f"starting {SENDER} and {RECEIVER}, each with its own database and a certificate of their authority")
+        await self._run_all(self._nodes)
+
+    async def _kill_hub(self) -> None:
+        """Do nothing: there is no hub."""
