@@ -79,6 +79,21 @@ def test_another_path_begins_at_the_first_rate() -> None:
     assert rates(rate, 0) == [2 * START_BYTES_PER_S]
 
 
+@pytest.mark.parametrize("capacity", [20_000, 50_000, 125_000, 500_000, 3_000_000, 10_000_000])
+@pytest.mark.parametrize("under_way", [0, 1], ids=["reports at once", "reports a second late"])
+def test_a_bottleneck_is_used_with_little_loss(capacity: int, under_way: int) -> None:
+    """The path passes so many bytes per second; the sender always has more documents, of 500 bytes."""
+    rate, sent, passed = SendingRate(MAXIMUM), 0, 0
+    for second in range(300):
+        documents = int(rate.bytes_per_s) // 500
+        arrived = min(documents, capacity // 500)
+        rate.report(Coverage(documents, documents - arrived), under_way * documents)
+        if second >= 60:
+            sent, passed = sent + documents, passed + arrived
+    assert passed * 500 > 0.7 * capacity * 240
+    assert (sent - passed) / sent < 0.05
+
+
 coverages = st.builds(Coverage, st.integers(0, 10_000), st.integers(-10_000, 10_000), st.integers(0, 10_000))
 histories = st.lists(st.tuples(coverages, st.integers(0, 10_000)), max_size=100)
 maxima = st.integers(FLOOR_BYTES_PER_S, 10**10)
