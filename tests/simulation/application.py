@@ -131,7 +131,7 @@ class SimulatedApplications:
         oracle = self.world.oracle
         if document.token in oracle.answered:
             return
-        if accepted.not_before or oracle.schedule.is_waiting(self.host.name, accepted.lk0):
+        if accepted.not_before or oracle.schedule.is_name(accepted.lk0):
             self._waits(document, accepted.lk0)
             return
         oracle.promised(self.host, document, accepted.lk0)

@@ -68,6 +68,7 @@ class ScheduleBooks:
         self.tokens: set[str] = set()  #: tokens of all documents that were ever scheduled
         self.asked: set[tuple[str, int]] = set()  #: a person has asked to release or cancel them
         self._waiting: dict[tuple[str, int], Submitted] = {}
+        self._names: set[str] = set()
         self._released: set[tuple[str, int]] = set()
 
     def commits(self, host: "Host", unit: Unit) -> None:
@@ -80,6 +81,7 @@ class ScheduleBooks:
             self._oracle.demand(not again, "T", f"a token scheduled twice: {row.token}")
             self.tokens.add(row.token)
             self._waiting[name, number] = row
+            self._names.add(row.lk0)
         for number in unit.due_submissions:
             row = self._waiting[name, number]
             # The clock may be set back between the read and the commit.
@@ -95,10 +97,10 @@ class ScheduleBooks:
         for number in unit.refused_submissions:
             self._waiting.pop((name, number), None)
 
-    def is_waiting(self, node: str, lk0: LK0) -> bool:
-        """Whether a scheduled document is not a row of tb_0031 yet; a due one has no time any more."""
-        row = self._waiting.get((node, lk0.object_id))
-        return row is not None and row.lk0 == str(lk0)
+    def is_name(self, lk0: LK0) -> bool:
+        """Whether a scheduled document has waited under this name; a repeated submission is answered with it until the
+        document becomes a row of tb_0031, perhaps in the next unit."""
+        return str(lk0) in self._names
 
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
         """Note the acceptance of a scheduled document as a promise to its application."""
