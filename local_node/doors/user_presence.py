@@ -1,7 +1,7 @@
 """The users of this institution who receive documents now, reported to the hub.
 
-A user is present while a program consumes the user's inbox. Reports are bounded, because the hub takes few
-introductions of a session in a minute; the state at the time of a report counts, not each change before it.
+A user is present while a program consumes the user's inbox. Reports are bounded, because each costs a record to all
+partners; the state at the time of a report counts, not each change before it.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from local_node.doors.inbox import Inboxes
 from semq.engine.local_engine import LocalEngine
-from semq.umx_t.records import GROUP_MAX
 
 SOON_S = 0.1
 PAUSE_S = 10.0  # between two reports
@@ -37,6 +36,4 @@ class UserPresence:
 
     def _report(self) -> None:
         self._timer, self._last_at = None, asyncio.get_running_loop().time()
-        present = tuple(self.inboxes.users_present()[:GROUP_MAX])
-        if present != self._engine().users_present:
-            self._engine().note_users(present)
+        self._engine().note_users(self.inboxes.users_present())

@@ -18,6 +18,7 @@ from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import faults, record_name
+from semq.engine.hub.user_reports import UserReports
 from semq.engine.ports import Directory, Link, NoEvents, runs
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError
@@ -52,6 +53,7 @@ class HubEngine:
         self.copies = Copies(self.holding)
         self.copy_acts = CopyActs(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
+        self.user_reports = UserReports(core, self.sessions, self._pass_users_on)
         self.instances = Instances(self, self.holding.stores.home, cluster) if cluster is not None else None
 
     # --- sessions
@@ -207,25 +209,24 @@ class HubEngine:
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
                 continue
+            if record.present is not None:
+                self.user_reports.note(peer, record.present)
+            if record.certificates is None:
+                continue
             if not session.may_introduce(self.core.now()):
                 self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
                 continue
-            if record.present is not None:
-                self.note_users(peer, record.present)
             try:
-                if record.certificates is not None:
-                    self.introduced(peer, record.certificates)
+                self.introduced(peer, record.certificates)
             except SemqError as error:
                 self.relay.note_violation(error, str(peer))
 
-    def note_users(self, node: Address, present: Sequence[str]) -> None:
-        """Note which users of a node receive documents now, and send it to all that may see it."""
-        session = self.sessions.get(str(node))
-        if session is None or session.users_present == set(present):
-            return
-        named, before = set(self.directory.users(node)), session.users_present
-        session.users_present = frozenset(present)
-        if before & named != session.users_present & named:
+    def _pass_users_on(self, session: PresentNode) -> None:
+        """Send the users of a node who receive documents now to all that may see them, if they have changed."""
+        node = session.link.peer
+        named = session.users_present.intersection(self.directory.users(node))
+        if session.users_passed != named:
+            session.users_passed = named
             self._send_presence(node, online=True)
         if session.is_here and self.instances is not None:
             self.instances.fronts.changed(node)
@@ -274,6 +275,7 @@ class HubEngine:
         self.core.tick(Side.HUB)
         self.relay.notes.tick()
         self.holding.sweep.tick()
+        self.user_reports.tick()
         if self.instances is not None:
             self.instances.fronts.tick()
 
@@ -281,7 +283,8 @@ class HubEngine:
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
         others = self.instances.fronts.next_due if self.instances is not None else None
-        dues = (self.relay.notes.next_due, self.holding.sweep.next_due, self.core.violations.next_due, others)
+        own = (self.relay.notes, self.holding.sweep, self.core.violations, self.user_reports)
+        dues = (*(one.next_due for one in own), others)
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:

@@ -5,7 +5,7 @@ the time returned by ``next_due``, and ``flush`` at the end of a turn in which `
 ``submit``, ``inbox`` and the methods of ``receiver.handover``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows, note_lines
@@ -36,7 +36,7 @@ from semq.seal.errors import CertificateUnvouched, SignerAwaited
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered
 from semq.store.work import WorkStore
-from semq.umx_t.address import Address, is_hub, parse_address
+from semq.umx_t.address import Address, NodeType, is_hub, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import InquiryRole, Presence
@@ -63,7 +63,8 @@ class LocalEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
-        self.users_present: tuple[str, ...] = ()  #: users of this institution who receive documents now
+        self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
+        self._users_reported: list[str] = []  #: in this session
         self._searched: set[str] = set()  #: partners whose refused documents this engine has searched
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
@@ -108,6 +109,7 @@ class LocalEngine:
         self.uplink.begin(link)
         self.core.mail.schedule_flush()  # timers are due now
         self.partners.begin()
+        self._users_reported = []
         self.introduce()
         self.sender.began()
         self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
@@ -132,20 +134,31 @@ class LocalEngine:
         """
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with another own key, refused documents may be accepted
-        if certificates or self.users_present:
+        if certificates or self._users_named():
             self._send_own(certificates or None)
         for partner in self.uplink.partners:
             self.direct.introduce(partner, certificates)
 
-    def note_users(self, present: tuple[str, ...]) -> None:
-        """Note which users of this institution receive documents now, and send it to the hub."""
-        self.users_present = present
-        self._send_own(None)
+    def note_users(self, present: Iterable[str]) -> None:
+        """Note which users of this institution receive documents now, and report those that the definitions name."""
+        self.users_present = frozenset(present)
+        self._report_users()
+
+    def _report_users(self) -> None:
+        if self._users_named() != self._users_reported:
+            self._send_own(None)
+
+    def _users_named(self) -> list[str]:
+        """Return the users who receive documents now and whom the definitions name; others are nobody's business."""
+        group = self.partners.groups.get(str(self.core.address._replace(type=NodeType.USERS)))
+        named = map(parse_address, group.members) if self.users_present and group is not None else ()
+        return sorted(one.user for one in named if one.user in self.users_present)
 
     def _send_own(self, certificates: tuple[str, ...] | None) -> None:
         if (link := self.uplink.link) is not None:
+            present = self._users_reported = self._users_named()
             record = Presence(
-                node=str(self.core.address), online=True, certificates=certificates, present=self.users_present
+                node=str(self.core.address), online=True, certificates=certificates, present=tuple(present)
             )
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
@@ -230,6 +243,8 @@ class LocalEngine:
                 known += self._learn(record.node, record.certificates)
         if known:
             self.core.post(keep_rows(known))
+        if any(record.members is not None for record in records):
+            self._report_users()
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[Rare]:

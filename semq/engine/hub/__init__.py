@@ -10,5 +10,6 @@
 | copies        | Acks, answers and inquiries about copies (H6-H12, H17)            |
 | copy_acts     | acts of an operator of the hub on copies (H16-H18)                |
 | sessions      | nodes that are online                                             |
+| user_reports  | users who receive now, passed on to partners                      |
 | stores        | the hub's own store, and permanently lost ones                    |
 """

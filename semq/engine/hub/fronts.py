@@ -14,6 +14,7 @@ from semq.engine.hub.carrier import Alive, Asking, Came, HubCarrier, PresentSess
 from semq.engine.hub.copies import Copies
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.sessions import PresentNode
+from semq.engine.hub.user_reports import UserReports
 from semq.engine.ports import Directory, Link
 from semq.errors import SemqError
 from semq.umx_t.address import Address, parse_address
@@ -31,6 +32,7 @@ class CarriedHub(Protocol):
     sessions: dict[str, PresentNode]
     relay: Relay
     copies: Copies
+    user_reports: UserReports
 
     def link_up(self, link: Link) -> None:
         """A node has a session at another front."""
@@ -49,9 +51,6 @@ class CarriedHub(Protocol):
 
     def introduced(self, node: Address, certificates: Sequence[str]) -> None:
         """Take the certificates of a node. Raises SemqError."""
-
-    def note_users(self, node: Address, present: Sequence[str]) -> None:
-        """Note which users of a node receive documents now."""
 
 
 class Fronts:
@@ -210,13 +209,13 @@ class Fronts:
         link = present.link if present is not None else None
         if isinstance(link, CarriedLink):
             if (link.life, link.session) == (life, came.session):
-                self._hub.note_users(peer, came.users_present)
+                self._hub.user_reports.note(peer, came.users_present)
                 return
             known = self._reported.get(link.life, {}).get(came.node)
             if link.life != life and known is not None and known.since_ms > came.since_ms:
                 return
         self._hub.link_up(CarriedLink(self._core, self._carrier, peer, life, came.session, came.room))
-        self._hub.note_users(peer, came.users_present)
+        self._hub.user_reports.note(peer, came.users_present)
 
     def _introduce(self, node: Address, certificates: Sequence[str]) -> bool:
         try:

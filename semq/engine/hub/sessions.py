@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from semq.engine.ports import Link
 from semq.umx_t.address import Address
@@ -20,6 +21,8 @@ class PresentNode:
     partners: Sequence[Address] = ()  #: as last sent to the node
     groups: Sequence[Presence] = ()  #: as last sent to the node
     users_present: frozenset[str] = frozenset()  #: as the node has named them
+    users_passed: frozenset[str] = frozenset()  #: as last sent to the partners: those that the definitions name
+    users_passed_at: float = -inf  #: monotonic seconds
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))

@@ -3,6 +3,7 @@
 import pytest
 
 from semq.engine.errors import GroupWaits, QuotaReached
+from semq.engine.hub.user_reports import PAUSE_S
 from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
 from semq.engine.sender import groups
@@ -241,8 +242,9 @@ def test_the_address_of_all_users_names_no_user() -> None:
 def test_a_change_of_users_that_the_definitions_do_not_name_sends_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     trio, sent = UsersTrio(), list[Address]()
     monkeypatch.setattr(HubEngine, "_send_presence", lambda engine, node, *, online: sent.append(node))
-    node, hub = trio.b.engine.core.address, trio.hub
-    hub.note_users(node, ("other",))
+    node, reports = trio.b.engine.core.address, trio.hub.user_reports
+    reports.note(node, ("other",))
     assert sent == []
-    hub.note_users(node, ("desk", "other"))
+    trio.later(PAUSE_S)
+    reports.note(node, ("desk", "other"))
     assert sent == [node]

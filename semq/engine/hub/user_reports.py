@@ -1,0 +1,47 @@
+"""Reports of nodes about their users who receive documents now, passed on to the partners at intervals.
+
+A report is never refused, because a node sends only changes: the hub keeps the last one of each node. It passes on
+the first at once, and the last of those that follow after PAUSE_S.
+"""
+
+from collections.abc import Callable, Sequence
+
+from semq.engine.core import Core
+from semq.engine.hub.sessions import PresentNode
+from semq.umx_t.address import Address
+
+PAUSE_S = 5.0  # between two reports of one session that are passed on
+
+
+class UserReports:
+    """The reports of all nodes."""
+
+    def __init__(self, core: Core, sessions: dict[str, PresentNode], pass_on: Callable[[PresentNode], None]) -> None:
+        self._core = core
+        self._sessions = sessions
+        self._pass_on = pass_on
+        self._due: dict[str, float] = {}  #: nodes of which a report waits
+
+    def note(self, node: Address, present: Sequence[str]) -> None:
+        """Take a report of a node; it replaces the one before."""
+        session = self._sessions.get(str(node))
+        if session is None or session.users_present == set(present):
+            return
+        session.users_present = frozenset(present)
+        self._due.setdefault(str(node), session.users_passed_at + PAUSE_S)
+        self.tick()
+
+    def tick(self) -> None:
+        """Pass on the reports that have waited long enough."""
+        now = self._core.now()
+        for node in [node for node, due in self._due.items() if due <= now]:
+            del self._due[node]
+            session = self._sessions.get(node)
+            if session is not None:
+                session.users_passed_at = now
+                self._pass_on(session)
+
+    @property
+    def next_due(self) -> float | None:
+        """The time at which ``tick`` is due (monotonic seconds), or None."""
+        return min(self._due.values(), default=None)
