@@ -2,14 +2,16 @@
 idle.
 """
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.kinds import Groups, kind_of, rank_of
+from tests.kinds import KINDS, Groups, kind_of, rank_of
 
 CRASH = [f"tests/crash/test_{name}.py::test_{number}" for name in ("campaign", "refusing") for number in range(2)]
 SPARK = [f"tests/spark_reconcile/spark/test_session.py::test_{number}" for number in range(5)]
@@ -92,6 +94,17 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
     for group in (CRASH, SPARK, DEMO):
         (places,) = ([done.index(test) for test in group] for done in (w.done for w in workers) if group[0] in done)
         assert places == list(range(places[0], places[0] + len(group)))
+
+
+def test_every_row_has_tests() -> None:
+    """A row for a former name would let its tests run as all others do."""
+    root = Path(__file__).parents[1]
+    for kind in KINDS:
+        place, _, name = kind.place.partition("::")
+        files = list(root.glob(f"{place}*"))
+        assert files, kind.place
+        if name:
+            assert re.search(rf"^(async )?def {name}", files[0].read_text("utf-8"), re.MULTILINE), kind.place
 
 
 def test_a_test_without_a_row_is_in_the_group_of_its_file() -> None:

@@ -16,6 +16,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 HUB = "hub"
 CARRIER = "carrier"
 STANDBY = "standby"
+DIRECT = "direct"
 PORTS = range(20_000, 32_000)  # ports of nodes
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
@@ -101,7 +102,7 @@ class InstallationPlan:
 
         The first instance of several must serve before the others are started: its database is the control database.
         ``links``: by name, ports to which institutions connect instead of those of the hub, and instances instead of
-        that of the carrier.
+        that of the carrier; ``direct``: the port to which the first node of the direct link connects.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
@@ -112,7 +113,7 @@ class InstallationPlan:
             for (name, node_id), port in zip(ids.items(), free_ports(len(ids)), strict=True)
         }
         ports = self._ports(places) | dict(links or {})
-        direct = self._direct(places)
+        direct = self._direct(places, ports.get(DIRECT))
         for place in places.values():
             rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
             if self.instances > 1 and place.node_id == HUB:
@@ -128,15 +129,15 @@ class InstallationPlan:
     def _has_tls(self, name: str, node_id: str) -> bool:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
 
-    def _direct(self, places: Mapping[str, NodePlace]) -> dict[str, Rows]:
-        """Return the rows of the direct link at both ends, by name."""
+    def _direct(self, places: Mapping[str, NodePlace], ports: Sequence[int] | None) -> dict[str, Rows]:
+        """Return the rows of the direct link at both ends, by name; ``ports``: those of a proxy."""
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
-        to, url = f"direct.{listening.node_id}", f"amqps://127.0.0.1:{listening.port}"
+        to, urls = f"direct.{listening.node_id}", [f"amqps://127.0.0.1:{port}" for port in ports or [listening.port]]
         pauses = {key.replace("hub", to): value for key, value in self.local.items() if key.startswith("hub.reconnect")}
         return {
-            dialling.name: {f"{to}.urls": [url], **pauses},
+            dialling.name: {f"{to}.urls": urls, **pauses},
             listening.name: {f"direct.{dialling.node_id}.urls": []},
         }
 

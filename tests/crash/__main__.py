@@ -1,5 +1,5 @@
-"""``./run crash --cycles N [--seed S] [--secure] [--cluster [--rabbitmq]] [--json]``: a campaign on demand. Exit
-status 0 only if the promise was kept, 69 if RabbitMQ is not installed.
+"""``./run crash --cycles N [--seed S] [--secure [--direct]] [--cluster [--rabbitmq]] [--json]``: a campaign on demand.
+Exit status 0 only if the promise was kept, 69 if RabbitMQ is not installed.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.crash import campaign
 from tests.crash.process import EXIT_UNAVAILABLE
 
-SHAPES = ("secure", "cluster", "rabbitmq")  # arguments of ``CrashWorld``
+SHAPES = ("secure", "cluster", "rabbitmq", "direct")  # arguments of ``CrashWorld``
 
 
 def main() -> int:
@@ -29,6 +29,11 @@ def main() -> int:
     parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
     parser.add_argument(
         "--secure", action="store_true", help="TLS, sealed documents, signed receipts; roll-overs and revocations too"
+    )
+    parser.add_argument(
+        "--direct",
+        action="store_true",
+        help="with --secure: the institutions also have a direct link, which is cut, too; documents change ways",
     )
     parser.add_argument(
         "--cluster",
@@ -44,6 +49,8 @@ def main() -> int:
         parser.error("--cycles and --group count from 1")
     if arguments.rabbitmq and not arguments.cluster:
         parser.error("--rabbitmq needs --cluster")
+    if arguments.direct and (arguments.cluster or not arguments.secure):
+        parser.error("--direct needs --secure, and is not possible with --cluster")
     if arguments.rabbitmq and not is_installed():
         print(f"crash: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE

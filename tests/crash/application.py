@@ -7,10 +7,12 @@ connection is lost, and collect faults of the node in ``complaints``.
 """
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from random import Random
 
 import aio_pika
@@ -34,9 +36,13 @@ GIVEN_BACK = 0.02  # share of deliveries that the consumer returns to the queue 
 LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError: aio-pika on a closed channel
 
 
-async def connect(url: str) -> AbstractConnection:
-    """Open a connection that does not reconnect by itself."""
-    return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S)
+async def connect(url: str, trust: Path | None) -> AbstractConnection:
+    """Open a connection that does not reconnect by itself; ``trust``: authorities of a node with amqps."""
+    context = None
+    if trust is not None:
+        context = ssl.create_default_context(cafile=trust)
+        context.check_hostname = False  # the certificate names the node
+    return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S, ssl_context=context)
 
 
 async def drop(connection: AbstractConnection | None) -> None:
@@ -52,8 +58,17 @@ class Submitter:
     A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
     """
 
-    def __init__(self, url: str, stream: DocumentStream, target: str, pause_s: float, complaints: list[str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        stream: DocumentStream,
+        target: str,
+        pause_s: float,
+        complaints: list[str],
+        trust: Path | None = None,
+    ) -> None:
         self._url = url
+        self._trust = trust
         self._stream = stream
         self._target = target
         self._pause_s = pause_s
@@ -142,7 +157,7 @@ class Submitter:
                 await drop(self._connection)
                 self._connection = None
                 try:
-                    self._connection = await connect(self._url)
+                    self._connection = await connect(self._url, self._trust)
                     self._channel = await self._connection.channel(publisher_confirms=True)
                 except LOST:
                     await asyncio.sleep(RETRY_S)
@@ -152,8 +167,9 @@ class Submitter:
 class DocumentTaker:
     """Writes an institution's documents into its record."""
 
-    def __init__(self, url: str, book: Book, chance: Random, complaints: list[str]) -> None:
+    def __init__(self, url: str, book: Book, chance: Random, complaints: list[str], trust: Path | None = None) -> None:
         self._url = url
+        self._trust = trust
         self._book = book
         self._chance = chance
         self._complaints = complaints
@@ -181,7 +197,7 @@ class DocumentTaker:
             await asyncio.sleep(RETRY_S)
 
     async def _session(self) -> None:
-        self._connection = await connect(self._url)
+        self._connection = await connect(self._url, self._trust)
         channel = await self._connection.channel(publisher_confirms=False)
         await channel.set_qos(prefetch_count=PREFETCH)
         queue = await channel.get_queue("semq.inbox", ensure=False)

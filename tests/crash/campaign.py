@@ -44,6 +44,7 @@ class CampaignReport:
     unclean: int = 0
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
+    direct: int = 0  #: number of messages that were received by the direct link
     takeovers: dict[str, int] = field(default_factory=dict)  #: stores by a standby, by what happened to their owner
     retired: int = 0  #: number of stores that were retired and replaced
     failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
@@ -179,6 +180,7 @@ class Campaign:
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)
+            report.direct = await asyncio.to_thread(oracle.direct, world)
         report.documents = self._counts()
         complaints = len(world.complaints)
         await world.stop()

@@ -13,7 +13,7 @@ from random import Random
 
 import psycopg
 
-from semq.installation.configuration import CARRIER, HUB, STANDBY
+from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
 from semq.service import failpoints
 from tests.crash import certificates, oracle
 from tests.crash.process import CrashProcess
@@ -26,6 +26,7 @@ PLACES = {
     "links": ("link-a", "link-b"),
     "apps": ("app-a", "app-b"),
 }
+DIRECT_PLACES = PLACES | {"direct link": (DIRECT,)}
 CLUSTER_PLACES = PLACES | {
     "nodes": (HUB, HUB_2, *SIDES),
     "links": ("link-a", "link-b", "other-a", "other-b", "standby-a", "standby-b"),
@@ -75,6 +76,16 @@ KINDS: list[tuple[int, str, str]] = [
 ]
 # Further kinds in campaigns with certificates.
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
+# Further kinds in campaigns with a direct link between the institutions.
+DIRECT_KINDS = [
+    (8, "change ways", "direct link"),  # it is closed, then it is open and the links to the hub are closed
+    (3, "cut", "direct link"),
+    (2, "cut in a frame", "direct link"),
+    (1, "half open", "direct link"),
+    (2, "silence", "direct link"),
+    (1, "delay", "direct link"),
+    (1, "throttle", "direct link"),
+]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
@@ -132,10 +143,12 @@ def plan(
     secure: bool = False,
     cluster: bool = False,
     rabbitmq: bool = False,
+    direct: bool = False,
 ) -> list[CycleFault]:
     """Return the faults of one cycle, in the order of their times."""
-    places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else PLACES
-    kinds = [kind for kind in [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS] if places.get(kind[2])]
+    places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else DIRECT_PLACES if direct else PLACES
+    every = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
+    kinds = [kind for kind in every if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
     return sorted(
         (_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
@@ -161,7 +174,7 @@ def _draw(
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
     if kind in ("kill twice", "kill postgres at start"):
         value = chance.uniform(0.0, 3.0)
-    if kind in ("freeze", "silence", "refuse"):
+    if kind in ("freeze", "silence", "refuse", "change ways"):
         value = chance.uniform(0.5, 4.0)
     if kind == "delay":
         value = chance.uniform(0.01, 0.5)
@@ -201,7 +214,8 @@ class Harm:
             "delay": lambda fault: self._weather(fault, "delay_s", SPAN_S),
             "throttle": lambda fault: self._weather(fault, "bytes_per_s", SPAN_S),
             "crumbs": lambda fault: self._weather(fault, "crumb", SPAN_S, int(fault.value)),
-            "refuse": self._refuse,
+            "refuse": lambda fault: self._closed(fault.value, fault.where),
+            "change ways": self._change_ways,
             "renew": self._renew,
             "revoke": self._revoke,
             "move": self._move,
@@ -280,12 +294,20 @@ class Harm:
         await asyncio.sleep(fault.value)
         proxy.change(**{fault.text: False})
 
-    async def _refuse(self, fault: CycleFault) -> None:
-        proxy = self._world.proxies[fault.where]
-        proxy.change(refuses=True)
-        proxy.cut()
-        await asyncio.sleep(fault.value)
-        proxy.change(refuses=False)
+    async def _change_ways(self, fault: CycleFault) -> None:
+        """Close the direct link, then the links to the hub: documents change to the other way in mid-stream."""
+        await self._closed(fault.value, fault.where)
+        await self._closed(fault.value, *PLACES["links"])
+
+    async def _closed(self, last_s: float, *where: str) -> None:
+        """Cut links, and let none be made for a time."""
+        proxies = [self._world.proxies[name] for name in where]
+        for proxy in proxies:
+            proxy.change(refuses=True)
+            proxy.cut()
+        await asyncio.sleep(last_s)
+        for proxy in proxies:
+            proxy.change(refuses=False)
 
     async def _renew(self, fault: CycleFault) -> None:
         """Replace a node's key immediately; documents sealed for the old key are on their way."""

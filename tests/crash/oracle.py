@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from semq.engine.uplink import DIRECTLY
 from semq.installation.configuration import CARRIER
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
@@ -109,6 +110,16 @@ def steps(world: CrashWorld) -> int:
     for node in world.ledgers:
         with psycopg.connect(_url(world, node)) as connection:
             total += _one(connection, "SELECT count(*) FROM semq_ledger")
+    return total
+
+
+def direct(world: CrashWorld) -> int:
+    """Return the number of messages that the institutions have received by the direct link."""
+    total = 0
+    for side in SIDES:
+        with psycopg.connect(_url(world, side)) as connection:
+            sql = f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d} AND detail = '{DIRECTLY}'"
+            total += _one(connection, sql)
     return total
 
 

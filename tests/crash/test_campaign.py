@@ -1,5 +1,5 @@
-"""Campaigns on real processes, as on the command line: ``./run crash --cycles 8``, and shorter ones with ``--secure``
-and ``--cluster``.
+"""Campaigns on real processes, as on the command line: ``./run crash --cycles 8``, and shorter ones with ``--secure``,
+``--direct`` and ``--cluster``.
 """
 
 import json
@@ -88,3 +88,21 @@ def test_roll_over_and_revocation_under_load_lose_and_repeat_nothing(factor: int
     report = judged(SECURE_CYCLES * factor, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
     assert report["faults_by_kind"]["renew"] >= 1
+
+
+def changes_ways(seed: int) -> bool:
+    """Whether in a campaign of this seed documents change ways, an institution is revoked, and one is killed."""
+    points = failpoints_by_turn(seed)
+    faults = [
+        fault
+        for number in range(1, SECURE_CYCLES + 1)
+        for fault in plan(seed, number, points, secure=True, direct=True)
+    ]
+    return {"change ways", "revoke", "kill"} <= {fault.kind for fault in faults}
+
+
+def test_documents_change_ways_under_load_and_none_is_lost_repeated_or_reordered(factor: int) -> None:
+    seed = next(seed for seed in count(SEED) if changes_ways(seed))
+    report = judged(SECURE_CYCLES * factor, seed, "--secure", "--direct")
+    assert report["faults_by_kind"]["change ways"] >= 1
+    assert report["direct"] > 0

@@ -11,6 +11,8 @@ from tests.crash.faults import (
     BY_HAND,
     CLUSTER_KINDS,
     CLUSTER_PLACES,
+    DIRECT_KINDS,
+    DIRECT_PLACES,
     KINDS,
     PLACES,
     RABBITMQ_PLACES,
@@ -41,7 +43,7 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
     drawn, secure = ({fault.kind for faults in plans(1, 400, secure=one) for fault in faults} for one in (False, True))
     assert drawn == {kind for _, kind, _ in KINDS}
     assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]}
-    assert {kind for _, kind, _ in [*KINDS, *SECURE_KINDS, *CLUSTER_KINDS]} == set(able)
+    assert {kind for _, kind, _ in [*KINDS, *SECURE_KINDS, *CLUSTER_KINDS, *DIRECT_KINDS]} == set(able)
 
 
 @pytest.mark.parametrize("rabbitmq", [False, True])
@@ -52,6 +54,12 @@ def test_every_kind_strikes_every_part_of_a_cluster(rabbitmq: bool) -> None:
     places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES
     for _, kind, group in [*KINDS, *CLUSTER_KINDS]:
         assert {place for drawn, place in struck if drawn == kind} >= set(places[group])
+
+
+def test_every_kind_strikes_a_direct_link() -> None:
+    struck = {(fault.kind, fault.where) for faults in plans(1, 1_000, secure=True, direct=True) for fault in faults}
+    for _, kind, group in [*KINDS, *SECURE_KINDS, *DIRECT_KINDS]:
+        assert {place for drawn, place in struck if drawn == kind} >= set(DIRECT_PLACES[group])
 
 
 def test_rabbitmq_has_no_faults_of_a_node_of_ours() -> None:

@@ -12,6 +12,8 @@ A retirement gives the second instance and its standby another store, in a new d
                              ┌ other-b ─╯╰─╮                 │
     application ─ app-b ─ b ─┴ link-b ── hub-2 ── way-hub-2 ─┘
 
+With a direct link, a dials b by the proxy ``direct``.
+
 With RabbitMQ, the carrier is a cluster of three nodes. The ways lead to different ones; each instance also has the
 addresses of the others.
 
@@ -29,7 +31,7 @@ import psycopg
 from psycopg import sql
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper
-from semq.installation.configuration import CARRIER, HUB, STANDBY, ApplicationLogin, InstallationPlan
+from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
@@ -47,6 +49,7 @@ OTHER = {A: B, B: A}
 ADDRESS = {A: "1.10008", B: "1.56001"}
 # each proxy and the node that it leads to
 PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B}
+DIRECT_PROXIES = PROXIES | {DIRECT: B}
 CLUSTER_PROXIES = PROXIES | {
     "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "standby-a": STANDBY, "standby-b": STANDBY,
     "way-hub": CARRIER, "way-hub-2": CARRIER, "way-standby": CARRIER,
@@ -76,12 +79,21 @@ class CrashWorld:
     """All processes of a campaign."""
 
     def __init__(
-        self, folder: Path, seed: int, *, secure: bool = False, cluster: bool = False, rabbitmq: bool = False
+        self,
+        folder: Path,
+        seed: int,
+        *,
+        secure: bool = False,
+        cluster: bool = False,
+        rabbitmq: bool = False,
+        direct: bool = False,
     ) -> None:
         """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub and a
-        standby; ``rabbitmq``: with a cluster of RabbitMQ between them.
+        standby; ``rabbitmq``: with a cluster of RabbitMQ between them. ``direct``: with ``secure``, the institutions
+        also have a direct link.
         """
         self.folder = folder
+        self.direct = direct
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
@@ -90,7 +102,9 @@ class CrashWorld:
         self.number = 2  #: both numbers of the store of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER)
-        self._targets = RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else PROXIES
+        self._targets = (
+            RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
+        )
         self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
@@ -143,11 +157,13 @@ class CrashWorld:
                 node.begin()
         await self.ready()
         for side in SIDES:
-            url = f"amqp://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{side}'].port}/"
+            place = self.nodes[side].place
+            scheme, trust = ("amqps", place.data_dir / "pki" / "trust.pem") if place.tls else ("amqp", None)
+            url = f"{scheme}://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{side}'].port}/"
             target = ADDRESS[OTHER[side]]
-            self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints)
+            self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints, trust)
             chance = Random(f"{self._seed}/consumer/{side}")
-            self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints)
+            self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints, trust)
             self.submitters[side].start()
             self.consumers[side].start()
 
@@ -168,11 +184,16 @@ class CrashWorld:
         for hub, way in WAYS.items() if self.cluster else ():
             links[hub] = [self.proxies[way].port]
             links[hub] += [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
+        if self.direct:
+            links[DIRECT] = [self.proxies[DIRECT].port]
         outside = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
         shared = ""
         if self.server is not None:
             shared = self.shared[HUB_2] = await self.server.start()
-        shape = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1, carrier=outside, shared=shared)
+        shape = replace(
+            PLAN, secure=self.secure, direct=SIDES if self.direct else None, instances=2 if self.cluster else 1,
+            carrier=outside, shared=shared,
+        )  # fmt: skip
         places = shape.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
         if self.server is not None:

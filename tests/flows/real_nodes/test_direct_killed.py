@@ -12,7 +12,7 @@ import pytest
 from semq.app import AlreadyGone, Client
 from semq.engine.uplink import DIRECTLY
 from semq.errors import SemqError
-from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
+from semq.installation.configuration import DIRECT, HUB, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from semq.installation.process import NodeProcess
 from semq.store.rows import Event
@@ -81,13 +81,11 @@ class DirectProcesses:
 async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
     async with AsyncExitStack() as stack:
         plan = InstallationPlan({A: A, B: B}, LOGIN, secure=True, direct=(A, B), every=QUICK, local=RECONNECT)
-        places = plan.write(tmp_path)
-        proxy = Proxy("direct")
+        proxy = Proxy(DIRECT)
         await proxy.start()
         stack.push_async_callback(proxy.stop)
+        places = plan.write(tmp_path, {DIRECT: [proxy.port]})
         proxy.target = ("127.0.0.1", places[B].port)
-        config = places[A].config.read_text().replace(str(places[B].port), str(proxy.port))
-        places[A].config.write_text(config)
         nodes = {name: NodeProcess(place) for name, place in places.items()}
         for node in nodes.values():
             stack.callback(node.clear)
