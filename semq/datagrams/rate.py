@@ -2,8 +2,8 @@
 
 A judgement covers ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; then documents that left
 before the change are not judged. Less loss raises the rate by a step: a tenth of the halved rate, and twice as much as
-before each time that the rate is above the last one with loss. So a first rate and a rate after a long outage double
-with each report, and a known limit is approached slowly. Pure: no clock, no sockets.
+before each time that the rate is above the last one with loss. So the rate grows fast on a new path and after a long
+outage, and slowly near a known limit. Pure: no clock, no sockets.
 """
 
 from semq.datagrams.counts import Coverage

@@ -16,7 +16,7 @@ Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
 PATIENCE = 3  # failed requests to a collector before a warning
-SHOWN_MAX = 5  # kinds of violations that are listed
+SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 WENT_BACK = "the server that took over lacks the last commits (OPERATIONS.md, A server that fails over)"
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
@@ -103,8 +103,8 @@ def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
         for direction, recent in (("to it", one["recent_there"]), ("from it", one["recent_here"]))
         if (loss := _loss(direction, **recent))
     ]
-    parts = [f"documents with @Reliable=0 go by the connection; {'; '.join(closed)}"] if closed else []
-    parts += [f"{'; '.join(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
+    parts = [f"documents with @Reliable=0 go by the connection; {_listed(closed)}"] if closed else []
+    parts += [f"{_listed(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
     return Check("datagrams", WARNING if parts else OK, "; ".join(parts))
 
 
@@ -124,9 +124,13 @@ def _companion(name: str, state: Mapping[str, Any]) -> Check:
     if not failing:
         return Check(name, OK)
     verdict = FAILING if any(one["is_paused"] for one in failing.values()) else WARNING
-    shown = [_failing(section, one) for section, one in list(failing.items())[:SHOWN_MAX]]
-    more = [f"{len(failing) - SHOWN_MAX} more in node.status"] if len(failing) > SHOWN_MAX else []
-    return Check(name, verdict, "; ".join(shown + more))
+    return Check(name, verdict, _listed([_failing(section, one) for section, one in failing.items()]))
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return the first entries of a list, and the number of the others."""
+    more = [f"{len(texts) - SHOWN_MAX} more in node.status"] if len(texts) > SHOWN_MAX else []
+    return "; ".join([*texts[:SHOWN_MAX], *more])
 
 
 def _failing(section: str, one: Mapping[str, Any]) -> str:
@@ -155,10 +159,9 @@ def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
     """Describe the violations of the last day: peer, kind, count, time."""
     texts = [
         f"{one['who']}: {one['what']} {_times(one['count'])}, last {utc_text(one['last'])} ({one['text']})"
-        for one in seen[:SHOWN_MAX]
+        for one in seen
     ]
-    more = [f"{len(seen) - SHOWN_MAX} more in node.status"] if len(seen) > SHOWN_MAX else []
-    return "; ".join(texts + more)
+    return _listed(texts)
 
 
 def _times(count: int) -> str:

@@ -110,6 +110,13 @@ def test_the_check_of_datagrams_says_how_much_was_lost_and_what_to_do() -> None:
     )
 
 
+def test_the_check_of_datagrams_lists_five_peers() -> None:
+    [peer] = path()["datagrams"]["peers"].values()
+    status = STATUS | {"datagrams": {"peers": {f"1.{number}": peer for number in range(7)}}}
+    [detail] = [one.detail for one in checks(status, 14.0) if one.name == "datagrams"]
+    assert detail.endswith("; 1.4: blocked; 2 more in node.status")
+
+
 def test_violations_are_listed_by_peer_kind_and_count() -> None:
     (check,) = [one for one in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if one.name == "violations"]
     first, *_, last = check.detail.split("; ")
