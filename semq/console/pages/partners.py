@@ -1,4 +1,4 @@
-"""Partners: presence, waiting messages, quotas, agreements, certificates."""
+"""Partners: presence, waiting messages, quotas, agreements, certificates; users of institutions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,12 +10,15 @@ from semq.console.display import show
 from semq.console.live import LIVE
 from semq.web.pages.visit import Visit, page
 
+USERS_SHOWN = 200
+
 
 async def partners(visit: Visit) -> Response:
-    """Show one row for each institution."""
+    """Show one row for each institution, and at a local node for each user to whom others may send together."""
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []
+    users = [] if is_hub else await visit.ask("users.list", limit=USERS_SHOWN + 1)
     rows = {node: dict(shown) for node, shown in (status.get("partners") or {}).items()}
     for one in nodes:
         rows[one["node"]] = {"online": one["online"], "waiting": one["held"]}
@@ -23,7 +26,10 @@ async def partners(visit: Visit) -> Response:
         _add(rows.setdefault(pair["target"], {}), pair)
     days = status.get("certificates") or {}
     shown = [{"node": node, **facts, "days_left": days.get(node)} for node, facts in sorted(rows.items())]
-    return show(visit, "partners.html", rows=shown, counted_at=census["as_of"], is_hub=is_hub, live=LIVE)
+    return show(
+        visit, "partners.html", rows=shown, counted_at=census["as_of"], is_hub=is_hub, live=LIVE,
+        users=users[:USERS_SHOWN], are_more_users=len(users) > USERS_SHOWN,
+    )  # fmt: skip
 
 
 def _add(row: dict[str, Any], pair: Mapping[str, Any]) -> None:
