@@ -125,10 +125,10 @@ class Beside:
         assert bulk.stdin is not None
         assert bulk.stdout is not None
         bulk.stdin.write(b"\n")
-        said = await bulk.stdout.readline()
-        if not said:
+        line = await bulk.stdout.readline()
+        if not line:
             raise Incomplete("The process with the large documents ended.")
-        self.large.append(json.loads(said))
+        self.large.append(json.loads(line))
 
     async def _publish(self, small: Small, until: "asyncio.Task[None]", meter: gauges.ProcessorMeter) -> None:
         self._small = self._submitter.small = self._receiver.small = small

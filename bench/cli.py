@@ -68,7 +68,7 @@ def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable
     """Measure in a temporary folder, print the figures, and return the exit status."""
     folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
     try:
-        found = uvloop.run(_until_told(measure(folder)))
+        found = uvloop.run(_until_terminated(measure(folder)))
     except NoFigures as error:
         say(f"no figures: {(error.__doc__ or '').splitlines()[0]} {error}")
         return 1
@@ -89,7 +89,7 @@ def end_in_order() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
-async def _until_told(measuring: Coroutine[Any, Any, Result]) -> Result:
+async def _until_terminated(measuring: Coroutine[Any, Any, Result]) -> Result:
     """Run the work until it ends or SIGTERM cancels it, with the same cleanup as Ctrl-C."""
     task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -38,8 +38,8 @@ async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
         process.kill()
         raise
     finally:
-        said, _ = await process.communicate(b"")
-    found |= json.loads(said)
+        output, _ = await process.communicate(b"")
+    found |= json.loads(output)
 
 
 def probe(folder: Path) -> dict[str, Any]:

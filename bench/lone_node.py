@@ -15,10 +15,10 @@ def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            said = process.stdout.readline().split()
-            if said[:1] != ["ready"]:
+            words = process.stdout.readline().split()
+            if words[:1] != ["ready"]:
                 raise RuntimeError("the node did not start")
-            yield process, int(said[1].rpartition(":")[2])
+            yield process, int(words[1].rpartition(":")[2])
         finally:
             process.kill()
 

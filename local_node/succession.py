@@ -57,16 +57,16 @@ class SuccessionDuty:
         """Carry out the request, or begin to, and return which certificate and authorities are in use now. Raises
         WrongAuthority, NoIdentity.
         """
-        who, said = self._node.identity_in_use(), question.succession
-        new = said.new
-        fingerprint, former = said.fingerprint, said.former
+        who, succession = self._node.identity_in_use(), question.succession
+        new = succession.new
+        fingerprint, former = succession.fingerprint, succession.former
         if fingerprint not in who.trust.fingerprints:
-            self._trust(who, [*who.trust.authorities, verified(said, who.trust)])
+            self._trust(who, [*who.trust.authorities, verified(succession, who.trust)])
         is_renewed = is_issued_by(who.certificate, new)
         if question.step != "believe" and not is_renewed:
             self._renew()
         if question.step == "withdraw" and is_renewed and former in who.trust.fingerprints:
-            verified(said, who.trust)
+            verified(succession, who.trust)
             pairs = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
             self._trust(who, [one for name, one in pairs if name != former])
         trusted = who.trust.fingerprints

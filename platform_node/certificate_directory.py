@@ -46,11 +46,11 @@ class KnownCertificates:
         """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
-        said = tuple(pem for place, pem in enumerate(certificates) if self._is_good(node, pem, is_active=not place))
-        if self._known.get(str(node)) == said:
+        good = tuple(pem for place, pem in enumerate(certificates) if self._is_good(node, pem, is_active=not place))
+        if self._known.get(str(node)) == good:
             return None
-        self._known[str(node)] = said
-        return said
+        self._known[str(node)] = good
+        return good
 
     def _is_good(self, node: Address, pem: str, *, is_active: bool) -> bool:
         """Return whether to pass a certificate on: not if it has expired, or if its authority is not trusted any more.
@@ -81,9 +81,9 @@ class KnownCertificates:
         """Drop revoked and expired certificates; return the nodes whose certificates changed."""
         changed = {}
         self._ends = NEVER
-        for node, said in self._known.items():
-            left = tuple(pem for pem in said if self._passes(node, pem))
-            if left != said:
+        for node, good in self._known.items():
+            left = tuple(pem for pem in good if self._passes(node, pem))
+            if left != good:
                 changed[node] = left
         self._known |= changed
         return changed

@@ -180,36 +180,36 @@ def _located(written: dict[str, Any], fault: str) -> str:
 
 def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     """Return the differences between two documents, line by line."""
-    said = [f"- node {node}" for node in before.nodes if node not in after.nodes]
-    said += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
-    said += [
+    lines = [f"- node {node}" for node in before.nodes if node not in after.nodes]
+    lines += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
+    lines += [
         f"~ node {node}: {old.name!r} -> {after.nodes[node].name!r}"
         for node, old in before.nodes.items()
         if node in after.nodes and after.nodes[node].name != old.name
     ]
-    said += [
+    lines += [
         f"~ users of {node}: {shortened(', '.join(new.users), 300) or 'none'}"
         for node, new in after.nodes.items()
         if new.users != before.nodes.get(node, NOBODY).users
     ]
-    said += [f"- group {name}" for name in before.groups if name not in after.groups]
-    said += [
+    lines += [f"- group {name}" for name in before.groups if name not in after.groups]
+    lines += [
         f"{'~' if name in before.groups else '+'} group {name}: {shortened(', '.join(group.members), 300)}"
         for name, group in after.groups.items()
         if before.groups.get(name) != group
     ]
-    said += [f"- {_line(one)}" for one in before.agreements if one not in after.agreements]
-    said += [f"+ {_line(one)}" for one in after.agreements if one not in before.agreements]
-    if not said and before.agreements != after.agreements:
-        said.append("~ agreements in another order: the first one that fits counts")
+    lines += [f"- {_line(one)}" for one in before.agreements if one not in after.agreements]
+    lines += [f"+ {_line(one)}" for one in after.agreements if one not in before.agreements]
+    if not lines and before.agreements != after.agreements:
+        lines.append("~ agreements in another order: the first one that fits counts")
     if bool(before.agreements) != bool(after.agreements):
         closed = (
             ("only documents with an agreement are allowed")
             if after.agreements
             else "may_send_to of the configuration decides"
         )
-        said.append(f"! from now on {closed}")
-    return said
+        lines.append(f"! from now on {closed}")
+    return lines
 
 
 def _line(one: Agreement) -> str:

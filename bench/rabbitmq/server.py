@@ -88,7 +88,7 @@ class RabbitNode:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of its output."""
         return (self.folder / "out").read_text(errors="replace")[-2000:]
 
@@ -151,7 +151,7 @@ def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) 
         process = node.start()
         try:
             if not node.answers():
-                raise RuntimeError("RabbitMQ did not start:\n" + node.said())
+                raise RuntimeError("RabbitMQ did not start:\n" + node.output())
             yield RabbitServer(node.port, process.pid)
         finally:
             node.signal(signal.SIGTERM)

@@ -76,17 +76,17 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
     found |= {"memory_mib": {}, "agree": True}
     for engine in engines:
         say(f"{engine} ...")
-        said, peak = _watched(engine, folder, day, mib)
-        right = said["verdicts"] == truth.verdicts
-        found[f"{engine}_s"] = round(said["seconds"], 2)
-        found[f"{engine}_cpu_s"] = round(said["cpu_s"], 1)
+        figures, peak = _watched(engine, folder, day, mib)
+        right = figures["verdicts"] == truth.verdicts
+        found[f"{engine}_s"] = round(figures["seconds"], 2)
+        found[f"{engine}_cpu_s"] = round(figures["cpu_s"], 1)
         found["memory_mib"][engine] = peak
         found["agree"] = found["agree"] and right
-        if "load_s" in said:
-            found[f"{engine}_load_s"] = round(said["load_s"], 2)
-        if "steps" in said:
-            found["spark_steps"] = said["steps"]
-        say(f"{engine}: {said['seconds']:.1f} s, {peak} MiB, verdicts {'right' if right else 'WRONG'}")
+        if "load_s" in figures:
+            found[f"{engine}_load_s"] = round(figures["load_s"], 2)
+        if "steps" in figures:
+            found["spark_steps"] = figures["steps"]
+        say(f"{engine}: {figures['seconds']:.1f} s, {peak} MiB, verdicts {'right' if right else 'WRONG'}")
     found["peak_memory_mib"] = found["memory_mib"].get("spark", max(found["memory_mib"].values()))
     return found
 
@@ -118,7 +118,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            said, _ = process.communicate()
+            output, _ = process.communicate()
         except BaseException:
             process.terminate()  # it ends its database and its Java itself
             raise
@@ -127,7 +127,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
             watcher.join()
     if process.returncode:
         raise SystemExit(f"{engine} failed with {process.returncode}")
-    result: dict[str, Any] = json.loads(said.splitlines()[-1])
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
     return result | {"cpu_s": sum(spent.values())}, peak >> 10
 
 

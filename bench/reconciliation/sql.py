@@ -62,9 +62,9 @@ def _facts(dialect: Dialect) -> Sequence[tuple[str, str, str]]:
     def when(side: Side, events: int, value: str) -> str:
         return f"CASE WHEN side = {side:d} AND bit & {events} <> 0 THEN {value} END"
 
-    said = (f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {heard} <> 0 "
+    reported = (f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {heard} <> 0 "
             f"OR side = {receiver:d} AND bit & {mask(Event.RECEIVED)} <> 0")  # fmt: skip
-    digest = f"CASE WHEN digest <> '' AND ({said}) THEN {dialect.hashed('digest')} END"
+    digest = f"CASE WHEN digest <> '' AND ({reported}) THEN {dialect.hashed('digest')} END"
     target = f"CASE WHEN target <> '' THEN {dialect.hashed(_node('target'))} END"
     record = when(receiver, mask(Event.RECEIVED), dialect.hashed("node || '.' || seq"))
     traits = (f"(CASE WHEN save_fwd IN (1, 2) THEN {BEST_EFFORT} ELSE 0 END) | (CASE WHEN save_fwd > 1 THEN {PROMISED} "

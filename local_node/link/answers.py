@@ -114,9 +114,9 @@ class Answers:
             raise NotTold
         lk0, me = str(parse_lk0(name)), str(self._node.address)
         events = await self._node.store.read(messages.trace, lk0)
-        said = story.story_for(events, lk0, me, asker, hub)
+        text = story.story_for(events, lk0, me, asker, hub)
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        return {"node": me, "story": said.decode(), "signature": story.signed(keys, me, asker, nonce, lk0, said)}
+        return {"node": me, "story": text.decode(), "signature": story.signed(keys, me, asker, nonce, lk0, text)}
 
 
 def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:

@@ -136,10 +136,10 @@ class Traces:
         if "unheard" in other:
             return lines, [{"node": teller, "why": f"says {hub}: {other['unheard']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        said = str(other.get("story")).encode("utf-8", "surrogatepass")
+        text = str(other.get("story")).encode("utf-8", "surrogatepass")
         try:
-            proved = story.is_proved(keys, teller, me, nonce, lk0, said, str(other.get("signature") or ""))
-            theirs = story.read(said)
+            proved = story.is_proved(keys, teller, me, nonce, lk0, text, str(other.get("signature") or ""))
+            theirs = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return lines, [{"node": teller, "why": f"{hub} passed on what is not {teller}'s word: {error}"}]
         return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []

@@ -65,12 +65,12 @@ class Defining:
         return read_definitions(document, list(self._node.settings.nodes))
 
     def _apply(self, version: int, document: str, definitions: HubDefinitions) -> None:
-        said = changes(self._node.directory.definitions, definitions)
+        changed = changes(self._node.directory.definitions, definitions)
         before = set(self._node.directory.nodes())
         self._node.directory.apply(version, definitions)
         self._document = document
         self._node.defined(before)
-        log.info("definitions_in_force", version=version, changes=said)
+        log.info("definitions_in_force", version=version, changes=changed)
 
     async def export(self, arguments: Arguments) -> dict[str, Any]:
         """Return the definitions in force."""
@@ -99,14 +99,14 @@ class Defining:
         directory = self._node.directory
         if arguments.expect not in (None, directory.version):
             raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
-        said, before = changes(directory.definitions, definitions), directory.version
+        changed, before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
         version = await self._node.control(identities.add_definition, document, now, why, before)
         if version is None:
             raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=before)
         if directory.version < version:
             self._apply(version, document, definitions)
-        return {"version": version, "changes": said}
+        return {"version": version, "changes": changed}
 
 
 DEFINITIONS = (

@@ -25,7 +25,7 @@ from semq.engine.hub.carrier import (
     PresentSessions,
     Question,
     Reply,
-    Said,
+    StoreFrames,
     Went,
 )
 from semq.errors import SemqError
@@ -51,7 +51,7 @@ SAID, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, int, list[tuple[int, msgspec.Raw]]]).decode
-_decode_said = msgspec.msgpack.Decoder(tuple[int, str, list[CarriedFrame]]).decode
+_decode_frames = msgspec.msgpack.Decoder(tuple[int, str, list[CarriedFrame]]).decode
 _decode_passed = msgspec.msgpack.Decoder(tuple[str, int, int, CarriedFrame]).decode
 _decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind in PLAIN.items()}
 
@@ -65,7 +65,7 @@ class CarriedBatch(NamedTuple):
 
 def pack(message: Message) -> bytes:
     """Return a message as a member of a batch."""
-    if isinstance(message, Said):
+    if isinstance(message, StoreFrames):
         return _encode((SAID, (message.number, str(message.speaker), [_written(frame) for frame in message.frames])))
     if isinstance(message, Passed):
         return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
@@ -103,8 +103,8 @@ def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     if number == SAID:
-        count, speaker, frames = _decode_said(raw)
-        return Said(count, parse_address(speaker).node, [_read(frame) for frame in frames])
+        count, speaker, frames = _decode_frames(raw)
+        return StoreFrames(count, parse_address(speaker).node, [_read(frame) for frame in frames])
     if number == PASSED:
         node, session, count, frame = _decode_passed(raw)
         return Passed(node, session, count, _read(frame))

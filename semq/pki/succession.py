@@ -46,18 +46,18 @@ def succession(former: Authority, new: Authority) -> Succession:
     return Succession(former.fingerprint, new.pem.decode("ascii"), b64encode(signature).decode("ascii"))
 
 
-def verified(said: Succession, trust: TrustStore) -> x509.Certificate:
+def verified(signed: Succession, trust: TrustStore) -> x509.Certificate:
     """Return the new authority if a trusted one has signed the statement. Raises WrongAuthority, TrustUnreadable."""
-    new = said.new
-    former = next((one for one in trust.authorities if fingerprint_of(one) == said.former), None)
+    new = signed.new
+    former = next((one for one in trust.authorities if fingerprint_of(one) == signed.former), None)
     if former is None:
-        raise WrongAuthority("This node does not trust the former authority.", former=said.former[:80])
+        raise WrongAuthority("This node does not trust the former authority.", former=signed.former[:80])
     key = former.public_key()
     assert isinstance(key, PublicKey)
     try:
-        verify(key, b64decode(said.signature), _message(said.former, fingerprint_of(new)))
+        verify(key, b64decode(signed.signature), _message(signed.former, fingerprint_of(new)))
     except (SignatureWrong, ValueError) as error:
-        raise WrongAuthority("The former authority has not signed the succession.", former=said.former[:80]) from error
+        raise WrongAuthority("The former authority has not signed the signed.", former=signed.former[:80]) from error
     return new
 
 

@@ -93,8 +93,8 @@ class Nightly:
             *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
             env=own | dict(self._surroundings()),
         )  # fmt: skip
-        _, said = await process.communicate()
-        lines = said.decode("utf-8", "replace").strip().splitlines()
+        _, output = await process.communicate()
+        lines = output.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()
         self.last = {"at": utc_text(self._clock.wall()), "exit_status": status, "said": lines[-1] if lines else ""}
         (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, said=lines[-5:])

@@ -161,15 +161,15 @@ class Webhook:
         stream = self._client.stream("POST", url, content=content, headers=headers, extensions=extensions)
         async with stream as answer:
             limit.reschedule(None)  # it has answered in time
-            said = b""
+            body = b""
             with suppress(TimeoutError, httpx.HTTPError):
                 async with asyncio.timeout(BODY_S):
                     async for piece in answer.aiter_raw():
-                        said += piece
-                        if len(said) >= ANSWER_MAX:
+                        body += piece
+                        if len(body) >= ANSWER_MAX:
                             break
             wait_s = _seconds(answer.headers.get("retry-after", ""), self._clock.wall())
-            return answer.status_code, said[:ANSWER_MAX].decode("utf-8", "replace"), wait_s
+            return answer.status_code, body[:ANSWER_MAX].decode("utf-8", "replace"), wait_s
 
     async def _signed(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):

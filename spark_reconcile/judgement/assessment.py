@@ -104,8 +104,8 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Grou
             "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
         }
     )
-    said = timed.withColumns(_said(ground))
-    return said.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
+    described = timed.withColumns(_shown_columns(ground))
+    return described.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
 
 
 def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
@@ -195,7 +195,7 @@ def _placed(window: Window) -> Column:
     )
 
 
-def _said(ground: Ground) -> dict[str, Column]:
+def _shown_columns(ground: Ground) -> dict[str, Column]:
     """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
     # A ledger without a line is missing if it was not delivered, or begins after the message, or after the evidence of
     # an earlier run; or if no run ever had all ledgers.
@@ -246,9 +246,9 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
         shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
         return f"WHEN {shown} THEN {names.index(word.name)}"
 
-    said = " ".join(row(word) for word in words if not word.is_by_absence)
+    by_lines = " ".join(row(word) for word in words if not word.is_by_absence)
     by_absence = " ".join(row(word) for word in words if word.is_by_absence)
-    return f"(CASE WHEN {special} THEN 2 {said} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
+    return f"(CASE WHEN {special} THEN 2 {by_lines} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
 
 
 def _torn() -> str:

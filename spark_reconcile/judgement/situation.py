@@ -101,8 +101,8 @@ class Situation(NamedTuple):
     @property
     def picture(self) -> int:
         """Return the situation as one number with a bit for each word and each remark."""
-        said = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
-        return sum(said) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
+        bits = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
+        return sum(bits) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
 
     def pack(self) -> int:
         """Return the situation as one small integer, the inverse of ``unpack``."""

@@ -316,5 +316,5 @@ def judge(situation: Situation) -> VerdictRule:
 
 def advice(finding: str, verdict: str) -> str:
     """Return the next step for a message, in one sentence for the analyst."""
-    said = FINDINGS.get(finding, ("", "", ""))[0]
-    return f"{said} {VERDICT[verdict].next_step}".strip()
+    sentence = FINDINGS.get(finding, ("", "", ""))[0]
+    return f"{sentence} {VERDICT[verdict].next_step}".strip()

@@ -122,8 +122,8 @@ class _Sample:
 def _cells(row: Row, settings: ReconcileSettings, day: str, hub: str) -> list[Any]:
     first = next(iter(next_steps(row, day, hub)), None)
     act = {"at": first and (first.node or first.side), "command": first and first.command}
-    said = {**row, **_derived(row, settings), **act}
-    return [said[cell.name] for cell in CELLS]
+    values = {**row, **_derived(row, settings), **act}
+    return [values[cell.name] for cell in CELLS]
 
 
 def _derived(row: Row, settings: ReconcileSettings) -> Row:

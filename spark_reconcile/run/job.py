@@ -257,7 +257,7 @@ def _result(
 
 def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
     """Keep a failed run as a folder with its result; the pointer never moves to it."""
-    said = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
+    text = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
     result = RunResult("failed", 1, this.day.isoformat(), this.name, created_at=moment)
-    runs.finish(this, {**result.facts(), "error": said[:2000]})
+    runs.finish(this, {**result.facts(), "error": text[:2000]})

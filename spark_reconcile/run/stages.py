@@ -82,12 +82,12 @@ def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[
         .agg(F.count_distinct("node").alias("nodes"))
         .where("nodes > 1")
     )
-    said = survey.where("on_date").selectExpr(
+    counted = survey.where("on_date").selectExpr(
         "node", "target", f"side = {int(Side.HUB)} AND event NOT IN ({_REMARKS}) AS by_hub",
         f"side = {int(Side.RECEIVER)} AND event = {int(Event.RECEIVED)} AS is_record", "lines",
     )  # fmt: skip
-    of_hub = {row["target"] for row in said.where("by_hub").select("target").distinct().collect()}
-    recorded = said.where("is_record").groupBy("node").agg(F.sum("lines").alias("lines")).collect()
+    of_hub = {row["target"] for row in counted.where("by_hub").select("target").distinct().collect()}
+    recorded = counted.where("is_record").groupBy("node").agg(F.sum("lines").alias("lines")).collect()
     much = {row["node"] for row in recorded if row["lines"] >= UNSERVED_MIN} - set(hubs)
     # Lines of the hub without a target may be about any node.
     unserved = much - of_hub if of_hub and not of_hub & {"", None} else set()
@@ -171,25 +171,25 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """Write the lines of the messages that need an act."""
     wrong = _by_heart(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
-    named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
+    named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_STORY_COLUMNS)
     theirs = named.join(wrong, "lk0", "leftsemi")
     texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", *_APP_KEY)}
     return _stage(theirs.withColumns(texts), place, kept=False)
 
 
 _APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # parts of a business key that may be in extracts
-_TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
+_STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
 
 
 def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> DataFrame:
     """Write the exceptions with the details that only the lines have, in the order of the report."""
     wrong = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
-    said = (
+    details = (
         their_lines.groupBy("lk0")
         .agg(F.expr(_REASON).alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
     )  # fmt: skip
-    described = wrong.join(said, "lk0", "left").withColumns(
+    described = wrong.join(details, "lk0", "left").withColumns(
         {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}
     )
     return _stage(described.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)

@@ -109,9 +109,9 @@ def _lines(folder: Place | None, manifest: Manifest | None) -> Iterable[Line]:
 
 def _is_whole(lines: list[Line]) -> bool:
     """Whether its sender knows that it was delivered, the receiver that this was noted, and the hub had it."""
-    said = {(line["side"], line["event"]) for line in lines}
+    present = {(line["side"], line["event"]) for line in lines}
     wanted = {(S, Event.ACCEPTED), (S, Event.DELIVERED), (R, Event.RECEIVED), (R, Event.SENDER_ACKED)}
-    return wanted <= said and (H, Event.FORWARDED) in said
+    return wanted <= present and (H, Event.FORWARDED) in present
 
 
 def _rewrite(

@@ -82,16 +82,16 @@ def _footer(stream: Any) -> bytes:
 
 
 def _chunk(column: _Struct) -> Chunk:
-    said = column[3]
-    if not all(type(said[number]) is int for number in (4, 5, 6)):
+    fields = column[3]
+    if not all(type(fields[number]) is int for number in (4, 5, 6)):
         raise BadFooter("a number of a column chunk is none")
-    name = b".".join(said[3]).decode()
-    codec = CODECS[said[4]] if 0 <= said[4] < len(CODECS) else str(said[4])
-    return Chunk(name, codec, said[5], said[6], _range(said.get(12, {})), 1 in column)
+    name = b".".join(fields[3]).decode()
+    codec = CODECS[fields[4]] if 0 <= fields[4] < len(CODECS) else str(fields[4])
+    return Chunk(name, codec, fields[5], fields[6], _range(fields.get(12, {})), 1 in column)
 
 
-def _range(said: _Struct) -> tuple[int, int] | None:
-    low, high = said.get(6, said.get(2)), said.get(5, said.get(1))
+def _range(fields: _Struct) -> tuple[int, int] | None:
+    low, high = fields.get(6, fields.get(2)), fields.get(5, fields.get(1))
     if not (isinstance(low, bytes) and isinstance(high, bytes) and len(low) == len(high) == 8):
         return None
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)

@@ -30,10 +30,10 @@ def unheard(sources: Iterable[Source], day: date) -> list[str]:
     used = [source for source in sources if source.is_used]
     ledgers, nodes = {one.source for one in used}, {one.node for one in used}
     expected = {one.source for one in sources if one.state in ("MISSING", "UNFINISHED")}
-    said = _names(used)
-    absent = (expected | said.ledgers | _of_hub(used, said.stores)) - ledgers
-    absent |= said.targets - nodes
-    absent |= {node for node in said.asked - nodes - absent if _waits(used, node)}
+    named = _names(used)
+    absent = (expected | named.ledgers | _of_hub(used, named.stores)) - ledgers
+    absent |= named.targets - nodes
+    absent |= {node for node in named.asked - nodes - absent if _waits(used, node)}
     by_ledger = {name.rsplit(".", 2)[0] for name in absent}
     return sorted(name for name in absent if name not in by_ledger)
 

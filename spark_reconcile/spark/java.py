@@ -63,10 +63,10 @@ def is_suitable(version: tuple[int, int, int] | None) -> bool:
 def version_of(java: Path) -> tuple[int, int, int] | None:
     """Return the version that a ``java`` prints; None if it cannot be run or prints none."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    match = _VERSION.search(said)
+    match = _VERSION.search(output)
     return (int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else None
 
 

@@ -87,8 +87,8 @@ def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[N
         yield
     except (PySparkException, Py4JError) as error:
         java = getattr(error, "java_exception", None)
-        said = str(error if java is None else java.getMessage())
-        raise kind(**facts, why=said.strip().partition("\n")[0][:300]) from error
+        reason = str(error if java is None else java.getMessage())
+        raise kind(**facts, why=reason.strip().partition("\n")[0][:300]) from error
 
 
 def _submitted() -> SparkSession:

@@ -19,7 +19,7 @@ from semq.engine.hub.carrier import (
     PresentSessions,
     Question,
     Reply,
-    Said,
+    StoreFrames,
     Went,
 )
 from semq.errors import SemqError
@@ -48,7 +48,7 @@ packets = st.builds(
 )  # fmt: skip
 frames = documents | packets
 messages = st.one_of(
-    st.builds(Said, numbers, st.just(A), st.lists(frames, max_size=4)),
+    st.builds(StoreFrames, numbers, st.just(A), st.lists(frames, max_size=4)),
     st.builds(Passed, names, numbers, numbers, frames),
     st.builds(Credit, names, numbers, numbers, st.integers(-100, 10_000)),
     st.builds(Acknowledged, names, st.lists(st.text(max_size=80), max_size=5).map(tuple)),
@@ -75,8 +75,8 @@ def plain(frame: Frame) -> object:
 
 def meaning(message: Message) -> object:
     match message:
-        case Said(number=number, speaker=speaker, frames=said):
-            return number, speaker, [plain(frame) for frame in said]
+        case StoreFrames(number=number, speaker=speaker, frames=sent):
+            return number, speaker, [plain(frame) for frame in sent]
         case Passed(node=node, session=session, number=number, frame=frame):
             return node, session, number, plain(frame)
         case _:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from semq.engine.hub.carrier import Asking, Came, Credit, Passed, Said
+from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
 from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Data
@@ -282,4 +282,4 @@ def test_only_documents_for_nodes_whose_home_is_elsewhere_are_carried() -> None:
     several.a.send(b"x")
     several.later(3)
     assert several.b.app.payloads == [b"x"]
-    assert not [one for one in several.letters.passed if isinstance(one, Said | Passed)]
+    assert not [one for one in several.letters.passed if isinstance(one, StoreFrames | Passed)]

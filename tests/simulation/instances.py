@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 
 from semq.carrier.batch import KEY_BYTES, open_batch, pack, seal
-from semq.engine.hub.carrier import Acknowledged, Message, Passed, Said, StoreName
+from semq.engine.hub.carrier import Acknowledged, Message, Passed, StoreFrames, StoreName
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub_engine import HubEngine
 from semq.errors import SemqError
@@ -31,7 +31,7 @@ REPLACING = 4  # stores are replaced in each fourth seed, because their homes mo
 REPLACED_EVERY_S = 60.0
 EMPTY_CHECK_S = 1.0  # between two checks whether a store without homes is empty
 KEY = bytes(KEY_BYTES)
-COUNTED = Said | Passed | Acknowledged  # messages that have to arrive before a run is at rest
+COUNTED = StoreFrames | Passed | Acknowledged  # messages that have to arrive before a run is at rest
 Destination = tuple[str, int | StoreName]
 
 
@@ -56,7 +56,7 @@ class SimCarrier:
             drawn = self.chance.random()
             copies = 0 if drawn < LOST else 2 if drawn < LOST + DOUBLED else 1
             self.world.faults.count += copies != 1
-        if copies > 1 and isinstance(message, Said):
+        if copies > 1 and isinstance(message, StoreFrames):
             self._note_doubled(message)
         for _ in range(copies):
             when = self.world.time.now + self.world.latency()
@@ -68,8 +68,8 @@ class SimCarrier:
                 self.world.in_transit += 1
             self.world.time.at(when, self._arrive, origin, life, destination, message)
 
-    def _note_doubled(self, said: Said) -> None:
-        for frame in said.frames:
+    def _note_doubled(self, message: StoreFrames) -> None:
+        for frame in message.frames:
             if isinstance(frame, Data) and not frame.envelope.void:
                 self.world.oracle.messages[frame.envelope.lk0].doubled = True
 
@@ -188,7 +188,7 @@ class InstanceHost(HubHost):
 
     def take(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
-        if isinstance(message, Said):
+        if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)
         if self.engine is not None:  # an act may end the process
             self.passes_on = isinstance(message, Passed)

@@ -39,7 +39,7 @@ def test_every_kind_of_message_crosses_the_carrier(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SimCarrier, "send", counted)
     for seed in range(15):
         simulate_instances(seed, count=3)
-    names = ("Said", "Passed", "Credit", "Acknowledged", "Came", "Went", "PresentSessions", "Asking", "Alive")
+    names = ("StoreFrames", "Passed", "Credit", "Acknowledged", "Came", "Went", "PresentSessions", "Asking", "Alive")
     assert [name for name in names if not sent[name]] == []
 
 

@@ -79,9 +79,9 @@ def _replication(connection: psycopg.Connection[Any]) -> Finding:
     [names] = connection.execute("SELECT current_setting('synchronous_standby_names')").fetchone() or ("",)
     if names:
         return Finding("replication", OK, f"synchronous_standby_names = {names}")
-    said = "asynchronous: a promoted standby may lack the last commits"
+    detail = "asynchronous: a promoted standby may lack the last commits"
     advice = "Set synchronous_standby_names at all hosts; OPERATIONS.md, *A server that fails over*."
-    return Finding("replication", WARNING, said, advice)
+    return Finding("replication", WARNING, detail, advice)
 
 
 def _clock(connection: psycopg.Connection[Any]) -> Finding:
@@ -100,18 +100,18 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
         " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
     ).fetchone()
     used, most = row or (0, 0)
-    said = f"{used} of {most} in use"
+    detail = f"{used} of {most} in use"
     if most - used < NODE_CONNECTIONS:
         return Finding(
-            "connections", WARNING, said, "Raise max_connections of the server, or find the programs that hold them."
+            "connections", WARNING, detail, "Raise max_connections of the server, or find the programs that hold them."
         )
-    return Finding("connections", OK, said)
+    return Finding("connections", OK, detail)
 
 
 def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     if (schema := roles.open_schema(connection)) is not None:
-        said = f"every role may create objects in schema {schema}, where the calls of applications look for theirs"
-        yield Finding("database rights", WARNING, said, roles.closing(schema))
+        detail = f"every role may create objects in schema {schema}, where the calls of applications look for theirs"
+        yield Finding("database rights", WARNING, detail, roles.closing(schema))
 
 
 def _tables(url: str, settings: Settings) -> Finding:

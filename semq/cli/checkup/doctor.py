@@ -84,8 +84,8 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
         try:
             found = await task
         except TimeoutError:
-            said = f"did not answer within {longest_s:.0f} s"
-            found = [Finding(name, WARNING, said, "Repeat with --timeout 60.")]
+            detail = f"did not answer within {longest_s:.0f} s"
+            found = [Finding(name, WARNING, detail, "Repeat with --timeout 60.")]
         except OSError as error:
             found = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
         for one in found:

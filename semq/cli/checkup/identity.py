@@ -29,16 +29,16 @@ def check(settings: Settings) -> Iterator[Finding]:
     except SemqError as error:
         yield failing("certificate", error)
         return
-    said = f"{certificate.node}, {left:.0f} days left, keys in {ring.folder}"
+    detail = f"{certificate.node}, {left:.0f} days left, keys in {ring.folder}"
     if left <= 0:
         advice = "A running node would have renewed it. Enrol again: a token by `semq hub nodes token` at the hub."
         advice = BY_HAND if settings.has_no_hub else advice
         yield Finding("certificate", FAILING, f"{certificate.node}, ended {-left:.0f} days ago", advice)
     elif left <= settings.tls.warn_days:
         advice = "The node renews it while it runs and reaches its hub: see `link`."
-        yield Finding("certificate", WARNING, said, BY_HAND if settings.has_no_hub else advice)
+        yield Finding("certificate", WARNING, detail, BY_HAND if settings.has_no_hub else advice)
     else:
-        yield Finding("certificate", OK, said)
+        yield Finding("certificate", OK, detail)
     for authority in trust.authorities:
         ends = days_left(authority.not_valid_after_utc, now)
         if ends <= settings.tls.warn_days:

@@ -89,26 +89,26 @@ def _hindrance(folder: Path) -> str:
 
 
 def _file(settings: Settings) -> Finding:
-    said = f"a {settings.node.kind} node, {settings.node.id}"
+    detail = f"a {settings.node.kind} node, {settings.node.id}"
     path = settings.file
     if path is None:
-        return Finding("configuration", OK, said)
+        return Finding("configuration", OK, detail)
     holds = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
     if holds and path.stat().st_mode & 0o007:
         advice = f"chmod 640 {path}, or take the passwords from the environment."
-        return Finding("configuration", WARNING, f"{said}; every user of this machine can read its passwords", advice)
-    return Finding("configuration", OK, said)
+        return Finding("configuration", WARNING, f"{detail}; every user of this machine can read its passwords", advice)
+    return Finding("configuration", OK, detail)
 
 
 def _space(folder: Path, settings: Settings) -> Finding:
     free = shutil.disk_usage(folder).free
     needed = settings.amqp.min_free_disk_bytes
-    said = f"{size(free)} free where {folder} lies"
+    detail = f"{size(free)} free where {folder} lies"
     if settings.database.url is None and free < needed:
-        return Finding("disk", FAILING, f"{said}: publishers are blocked below {size(needed)}", "Make room.")
+        return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Make room.")
     if free < AMPLE * needed:
-        return Finding("disk", WARNING, said, f"Make room: below {size(needed)} publishers are blocked.")
-    return Finding("disk", OK, said)
+        return Finding("disk", WARNING, detail, f"Make room: below {size(needed)} publishers are blocked.")
+    return Finding("disk", OK, detail)
 
 
 def _nearest(folder: Path) -> Path:

@@ -73,9 +73,9 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         yield Finding(store, FAILING, why, UNREACHED)
     causes = Counter(row["stuck"]["cause"] for row in stuck)
     if causes:
-        said = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+        counted = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         more = "at least " if len(stuck) == STUCK_MAX else ""
-        yield Finding("stuck", WARNING, more + said, "`semq stuck list` shows the next step for each cause.")
+        yield Finding("stuck", WARNING, more + counted, "`semq stuck list` shows the next step for each cause.")
     else:
         yield Finding("stuck", OK)
 

@@ -52,8 +52,8 @@ async def reload(session: Session) -> None:
     for name in ("added", "removed"):
         session.out.line(f"{name}: {', '.join(answer[name]) or 'none'}")
     for name, changes in answer["changed"].items():
-        said = "; ".join(f"{what}: {_text(value)}" for what, value in changes.items())
-        session.out.line(f"{name}  {said}")
+        text = "; ".join(f"{what}: {_text(value)}" for what, value in changes.items())
+        session.out.line(f"{name}  {text}")
     for name, fault in answer["failing"].items():
         session.out.line(f"{name}  fails: {fault}")
 

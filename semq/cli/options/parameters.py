@@ -98,13 +98,13 @@ def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | Non
 
 
 def _plain(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
-    read, said = READ[kind]
+    read, rule = READ[kind]
 
     def plain(value: Any) -> Any:
         try:
             found = read(value)
         except ValueError:
-            raise ValueError(f"{value!r} {said}.") from None
+            raise ValueError(f"{value!r} {rule}.") from None
         if (least is not None and not found >= least) or (most is not None and not found <= most):
             raise ValueError(f"{value} is not in the range {_range(least, most)}.")
         return found

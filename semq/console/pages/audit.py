@@ -27,14 +27,14 @@ async def audit(visit: Visit) -> Response:
         if len(rows) > PAGE
         else None
     )
-    shown = [row | {"said": _said(row)} for row in rows[:PAGE]]
+    shown = [row | {"said": _arguments(row)} for row in rows[:PAGE]]
     return show(
         visit, "audit.html", rows=shown, given=given, payloads=payloads, next=following,
         first=href("/audit", **chosen, payloads=int(payloads) or None) if number else None,
     )  # fmt: skip
 
 
-def _said(row: dict[str, object]) -> str:
+def _arguments(row: dict[str, object]) -> str:
     return json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
 
 

@@ -68,10 +68,10 @@ async def revoke(visit: Visit) -> Response:
     if not (which and why):
         return visit.see_other("/certificates", _("Nothing was done: give a reason."))
     answer = await visit.ask("cert.revoke", which=which, why=why)
-    said = visit.web.languages.ngettext(
+    notice = visit.web.languages.ngettext(
         "%(count)s certificate was revoked.", "%(count)s certificates were revoked.", len(answer["revoked"])
     ) % {"count": len(answer["revoked"])}
-    return visit.see_other("/certificates", said)
+    return visit.see_other("/certificates", notice)
 
 
 async def renew(visit: Visit) -> Response:

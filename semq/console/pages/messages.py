@@ -142,10 +142,10 @@ async def act(visit: Visit) -> Response:
     if needs_reason and not why:
         return visit.see_other(back, _("Nothing was done: give a reason."))
     answer = await visit.ask(operation, id=name, **({} if wanted == "inquire" else {"why": why or None}))
-    return visit.see_other(back, _said(_, wanted, answer))
+    return visit.see_other(back, _notice(_, wanted, answer))
 
 
-def _said(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
+def _notice(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
     if answer.get("withdrawn"):
         return str(_("The submission was withdrawn."))
     words = {

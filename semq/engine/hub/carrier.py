@@ -16,7 +16,7 @@ from semq.umx_t.envelope import Frame
 StoreName = tuple[int, int]  #: semq_id and semq_db_id
 
 
-class Said(msgspec.Struct, frozen=True):
+class StoreFrames(msgspec.Struct, frozen=True):
     """To a store: frames of a node. The front of its session has compared them with its name."""
 
     number: int  #: rises with each message of one incarnation, to all stores
@@ -108,7 +108,9 @@ class Reply(msgspec.Struct, frozen=True):
     answer: bytes  #: JSON, compressed
 
 
-Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions | Asking | Alive | Question | Reply
+Message = (
+    StoreFrames | Passed | Credit | Acknowledged | Came | Went | PresentSessions | Asking | Alive | Question | Reply
+)
 
 
 class HubCarrier(Protocol):

@@ -19,7 +19,7 @@ from semq.engine.hub.carrier import (
     Message,
     Passed,
     PresentSessions,
-    Said,
+    StoreFrames,
     StoreName,
     Went,
 )
@@ -64,7 +64,7 @@ class Instances:
         self.fronts = Fronts(hub, store, self._carrier, end_second)
         self._unserved = Unserved(hub.core)
         self._repetitions = Repetitions()
-        self._said = 0  #: number of the last message to a store
+        self._last_number = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: by node here: the last document of each engine
         self._to_credit: set[str] = set()
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
@@ -103,9 +103,9 @@ class Instances:
                 here.append(message)
             else:
                 away.setdefault(home, []).append(message)
-        for store, said in away.items():
-            self._core.count("carried", len(said))
-            self._say(store, peer, said)
+        for store, frames in away.items():
+            self._core.count("carried", len(frames))
+            self._say(store, peer, frames)
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
@@ -151,7 +151,7 @@ class Instances:
     def returned(self, store: StoreName, message: Message) -> None:
         """Note that no instance serves a store at present."""
         self._core.count("carrier_returned")
-        if isinstance(message, Said):
+        if isinstance(message, StoreFrames):
             self._unserved.note(store, message)
 
     def gone(self, life: int) -> None:
@@ -168,18 +168,18 @@ class Instances:
 
     # --- inside
     def _say(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:
-        self._said += 1
-        self._carrier.to_store(store, Said(self._said, speaker, frames))
+        self._last_number += 1
+        self._carrier.to_store(store, StoreFrames(self._last_number, speaker, frames))
 
-    def _hear_said(self, life: int, said: Said) -> None:
-        if self._repetitions.is_one(life, said.number):
+    def _hear_frames(self, life: int, message: StoreFrames) -> None:
+        if self._repetitions.is_one(life, message.number):
             self._core.count("carrier_repeated")
             return
-        for run in runs(said.frames):
+        for run in runs(message.frames):
             if isinstance(run, list):
-                self._hub.relay.hear_messages(said.speaker, run)
+                self._hub.relay.hear_messages(message.speaker, run)
             else:
-                self._hub.take_packet(said.speaker, run)
+                self._hub.take_packet(message.speaker, run)
 
     def _hear_credit(self, life: int, credit: Credit) -> None:
         link = self.fronts.link(life, credit.node, credit.session)
@@ -215,7 +215,7 @@ class Instances:
 
 
 HEARD: dict[type[Message], Callable[[Instances, int, Any], None]] = {
-    Said: Instances._hear_said,
+    StoreFrames: Instances._hear_frames,
     Passed: Instances._deliver,
     Credit: Instances._hear_credit,
     Acknowledged: Instances._hear_acknowledged,

@@ -5,7 +5,7 @@ the bound are recovered by the senders' inquiries. Used by ``instances``.
 """
 
 from semq.engine.core import Core
-from semq.engine.hub.carrier import Said, StoreName
+from semq.engine.hub.carrier import StoreFrames, StoreName
 from semq.engine.hub.deeds import answered
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
@@ -22,15 +22,15 @@ class Unserved:
         self._core = core
         self._waiting: dict[StoreName, dict[str, tuple[Address, int]]] = {}  #: ident to source and attempt
 
-    def note(self, store: StoreName, said: Said) -> None:
+    def note(self, store: StoreName, message: StoreFrames) -> None:
         """Note the documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
         waiting = self._waiting.setdefault(store, {})
-        for frame in said.frames:
+        for frame in message.frames:
             if isinstance(frame, Data):
                 if frame.envelope.is_class3 and sum(map(len, self._waiting.values())) < DOCUMENTS_MAX:
                     waiting[frame.envelope.ident] = frame.envelope.lk0.node, frame.envelope.att
             else:
-                self._answer(said.speaker, frame)
+                self._answer(message.speaker, frame)
 
     def _answer(self, source: Address, packet: Packet) -> None:
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:

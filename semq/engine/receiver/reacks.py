@@ -54,13 +54,13 @@ class ReAcks:
             pending={record.dest_ref_id for _, record, _ in readable if record.dest_ref_id},
             in_streams={InStreamKey(lk0.store, inc) for lk0, _, floors in readable for inc in floors},
         )
-        said = _Said(self, source, unit, faults)
+        statements = _NodeStatements(self, source, unit, faults)
         for lk0, record, floors in readable:
-            said.note(lk0, record)
+            statements.note(lk0, record)
             if record.ack_flag is AckFlag.END_TO_END:
-                said.raise_floors(lk0, record, floors)
+                statements.raise_floors(lk0, record, floors)
         yield COMMITTED
-        for stream, (floor, closed) in said.raised.items():
+        for stream, (floor, closed) in statements.raised.items():
             self.handing.unblocked(stream, floor, closed)
 
     @work
@@ -79,8 +79,8 @@ class ReAcks:
             recorded=slots,
             seen={record.ident for _, record in readable if record.sid < 0},
         )
-        said = _Said(self, source, unit, faults)
-        answers = [answer for lk0, record in readable if (answer := said.answer(lk0, record)) is not None]
+        statements = _NodeStatements(self, source, unit, faults)
+        answers = [answer for lk0, record in readable if (answer := statements.answer(lk0, record)) is not None]
         yield COMMITTED
         for answer in answers:
             self.core.mail.add(source, Function.INQUIRIES, Primitive.CONFIRMATION, answer)
@@ -109,7 +109,7 @@ def _floors(record: Receipt) -> Floors:
         raise BadRecord("A floor names no incarnation.", ident=record.ident) from None
 
 
-class _Said:
+class _NodeStatements:
     """The statements and inquiries of one node in one attempt at a unit."""
 
     def __init__(self, owner: ReAcks, source: Address, unit: Unit, faults: Sequence[Fault]) -> None:

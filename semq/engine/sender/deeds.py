@@ -113,10 +113,10 @@ def _custody(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, c
 
 
 def _reack2(
-    rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, said: ReceiverEvidence | None
+    rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, evidence: ReceiverEvidence | None
 ) -> None:
-    if said is not None:
-        after.evidence.append(said)
+    if evidence is not None:
+        after.evidence.append(evidence)
 
 
 def _ask_target(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:

@@ -75,13 +75,13 @@ class Receipts:
             },
             queries={streams},
         )
-        said = _Receipts(self._sender, speaker, unit, faults)
-        next_sids = _next_sids(said, streams)
+        statements = _Receipts(self._sender, speaker, unit, faults)
+        next_sids = _next_sids(statements, streams)
         for lk0, record, place in named:
-            said.receipt(lk0, record, place)
+            statements.receipt(lk0, record, place)
         yield COMMITTED
-        said.apply()
-        _reply(said, next_sids)
+        statements.apply()
+        _reply(statements, next_sids)
 
     @work
     def _answers(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
@@ -91,11 +91,11 @@ class Receipts:
             outbound={lk0.object_id for lk0, _ in named},
             bodies={lk0.object_id for lk0, record in named if record.graded is Answer.NOT},
         )
-        said = _Answers(self._sender, speaker, unit, faults)
+        statements = _Answers(self._sender, speaker, unit, faults)
         for lk0, record in named:
-            said.answer(lk0, record)
+            statements.answer(lk0, record)
         yield COMMITTED
-        said.apply()
+        statements.apply()
 
     @work
     def _inquiries(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
@@ -111,51 +111,51 @@ class Receipts:
                 named.append((lk0, record, prev))
         streams = StreamsTo(str(speaker.source))
         unit = yield Needs(outbound={lk0.object_id for lk0, _, _ in named}, queries={streams})
-        said = Statements(self._sender, speaker, unit, faults)
-        next_sids = _next_sids(said, streams)
+        statements = Statements(self._sender, speaker, unit, faults)
+        next_sids = _next_sids(statements, streams)
         for lk0, record, prev in named:
-            row = said.row(lk0)
+            row = statements.row(lk0)
             ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
-            if ending is None or not said.is_target(row, lk0) or not said.is_placed(row, record.sid):
+            if ending is None or not statements.is_target(row, lk0) or not statements.is_placed(row, record.sid):
                 continue
-            if said.is_same(row, ending, record.digest):
-                said.hear(
+            if statements.is_same(row, ending, record.digest):
+                statements.hear(
                     row, NEWS[ending], reason=record.reason, cause=ReceiverEvidence(lk0, record.dest_ref_id, prev)
                 )
         yield COMMITTED
-        said.apply()
-        _reply(said, next_sids)
+        statements.apply()
+        _reply(statements, next_sids)
 
 
 # --------------------------------------------------------------------------------------------------------- ReAck2
 
 
-def _next_sids(said: Statements, streams: StreamsTo) -> dict[OutStreamKey, int]:
+def _next_sids(statements: Statements, streams: StreamsTo) -> dict[OutStreamKey, int]:
     """Return the next position of each stream to the node, as committed or staged in this unit."""
-    ours = (stream for key, stream in said.unit.out_streams.items() if key.dest == str(said.source))
-    return {stream.key: stream.next_sid for stream in (*said.unit.found.get(streams, ()), *ours)}
+    ours = (stream for key, stream in statements.unit.out_streams.items() if key.dest == str(statements.source))
+    return {stream.key: stream.next_sid for stream in (*statements.unit.found.get(streams, ()), *ours)}
 
 
-def _reply(said: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
+def _reply(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
     """Mail ReAck2 for each piece of evidence, with the floors of the streams to the node (rules N16, N25)."""
     written: set[int] = set()
-    for lk0, bref, prev in said.after.evidence:
+    for lk0, bref, prev in statements.after.evidence:
         floors = {}
         for inc in ({lk0.inc} | ({prev.inc} if prev else set())) - written:
             written.add(inc)
-            floors[f"{inc:x}"] = _floor(said, next_sids, inc)
+            floors[f"{inc:x}"] = _floor(statements, next_sids, inc)
         receipt = Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id,
             dest_ref_id=bref, ack_flag=AckFlag.END_TO_END, ident=str(lk0), floors=floors or None,
         )  # fmt: skip
-        said.core.mail.add(said.source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+        statements.core.mail.add(statements.source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
 
 
-def _floor(said: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
+def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
     """Return the floor of one of our streams and where it was closed, or (0, 0) for an unknown one (break F6)."""
-    key = OutStreamKey(str(said.source), inc)
-    floor = said.sender.rows.floors.get(key)
-    if inc == said.core.inc:
+    key = OutStreamKey(str(statements.source), inc)
+    floor = statements.sender.rows.floors.get(key)
+    if inc == statements.core.inc:
         return (floor.value if floor else 0), None
     next_sid = next_sids.get(key)
     if next_sid is None:
@@ -306,12 +306,12 @@ def is_given_up(row: Outbound) -> bool:
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
-def custody(said: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
+def custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
     """S4: note custody of the hub; custody of the payload changes nothing for a row that has become a void marker."""
     if row.void and not void:
         return
-    said.sender.away_since.pop(row.object_id, None)
-    said.hear(row, Heard.save, f"copy {lk1}", cause=lk1)
+    statements.sender.away_since.pop(row.object_id, None)
+    statements.hear(row, Heard.save, f"copy {lk1}", cause=lk1)
 
 
 # -------------------------------------------------------------------------------------------------------- answers

@@ -103,7 +103,7 @@ class Alerts:
             change.reported_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
 
     async def _report(self, one: Check, before: str, change: _Change) -> bool:
-        said = {
+        alert = {
             "node": self._node,
             "check": one.name,
             "verdict": one.verdict,
@@ -113,17 +113,17 @@ class Alerts:
             "at": utc_text(self._clock.wall()),
         }
         try:
-            fault = await self._run(msgspec.json.encode(said) + b"\n")
+            fault = await self._run(msgspec.json.encode(alert) + b"\n")
         except OSError as error:
             fault = str(error)
-        facts = {name: said[name] for name in ("check", "verdict", "detail")}
+        facts = {name: alert[name] for name in ("check", "verdict", "detail")}
         if fault:
             log.error("alert_not_told", fault=fault, failures=change.failures + 1, **facts)
         else:
             log.info("alert_told", **facts)
         return not fault
 
-    async def _run(self, said: bytes) -> str:
+    async def _run(self, alert: bytes) -> str:
         """Run the program; return its failure, empty if it succeeded. Raises OSError if it cannot be started."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}  # passwords are there
         # Standard error goes to a file: a pipe would stay open as long as any child of the program holds it.
@@ -133,7 +133,7 @@ class Alerts:
             )
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    await _say(process, said)
+                    await _say(process, alert)
                     await process.wait()
             except TimeoutError:
                 await self._end()
@@ -158,9 +158,9 @@ class Alerts:
             await self._process.wait()
 
 
-async def _say(process: Process, said: bytes) -> None:
+async def _say(process: Process, alert: bytes) -> None:
     assert process.stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
-        process.stdin.write(said)
+        process.stdin.write(alert)
         await process.stdin.drain()
     process.stdin.close()

@@ -120,11 +120,11 @@ class Proofs:
             raise NoReceipt(id=name)
         lines = await read(messages.trace, lk0s[0])
         accepted = _line(lines, "ACCEPTED")
-        said = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
-        if accepted is None or said is None:
+        receipt = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
+        if accepted is None or receipt is None:
             raise NoReceipt(id=lk0s[0])
-        number, place, at = int(said[1]), int(said[2]), milliseconds(said[4])
-        sid = None if said[3] is None else int(said[3])
+        number, place, at = int(receipt[1]), int(receipt[2]), milliseconds(receipt[4])
+        sid = None if receipt[3] is None else int(receipt[3])
         kept = await read(messages.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)
         keys = sealing.keys
