@@ -16,6 +16,7 @@ from semq.clock import Clock
 from semq.errors import SemqError
 
 QUERY_S = 5.0  # longest time between two queries
+GROUP_S = 0.5  # from the end of one member of a group to the next query: others may end meanwhile
 SUBMISSION_S = 0.5  # the same for an SQL submission, whose acceptance causes no event
 
 
@@ -26,7 +27,7 @@ class Watch:
         self._requests = requests
         self._events = events
         self._clock = clock
-        self._waiting: dict[str, list[asyncio.Future[Fate]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[Fate | None]]] = {}
         self._subscription: Subscription[DocumentEvent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -81,13 +82,17 @@ class Watch:
                     continue  # it may have ended before the subscription
                 pause_s = SUBMISSION_S if "submission" in shown else QUERY_S
                 done, _ = await asyncio.wait((known,), timeout=min(left, pause_s))
-                if done:
-                    return shown, known.result()
+                if done and (fate := known.result()) is not None:
+                    return shown, fate
+                if done:  # a member of the group has ended
+                    await asyncio.sleep(min(left, GROUP_S))
+                    self._forget(lk0, known)
+                    known = self._expect(lk0)
         finally:
             self._forget(lk0, known)
 
-    def _expect(self, lk0: str) -> asyncio.Future[Fate]:
-        known: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
+    def _expect(self, lk0: str) -> asyncio.Future[Fate | None]:
+        known: asyncio.Future[Fate | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(lk0, []).append(known)
         return known
 
@@ -101,13 +106,18 @@ class Watch:
         try:
             async for event in events:
                 if event.is_final:
-                    for waiting in self._waiting.get(event.lk0, ()):
-                        if not waiting.done():
-                            waiting.set_result(event.fate)
+                    self._report(event.lk0, event.fate)
+                    if event.group is not None:
+                        self._report(event.group.lk0, None)
         except SemqError:
             return  # each caller queries the node itself, which raises the error there
 
-    def _forget(self, lk0: str, known: "asyncio.Future[Fate]") -> None:
+    def _report(self, lk0: str, fate: Fate | None) -> None:
+        for waiting in self._waiting.get(lk0, ()):
+            if not waiting.done():
+                waiting.set_result(fate)
+
+    def _forget(self, lk0: str, known: "asyncio.Future[Fate | None]") -> None:
         waiting = self._waiting.get(lk0, [])
         waiting.remove(known)
         if not waiting:

@@ -11,8 +11,9 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from semq.app import Client, DocumentEvent
+from semq.app import Client, DocumentEvent, NodeBusy
 from semq.clock import SystemClock
+from semq.config import load
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outcomes import Outcomes
@@ -20,6 +21,7 @@ from semq.folders.outgoing import Outgoing
 from tests.service.companion.reported import Reported
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
+from tests.web.api.test_events import following
 from tests.web.running import serving
 
 DEFINITIONS = """
@@ -111,8 +113,14 @@ async def test_by_http(inprocess: InProcess, group: str, members: list[str]) -> 
     nodes = await GroupNodes.start(inprocess)
     async with serving(nodes.a) as site:
         program = await site.program("submit", "events")
-        sent = await program.post(f"/documents?target={group}", content=b"by HTTP")
-        assert sent.status_code == 201, sent.text
+        async with following(program, keys="delivered.#") as events:
+            sent = await program.post(f"/documents?target={group}", content=b"by HTTP")
+            assert sent.status_code == 201, sent.text
+            facts = (await anext(events))["data"]
+        assert facts["target"] in members
+        number = members.index(facts["target"]) + 1
+        place = {"lk0": sent.json()["lk0"], "target": group, "member": number, "members": 2}
+        assert facts["group"] == place
         listed = (await program.get(f"/documents/{sent.json()['lk0']}")).json()
         assert sorted(member["target"] for member in listed["members"]) == members
         refused = await program.post(f"/documents?target={group[:2]}nobody", content=b"x")
@@ -150,6 +158,20 @@ async def test_events_of_members_name_the_submission(inprocess: InProcess, group
         assert place is not None
         assert (place.lk0, place.target, place.member, place.members) == (sent.lk0, group, number, 2)
         assert found[member].token == "T1"
+
+
+async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.app.watch.QUERY_S", 3600.0)
+    nodes = await GroupNodes.start(inprocess)
+    await nodes.c.stop()
+    async with Client(url_at(nodes.a.port)) as client:
+        sent = await client.send("3.partners", b"x")
+        waiting = asyncio.create_task(client.wait_for_delivery(sent.lk0, timeout_s=600))
+        await until(lambda: client._watch._waiting)
+        await inprocess.started(nodes.c.settings)
+        assert (await waiting).is_delivered
 
 
 @asynccontextmanager
@@ -191,6 +213,33 @@ async def test_by_folder(inprocess: InProcess, tmp_path: Path, group: str, membe
         assert note["outcome"] == "DELIVERED"
         assert {name: one["outcome"] for name, one in note["members"].items()} == dict.fromkeys(members, "DELIVERED")
     assert await nodes.received(members) == [b"by folder"] * 2
+
+
+async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    """The node does not know the group yet: this is no reason to refuse it for good."""
+    nodes, members = await GroupNodes.start(inprocess), GROUPS["3.partners"]
+    port = nodes.hub.port
+    await nodes.a.stop()
+    await nodes.hub.stop()
+    a = await inprocess.started(nodes.a.settings)
+    with psycopg.connect(a.store.url) as connection:
+        connection.execute("SELECT semq_send('3.partners', 'by SQL'::bytea)")
+    async with folders(a, tmp_path / "door") as layout:
+        put(layout, "3.partners", b"by folder")
+        async with Client(url_at(a.port)) as client:
+            with pytest.raises(NodeBusy, match="SEMQ-1237"):
+                await client.send("3.partners", b"x", timeout_s=2)
+        file = inprocess.folder / "hub.toml"
+        file.write_text(file.read_text().replace("port = 0", f"port = {port}"))
+        hub = HubNode(load(file, {}), SystemClock())
+        inprocess.stack.push_async_callback(hub.stop)
+        await hub.start()
+        note = layout.sent / "3.partners" / "a.xml"
+        await until(lambda: read_note(note).get("outcome") == "DELIVERED")
+    found = await GroupNodes(hub, a, nodes.b, nodes.c).received([*members, *members])
+    assert sorted(found) == [b"by SQL"] * 2 + [b"by folder"] * 2
 
 
 async def test_a_file_to_a_group_fails_with_the_member_that_refuses_it(inprocess: InProcess, tmp_path: Path) -> None:
