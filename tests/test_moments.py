@@ -36,7 +36,7 @@ def test_a_person_sees_the_own_zone(moment: datetime | float | str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         ("ended at 2026-03-31T12:00:05+00:00.", "ended at 2026-03-31T14:00:05+02:00."),
         ("until='2026-03-31 12:00:05.123456+00:00')", "until='2026-03-31T14:00:05+02:00')"),
@@ -46,5 +46,5 @@ def test_a_person_sees_the_own_zone(moment: datetime | float | str) -> None:
         ("9999-99-99T12:00:05Z, order 1774958405123", "9999-99-99T12:00:05Z, order 1774958405123"),
     ],
 )
-def test_times_within_other_words(said: str, shown: str) -> None:
-    assert in_local(said) == shown
+def test_times_within_other_words(text: str, shown: str) -> None:
+    assert in_local(text) == shown

@@ -62,34 +62,34 @@ def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> l
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(publishes, bodies) | st.tuples(acks | nacks | rejects, st.just(b"")), max_size=5))
-def test_a_server_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes]]) -> None:
+def test_a_server_reads_the_same_by_both_decoders(contents: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).server
     slow = open_pair(SlowServer(), ClientConnection()).server
     data = b"".join(
         content_frames(method, header_of(body), body)
         if isinstance(method, m.BasicPublish)
         else frame(FRAME_METHOD, 1, encode_method(method))
-        for method, body in said
+        for method, body in contents
     )
     result = events_of(fast, data)
     assert result == events_of(slow, data)
-    assert len(result) == len(said)
+    assert len(result) == len(contents)
 
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(deliveries, bodies) | st.tuples(acks | nacks, st.just(b"")), max_size=5))
-def test_a_client_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes]]) -> None:
+def test_a_client_reads_the_same_by_both_decoders(contents: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).client
     slow = open_pair(ServerConnection(), SlowClient()).client
     data = b"".join(
         content_frames(method, header_of(body), body)
         if isinstance(method, m.BasicDeliver)
         else frame(FRAME_METHOD, 1, encode_method(method))
-        for method, body in said
+        for method, body in contents
     )
     result = events_of(fast, data)
     assert result == events_of(slow, data)
-    assert len(result) == len(said)
+    assert len(result) == len(contents)
 
 
 def test_the_hot_path_is_used() -> None:

@@ -11,7 +11,7 @@ from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, termina
 
 
 @pytest.mark.parametrize(
-    ("disturb", "status", "said"),
+    ("disturb", "status", "line"),
     [
         (kill_a, 1, "no figures: A node ended unexpectedly; its log has the reason. a, with status -9"),
         (interrupt, 130, "interrupted, so there are no figures"),
@@ -19,10 +19,10 @@ from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, termina
     ],
 )
 def test_a_run_that_is_disturbed_ends_in_order(
-    tmp_path: Path, disturb: Callable[[Any, dict[str, int]], None], status: int, said: str
+    tmp_path: Path, disturb: Callable[[Any, dict[str, int]], None], status: int, line: str
 ) -> None:
     found, words = disturbed(tmp_path, disturb)
-    assert (found, said in words) == (status, True), words
+    assert (found, line in words) == (status, True), words
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == []
 

@@ -22,16 +22,16 @@ class Spans:
     """Spans of one node, and what it has exported."""
 
     def __init__(self, ratio: float = 0.0) -> None:
-        self.told: list[Span] = []
-        self.documents = DocumentSpans(ratio, lambda: NOW, self.told.append)
+        self.reported: list[Span] = []
+        self.documents = DocumentSpans(ratio, lambda: NOW, self.reported.append)
 
     def tell(self, side: Side, of: Envelope, *events: tuple[int, Event, int]) -> list[tuple[str, int, int, str]]:
         """Commit lines; return stage, start, end and error of the spans that end with them."""
-        before = len(self.told)
+        before = len(self.reported)
         self.documents.committed(
             [LedgerLine(at, side, event, of.ident, TARGET, att, size=3) for at, event, att in events]
         )
-        return [(span.stage, span.began, span.ended, span.error) for span in self.told[before:]]
+        return [(span.stage, span.began, span.ended, span.error) for span in self.reported[before:]]
 
 
 def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | None = None, **more: Any) -> Envelope:
@@ -47,7 +47,7 @@ def test_the_sender_reports_acceptance_and_end() -> None:
     assert result == [("submit", 1_000, NOW, "")]
     result = spans.tell(Side.SENDER, one, (1_200, Event.STORED, 1), (1_300, Event.DELIVERED, 1))
     assert result == [("deliver", 1_100, 1_300, "")]
-    submit, deliver = spans.told
+    submit, deliver = spans.reported
     assert (submit.parent.trace_id, submit.parent_id, submit.size) == (TRACE, SPAN, 3)
     assert (deliver.parent_id, submit.span_id) == (submit.span_id, span_id(one.ident, "submit"))
     assert deliver.steps == (("sent", 1_100), ("stored", 1_200))
@@ -78,7 +78,7 @@ def test_the_hub_reports_forwarded_and_stored_documents() -> None:
     assert result == [("store", 2_000, 2_200, "")]
     spans.documents.begin(Side.HUB, one, 2_300)  # its sender could not know of the store
     assert len(spans.tell(Side.HUB, one, (2_300, Event.STORED, 0), (2_400, Event.RELEASED, 1))) == 1
-    assert len({span.span_id for span in spans.told}) == 4
+    assert len({span.span_id for span in spans.reported}) == 4
     spans.documents.begin(Side.HUB, one, 3_000)
     assert spans.tell(Side.HUB, one, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
 
@@ -97,8 +97,8 @@ def test_the_receiver_reports_each_delivery() -> None:
     assert result == [("record", 1_000, NOW, ""), ("wait", 1_000, 1_200, "")]
     result = spans.tell(Side.RECEIVER, one, (1_300, Event.GIVEN, 2), (1_400, Event.DONE, 2))
     assert result == [("wait", 1_200, 1_300, ""), ("process", 1_300, 1_400, "")]
-    assert len({span.span_id for span in spans.told}) == 4
-    record, *others = spans.told
+    assert len({span.span_id for span in spans.reported}) == 4
+    record, *others = spans.reported
     assert {span.parent_id for span in others} == {record.span_id}
     spans.documents.begin(Side.RECEIVER, one, 1_000)
     result = spans.tell(Side.RECEIVER, one, (1_500, Event.GIVEN, 3), (1_600, Event.PARKED, 3))
@@ -123,8 +123,8 @@ def test_with_a_ratio_all_nodes_choose_the_same_documents() -> None:
     receiver.documents.begin(Side.RECEIVER, one, 1_000)
     sender.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0))
     receiver.tell(Side.RECEIVER, one, (1_100, Event.RECEIVED, 0))
-    assert sender.told[0].parent == receiver.told[0].parent
-    assert (sender.told[0].parent_id, receiver.told[0].parent_id) == ("", sender.told[0].span_id)
+    assert sender.reported[0].parent == receiver.reported[0].parent
+    assert (sender.reported[0].parent_id, receiver.reported[0].parent_id) == ("", sender.reported[0].span_id)
 
 
 def test_documents_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,4 +137,4 @@ def test_documents_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert spans.tell(Side.SENDER, envelope(3), (1_100, Event.DELIVERED, 1)) == []
     last = envelope(29)
     spans.tell(Side.SENDER, last, *[(1_100, Event.AGAIN, 1)] * 50, (1_200, Event.DELIVERED, 1))
-    assert len(spans.told[0].steps) == 4
+    assert len(spans.reported[0].steps) == 4

@@ -185,7 +185,9 @@ def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
     trio.later(200)
     return {
         "got": [sorted(node.app.payloads) for node in trio.nodes],
-        "told": [sorted((event.kind, event.outcome) for event in node.told.events if event.lk0) for node in trio.nodes],
+        "told": [
+            sorted((event.kind, event.outcome) for event in node.reported.events if event.lk0) for node in trio.nodes
+        ],
         "lines": [
             sorted((line.side.name, line.event.name) for line in store.tables.ledger)
             for store in (trio.hub_store, trio.a.store, trio.b.store)

@@ -36,7 +36,7 @@ def test_a_document_and_its_receipts_take_the_direct_way() -> None:
     trio.a.send(b"order")
     trio.settle()
     assert trio.b.app.payloads == [b"order"]
-    assert trio.a.told.kinds == ["sent", "delivered"]
+    assert trio.a.reported.kinds == ["sent", "delivered"]
     there, here = trio.direct
     assert [is_message(frame) for frame in there.sent] == [True, False]  # the document, then ReAck2
     assert len(here.sent) == 1  # Ack2

@@ -31,8 +31,8 @@ def test_an_online_target_gets_a_document_immediately_and_its_sender_the_receipt
     trio.a.send(b"order", key="S0001")
     trio.settle()
     assert trio.b.app.payloads == [b"order"]
-    assert trio.a.told.kinds == ["sent", "delivered"]
-    assert {str(event.app_key) for event in trio.a.told.events} == {"trade/order//S0001"}
+    assert trio.a.reported.kinds == ["sent", "delivered"]
+    assert {str(event.app_key) for event in trio.a.reported.events} == {"trade/order//S0001"}
     assert trio.held == 0
     trio.later(1)
     assert trio.is_clean()
@@ -45,7 +45,7 @@ def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
     trio.settle()
     assert trio.held == 3
     assert [row.ss_status for row in trio.a.store.tables.outbound.values()] == [SendStatus.SS_ACK] * 3
-    assert trio.a.told.kinds.count("stored") == 3
+    assert trio.a.reported.kinds.count("stored") == 3
     trio.connect(trio.b)
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
@@ -93,7 +93,7 @@ def test_a_lost_ack2_is_asked_for_and_nothing_is_delivered_twice(ack2: bool) -> 
     trio.later(120)
     assert trio.b.app.payloads == [b"x"]
     assert trio.is_clean()
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
 
 
 def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
@@ -217,7 +217,7 @@ def test_an_unknown_target_is_refused_by_the_hub_otherwise_and_the_body_is_kept(
     assert row.reason is not None
     assert row.reason[0] == UnknownTarget.code
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
-    assert trio.a.told.kinds[-1] == "failed"
+    assert trio.a.reported.kinds[-1] == "failed"
 
 
 def test_a_partner_s_quota_refuses_new_documents_and_drops_nothing() -> None:
@@ -238,7 +238,7 @@ def test_class_1_to_an_absent_target_ends_dropped_and_is_never_resent() -> None:
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=1)
     trio.settle()
-    assert trio.a.told.events[-1].outcome == "DROPPED"
+    assert trio.a.reported.events[-1].outcome == "DROPPED"
     trio.connect(trio.b)
     trio.later(200)
     assert trio.b.app.payloads == []
@@ -249,7 +249,7 @@ def test_class_1_without_a_link_is_dropped_at_once() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"x", save_fwd=1)
     trio.later(1)
-    assert trio.a.told.events[-1].outcome == "DROPPED"
+    assert trio.a.reported.events[-1].outcome == "DROPPED"
     assert trio.a.rows["tb_0031"] == 0
 
 
@@ -259,7 +259,7 @@ def test_class_1_that_nobody_answers_for_ends_unknown() -> None:
     trio.lose = lambda wire, frame: is_message(frame)
     trio.a.send(b"x", save_fwd=1)
     trio.later(600)
-    assert trio.a.told.events[-1].outcome == "UNKNOWN"
+    assert trio.a.reported.events[-1].outcome == "UNKNOWN"
     assert sum(map(is_message, trio.a.up.sent if trio.a.up else [])) == 1
     assert trio.is_clean()
 
@@ -312,7 +312,7 @@ def test_a_cancelled_document_never_arrives() -> None:
     trio.connect(trio.b)
     trio.later(2)
     assert trio.b.app.payloads == [b"2"]  # the marker fills the position in the order (rule N24)
-    assert [event.outcome for event in trio.a.told.events if event.kind == "failed"] == ["CANCELLED"]
+    assert [event.outcome for event in trio.a.reported.events if event.kind == "failed"] == ["CANCELLED"]
     assert trio.is_clean()
     trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
     trio.settle()
@@ -329,7 +329,7 @@ def test_a_cancellation_that_comes_too_late_is_reported() -> None:
     trio.lose = lambda wire, frame: False
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.kinds[-1] == "delivered"  # the ledger of the receiver decides
+    assert trio.a.reported.kinds[-1] == "delivered"  # the ledger of the receiver decides
     trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     assert trio.a.refused
@@ -365,7 +365,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     trio.b.engine.answers.fail([delivery.bref], "no such customer")
     trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.b.rows["tb_0030"] == 1  # the row waits for a person, also after all acknowledgements
     trio.b.app.acks = True
     trio.b.engine.answers.requeue([delivery.bref], "the customer is known now")
@@ -413,7 +413,7 @@ def test_a_message_to_one_s_own_node_never_leaves_it() -> None:
     trio.a.send(b"note", to="10008")
     trio.later(2)
     assert trio.a.app.payloads == [b"note"]
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.a.rows["tb_0031"] == 0
 
 

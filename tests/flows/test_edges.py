@@ -91,7 +91,7 @@ def test_a_refusal_of_a_later_attempt_does_not_end_what_has_arrived() -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.later(60)
-    assert [event.outcome for event in trio.a.told.events if event.outcome] == ["DELIVERED"]
+    assert [event.outcome for event in trio.a.reported.events if event.outcome] == ["DELIVERED"]
     assert trio.is_clean()
 
 

@@ -12,8 +12,8 @@ def test_a_document_without_a_receipt_is_reported_as_stored(save_fwd: int) -> No
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=save_fwd, ack2=False, key="S1")
     trio.settle()
-    assert trio.a.told.kinds == ["sent", "stored"]
-    assert [event.app_key.key for event in trio.a.told.events] == ["S1", "S1"]
+    assert trio.a.reported.kinds == ["sent", "stored"]
+    assert [event.app_key.key for event in trio.a.reported.events] == ["S1", "S1"]
     assert trio.a.engine.rows.unkept == {}
     trio.connect(trio.b)
     trio.later(60)
@@ -40,7 +40,7 @@ def test_a_marker_is_no_second_document_and_no_attempt_is_left_out() -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.later(2)
-    assert trio.a.told.kinds == ["sent", "stored", "failed"]
+    assert trio.a.reported.kinds == ["sent", "stored", "failed"]
     lines = [line for line in trio.a.store.tables.ledger if line.lk0 == str(lk0)]
     assert [line.att for line in lines if line.event is Event.SENT] == [1, 2]
     assert lines[-1].event is Event.CANCELLED

@@ -39,10 +39,10 @@ def test_a_document_expired_before_sending_ends_rejected_with_its_body() -> None
 
 def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
     """Whether A's only row has ended because of its expiry, and no node has another row."""
-    assert trio.a.told.events[-1].kind == "failed"
-    assert trio.a.told.events[-1].outcome == "REJECTED"
-    assert trio.a.told.events[-1].reason is not None
-    assert trio.a.told.events[-1].reason[0] == Expired.code
+    assert trio.a.reported.events[-1].kind == "failed"
+    assert trio.a.reported.events[-1].outcome == "REJECTED"
+    assert trio.a.reported.events[-1].reason is not None
+    assert trio.a.reported.events[-1].reason[0] == Expired.code
     (row,) = trio.a.store.tables.outbound.values()
     assert (row.outcome, row.has_payload) == (Outcome.REJECTED, bool(body))
     assert trio.a.store.tables.bodies[row.object_id].payload == body
@@ -98,7 +98,7 @@ def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: i
     if save_fwd == 3:
         _has_expired(trio)
     else:  # class 2: one report, and a limited number of inquiries
-        assert trio.a.told.events[-1].outcome in ("REJECTED", "UNKNOWN")
+        assert trio.a.reported.events[-1].outcome in ("REJECTED", "UNKNOWN")
 
 
 def test_a_stored_copy_whose_payload_was_given_away_ends_rejected_without_a_body() -> None:
@@ -132,7 +132,7 @@ def test_a_copy_that_was_recorded_in_time_stays_so_when_a_late_one_comes() -> No
     trio.connect(trio.a)
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.is_clean()
 
 
@@ -179,7 +179,7 @@ def test_a_document_received_in_time_is_delivered_at_any_later_time() -> None:
     trio.b.app.places = 0
     trio.a.send(b"x", expires_at=in_ms(trio, 3))
     trio.later(10)
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     trio.b.app.places = 100
     trio.b.engine.handing.feed("")
     trio.later(1)

@@ -33,7 +33,7 @@ def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhe
     several.a.send(b"x", b"y")
     several.later(3)
     assert several.b.app.payloads == [b"x", b"y"]
-    assert sorted(several.a.told.kinds) == [
+    assert sorted(several.a.reported.kinds) == [
         "delivered",
         "delivered",
         "sent",
@@ -158,11 +158,11 @@ def test_a_custodian_without_a_serving_instance_is_reported_as_not_reachable() -
     several.instances[1].kill()
     several.at(several.b, 1)
     several.later(600, 1.0)  # after T_cust A asks B, which does not have it, and sends again; there is no home for it
-    assert not {"delivered", "failed"} & set(several.a.told.kinds)
+    assert not {"delivered", "failed"} & set(several.a.reported.kinds)
     several.homes[several.b.address] = (1, 1)
     several.later(600, 1.0)
     assert several.b.app.payloads == [b"x"]
-    assert several.a.told.kinds[-1] == "delivered"
+    assert several.a.reported.kinds[-1] == "delivered"
 
 
 def test_the_later_of_two_sessions_of_one_node_ends() -> None:

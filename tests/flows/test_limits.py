@@ -185,6 +185,6 @@ def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -
     trio.b.down.send(twice[0])
     trio.later(2)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert not [row for row in trio.b.store.tables.pending.values() if row.status is Arrival.REJ]
     assert not [row for row in trio.b.store.tables.pending.values() if row.app_status is AppStatus.PARKED]

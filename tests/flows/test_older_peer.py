@@ -15,16 +15,16 @@ from tests.flows.trio import Trio, TrioWire, forwarded
 A, B = Address(1, "10008"), Address(1, "56001")
 
 
-def hear(trio: Trio, **said: Any) -> None:
+def hear(trio: Trio, **facts: Any) -> None:
     (row,) = trio.a.store.tables.outbound.values()
-    record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **said)
+    record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **facts)
     trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
 
 
 def test_the_result_received_ends_the_row() -> None:
     trio = forwarded()
     hear(trio, result=1)
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
 
 
 def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -> None:
@@ -38,7 +38,7 @@ def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -
     trio.lose = lambda wire, frame: False
     trio.later(120)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.is_clean()
 
 
@@ -67,7 +67,7 @@ def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
     trio.lose = plain
     trio.a.send(b"x")
     trio.later(120)
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert [row.outcome for row in trio.a.store.tables.outbound.values()] in ([], [Outcome.DELIVERED])
     assert trio.b.app.payloads == [b"x"]
     assert trio.a.lines(Event.VIOLATION) == 0

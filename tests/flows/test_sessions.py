@@ -158,7 +158,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
     trio.a.send(b"1", save_fwd=1)
     trio.a.send(b"2", save_fwd=2)
     trio.settle()
-    assert trio.a.told.kinds.count("delivered") == 2
+    assert trio.a.reported.kinds.count("delivered") == 2
     assert trio.a.up is not None
     assert not [
         frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
@@ -188,14 +188,14 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
         trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()
     assert not trio.a.refused
-    ended = trio.a.told.events[-1]
+    ended = trio.a.reported.events[-1]
     assert (ended.kind, ended.outcome, ended.reason and ended.reason[0]) == ("failed", "UNKNOWN", "SEMQ-1201")
     trio.lose = lambda wire, frame: False
     trio.directory.addresses.append(trio.b.address)
     trio.connect(trio.b)
     trio.later(310, step=1)
     assert trio.is_clean()
-    assert trio.a.told.events[-1] is ended
+    assert trio.a.reported.events[-1] is ended
 
 
 def test_a_message_for_an_unknown_target_is_not_stored() -> None:
@@ -218,5 +218,5 @@ def test_a_message_for_an_unknown_target_is_not_stored() -> None:
     trio.directory.addresses.append(trio.b.address)
     trio.connect(trio.b)
     trio.later(310, step=1)
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.is_clean()

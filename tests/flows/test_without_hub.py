@@ -22,7 +22,7 @@ def test_sealed_documents_go_both_ways_with_signed_receipts() -> None:
     trio.b.send(b"to A", to="10008", encrypt=True)
     trio.settle()
     assert (trio.b.app.payloads, trio.a.app.payloads) == ([b"to B"], [b"to A"])
-    assert trio.a.told.kinds == ["sent", "delivered"]
+    assert trio.a.reported.kinds == ["sent", "delivered"]
     assert trio.a.lines(Event.VIOLATION) == trio.b.lines(Event.VIOLATION) == 0
     trio.later(1)
     assert trio.is_clean()

@@ -68,7 +68,7 @@ class TrioConsumer:
         return [delivery.payload for delivery in self.got]
 
 
-class TrioTold:
+class TrioReports:
     """The events that an application has received about its documents."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Local:
         self.address = Address(NodeType.LOCAL, node_id)
         self.store = MemoryStore()
         self.app = TrioConsumer()
-        self.told = TrioTold()
+        self.reported = TrioReports()
         self.up: TrioWire | None = None
         self.down: TrioWire | None = None
         self.accepted: list[Accepted] = []
@@ -154,8 +154,8 @@ class Local:
         self.app.held.clear()
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
-            Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app, self.told,
-            self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
+            Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app,
+            self.reported, self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
         )  # fmt: skip
         self.engine.handing.feed("")
 

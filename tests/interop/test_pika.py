@@ -38,7 +38,9 @@ def test_a_remote_call_with_direct_replies(url: str) -> None:
     with channel_of(url) as channel:
         received: list[tuple[str, bytes]] = []
         channel.basic_consume(
-            "amq.rabbitmq.reply-to", lambda *said: received.append((said[2].correlation_id, said[3])), auto_ack=True
+            "amq.rabbitmq.reply-to",
+            lambda *message: received.append((message[2].correlation_id, message[3])),
+            auto_ack=True,
         )
         properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="7")
         channel.basic_publish("", "pika.calls", b"hello", properties)

@@ -57,13 +57,13 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     await listener.bind_queue(queue, "semq.events", "#")
     await listener.consume(queue, lambda batch: put(events, [json.loads(d.body) for d in batch]), no_ack=True)
 
-    told_of = Properties(
+    order_properties = Properties(
         headers={"@AppKey": "trade/order//S1"}, type="order", correlation_id="case 7", message_id="m1",
         expiration="600000",
     )  # fmt: skip
     sender = await confirming(await inprocess.client(a))
     async with asyncio.timeout(PATIENCE_S):
-        assert await sender.publish_and_wait("semq", "56001", ContentHeader.build(5, told_of), b"order")
+        assert await sender.publish_and_wait("semq", "56001", ContentHeader.build(5, order_properties), b"order")
 
     consumer = await (await inprocess.client(b)).open_channel()
     got: asyncio.Queue[Delivered] = asyncio.Queue()

@@ -85,7 +85,7 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
         connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
         assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - told nowhere else
         news: list[str] = []
-        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        connection.add_on_connection_blocked_callback(lambda _, frame: news.append(frame.method.reason))
         connection.add_on_connection_unblocked_callback(lambda *_: news.append("over"))
         channel = connection.channel()
         for queue in ("one", "two"):
@@ -108,7 +108,7 @@ def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.Monkey
     with running() as (process, port), channel_of(port) as channel:
         news: list[str] = []
         connection = channel.connection
-        connection.add_on_connection_blocked_callback(lambda _, said: news.append(said.method.reason))
+        connection.add_on_connection_blocked_callback(lambda _, frame: news.append(frame.method.reason))
         channel.queue_declare("one")
         channel.confirm_delivery()
         with suppress(AMQPError):

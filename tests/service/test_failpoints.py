@@ -36,7 +36,7 @@ class ToldWork(Work):
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
-        self.told = asyncio.Event()
+        self.reported = asyncio.Event()
         self.error: Exception | None = None
         super().__init__(self._run, self._fail)
 
@@ -44,11 +44,11 @@ class ToldWork(Work):
         unit = yield Needs()
         self._change(unit)
         yield COMMITTED
-        self.told.set()
+        self.reported.set()
 
     def _fail(self, error: Exception) -> None:
         self.error = error
-        self.told.set()
+        self.reported.set()
 
 
 class RecordingLink:
@@ -116,10 +116,10 @@ def test_it_ends_the_process_as_a_power_cut_does() -> None:
 async def test_a_commit_has_three_phases(store: PostgresStore, database: str, phase: str, durable: set[int]) -> None:
     job = ToldWork(line(Event.ACCEPTED))
     struck: list[tuple[bool, int]] = []
-    point = Failpoint("S1", phase, 1, lambda: struck.append((job.told.is_set(), lines_in(database))))
+    point = Failpoint("S1", phase, 1, lambda: struck.append((job.reported.is_set(), lines_in(database))))
     point.watch_store(store)
     store.post(job)
-    await job.told.wait()
+    await job.reported.wait()
     assert job.error is None
     ((result, lines),) = struck
     assert not result
@@ -179,7 +179,7 @@ async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database
 async def posted(store: PostgresStore, decide: Callable[[Unit], None]) -> ToldWork:
     job = ToldWork(decide)
     store.post(job)
-    await job.told.wait()
+    await job.reported.wait()
     return job
 
 

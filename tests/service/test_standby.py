@@ -29,7 +29,7 @@ class HubProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.told: list[dict[str, Any]] = []  #: events of the log
+        self.reported: list[dict[str, Any]] = []  #: events of the log
         self._reading = asyncio.gather(self._read_out(), self._read_log())
         self._ready = asyncio.Event()
 
@@ -42,7 +42,7 @@ class HubProcess:
     async def _read_log(self) -> None:
         assert self.process.stderr is not None
         async for line in self.process.stderr:
-            self.told.append(json.loads(line) if line.startswith(b"{") else {"event": line.decode()})
+            self.reported.append(json.loads(line) if line.startswith(b"{") else {"event": line.decode()})
 
     @property
     def is_ready(self) -> bool:
@@ -53,10 +53,10 @@ class HubProcess:
             await self._ready.wait()
 
     async def says(self, event: str) -> None:
-        await until(lambda: any(line["event"] == event for line in self.told), 120)
+        await until(lambda: any(line["event"] == event for line in self.reported), 120)
 
-    def has_said(self, event: str) -> bool:
-        return any(line["event"] == event for line in self.told)
+    def has_logged(self, event: str) -> bool:
+        return any(line["event"] == event for line in self.reported)
 
     async def ended(self) -> int:
         async with asyncio.timeout(120):
@@ -112,13 +112,13 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     first.process.send_signal(signal.SIGSTOP)  # it can neither renew the lease nor end
     pair.let_run_out()
     await second.ready()
-    assert second.has_said("standby_over")
+    assert second.has_logged("standby_over")
     third = await pair.start("three")
     await third.says("standby")
     first.process.send_signal(signal.SIGCONT)
     assert await first.ended() == EXIT_UNAVAILABLE
-    assert first.has_said("fenced")
-    assert "SEMQ-3002" in first.told[-1]["event"]
+    assert first.has_logged("fenced")
+    assert "SEMQ-3002" in first.reported[-1]["event"]
     second.process.terminate()  # an orderly end gives the lease back
     assert await second.ended() == 0
     await third.ready()
@@ -131,7 +131,7 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair:
     await first.ended()
     again = await pair.start("one")
     await again.ready()
-    assert not again.has_said("standby")
+    assert not again.has_logged("standby")
     beside = await pair.start("one")  # in the same folder, whose lock the first process holds
     await beside.says("standby")
     elsewhere = await pair.start("two")

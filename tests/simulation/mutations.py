@@ -174,7 +174,7 @@ def send_first(pump: Pump, claim: dict[str, Any]) -> None:
 
 def believe_the_hub(custody: Any) -> Any:
     """Treat Ack-Save and CUSTODY like the receiver's Ack2."""
-    return lambda said, row, lk1, void: said.hear(row, Heard.recv)
+    return lambda statements, row, lk1, void: statements.hear(row, Heard.recv)
 
 
 def delete_when_sent(claim: Any) -> Any:
@@ -210,10 +210,10 @@ def done_when_noted(is_done: Any) -> Any:
 def only_what_is_here(reply: Any) -> Any:
     """Leave inquiries about deleted rows unanswered."""
 
-    def replies(said: Any, next_sids: Any) -> None:
-        rows = said.core._store.tables.outbound
-        said.after.evidence = [entry for entry in said.after.evidence if entry.lk0.object_id in rows]
-        reply(said, next_sids)
+    def replies(statements: Any, next_sids: Any) -> None:
+        rows = statements.core._store.tables.outbound
+        statements.after.evidence = [entry for entry in statements.after.evidence if entry.lk0.object_id in rows]
+        reply(statements, next_sids)
 
     return replies
 
@@ -225,7 +225,7 @@ def without_the_node(key: Any) -> Any:
 
 def resend_always(no: Any) -> Any:
     """Send a message again after a NO of any node, whatever its class."""
-    return lambda said, row, lk0, record, answer: said.hear(row, Heard.not_here)
+    return lambda statements, row, lk0, record, answer: statements.hear(row, Heard.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
@@ -311,9 +311,9 @@ def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
 def reack_by_number(note: Any) -> Any:
     """Accept ReAck and ReAck2 for any row that they name."""
 
-    def notes(said: Any, lk0: Any, record: Any) -> None:
-        row = said._unit.pending.get(record.dest_ref_id)
-        note(said, row.lk0 if row is not None else lk0, record)
+    def notes(statements: Any, lk0: Any, record: Any) -> None:
+        row = statements._unit.pending.get(record.dest_ref_id)
+        note(statements, row.lk0 if row is not None else lk0, record)
 
     return notes
 
@@ -343,7 +343,7 @@ class Late(tuple[Any, ...]):
         return iter(self.make())
 
 
-def told_from_the_row(refusal: Any) -> Any:
+def decided_from_the_row(refusal: Any) -> Any:
     """Build a refusal from its row after the commit, when the row may have become the sender's marker."""
     return lambda core, row: Late(lambda: refusal(core, row))
 
@@ -408,7 +408,9 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
-    "own_number": (swap(Statements, "row", lambda row: lambda said, lk0: said.unit.outbound.get(lk0.object_id)),),
+    "own_number": (
+        swap(Statements, "row", lambda row: lambda statements, lk0: statements.unit.outbound.get(lk0.object_id)),
+    ),
     "copy_number": (swap(Holding, "hear", custody_by_number),),
     "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
     "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
@@ -419,8 +421,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
     "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(Accepting, "_accept", rewritten(backwards)),),
-    "late_read": (swap(deeds, "refusal", told_from_the_row),),
-    "told_late": (swap(deeds, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
+    "late_read": (swap(deeds, "refusal", decided_from_the_row),),
+    "told_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
     "group_member": (swap(GroupExpansion, "check", without_the_last),),

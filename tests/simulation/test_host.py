@@ -18,7 +18,7 @@ class Timed(FunctionWork):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
-        self.decided_at = self.told_at = -1.0
+        self.decided_at = self.notified_at = -1.0
 
     def decide(self, unit: Unit) -> None:
         super().decide(unit)
@@ -26,11 +26,11 @@ class Timed(FunctionWork):
 
     def committed(self) -> None:
         super().committed()
-        self.told_at = self._world.time.now
+        self.notified_at = self._world.time.now
 
     def failed(self, error: Exception) -> None:
         super().failed(error)
-        self.told_at = self._world.time.now
+        self.notified_at = self._world.time.now
 
 
 def at_rest() -> tuple[World, HubHost]:

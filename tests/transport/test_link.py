@@ -216,12 +216,12 @@ class CountingOwner:
                 await self._news.wait()
 
 
-@pytest.mark.parametrize("said", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
+@pytest.mark.parametrize("sent", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
 @pytest.mark.parametrize("close_s", [0.1, 60.0])
-async def test_a_peer_that_does_not_answer_a_close_is_dropped(said: bytes, close_s: float) -> None:
+async def test_a_peer_that_does_not_answer_a_close_is_dropped(sent: bytes, close_s: float) -> None:
     async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
-            deaf.sendall(said)
+            deaf.sendall(sent)
             await until(lambda: bool(both.server.sessions))
             await asyncio.wait_for(both.server.stop(0.3), 10)
             assert both.server.sessions == {}

@@ -42,8 +42,8 @@ def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
             node.wait(PATIENCE_S)
 
 
-def console_lines(said: Path) -> list[str]:
-    return [line.split()[1] for line in said.read_text().splitlines() if line.startswith("console ")]
+def console_lines(log: Path) -> list[str]:
+    return [line.split()[1] for line in log.read_text().splitlines() if line.startswith("console ")]
 
 
 def children(pid: int) -> list[int]:

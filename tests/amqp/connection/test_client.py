@@ -14,7 +14,7 @@ from semq.amqp.wire import Table
 from tests.amqp.helpers import octet_by_octet, opened, oracle, output
 
 
-def said(method: Method, channel: int = 0) -> bytes:
+def method_bytes(method: Method, channel: int = 0) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
@@ -32,17 +32,17 @@ def test_a_client_negotiates_mechanism_limits_and_host() -> None:
     client = started(ConnectionLimits(frame_max=8192, channel_max=7, heartbeat=30))
     output(client)
     properties: Table = {"product": "RabbitMQ", "capabilities": {"basic.nack": True}}
-    events = client.receive(said(m.ConnectionStart(0, 9, properties, b"AMQPLAIN PLAIN", b"en_US")), 1)
+    events = client.receive(method_bytes(m.ConnectionStart(0, 9, properties, b"AMQPLAIN PLAIN", b"en_US")), 1)
     assert events == [Started(properties, ("AMQPLAIN", "PLAIN"), ("en_US",))]
     assert client.peer_capabilities == {"basic.nack"}
     ((_, start_ok),) = oracle(output(client))
     assert start_ok.mechanism == "PLAIN"
     assert start_ok.client_properties["capabilities"]["consumer_cancel_notify"] is True
-    assert client.receive(said(m.ConnectionTune(2047, 131072, 60)), 2) == [Tuned(8192, 7, 30)]
+    assert client.receive(method_bytes(m.ConnectionTune(2047, 131072, 60)), 2) == [Tuned(8192, 7, 30)]
     (_, tune_ok), (_, open_) = oracle(output(client))
     assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (7, 8192, 30)
     assert open_.virtual_host == "umx"
-    assert client.receive(said(m.ConnectionOpenOk()), 3) == [Opened()]
+    assert client.receive(method_bytes(m.ConnectionOpenOk()), 3) == [Opened()]
     assert client.is_open
     assert client.next_deadline == 17  # half a heartbeat after the output of tune-ok was taken
 
@@ -65,31 +65,34 @@ def test_a_server_that_answers_with_another_header() -> None:
 def test_a_server_that_speaks_no_amqp() -> None:
     assert closed(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
     client = started()
-    client.receive(said(m.ConnectionStart()), 0)
+    client.receive(method_bytes(m.ConnectionStart()), 0)
     assert closed(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the protocol header came too late
 
 
 def test_a_server_of_another_version() -> None:
-    assert closed(started(), said(m.ConnectionStart(version_major=8, version_minor=0))).reply_code == 540
+    assert closed(started(), method_bytes(m.ConnectionStart(version_major=8, version_minor=0))).reply_code == 540
 
 
 def test_a_server_without_our_mechanism() -> None:
-    assert closed(started(mechanism="EXTERNAL"), said(m.ConnectionStart(mechanisms=b"PLAIN \xff"))).reply_code == 503
+    assert (
+        closed(started(mechanism="EXTERNAL"), method_bytes(m.ConnectionStart(mechanisms=b"PLAIN \xff"))).reply_code
+        == 503
+    )
 
 
 def test_a_server_with_frames_below_the_minimum() -> None:
     client = started()
-    client.receive(said(m.ConnectionStart()), 0)
-    assert closed(client, said(m.ConnectionTune(0, 100, 0))).reply_code == 530
+    client.receive(method_bytes(m.ConnectionStart()), 0)
+    assert closed(client, method_bytes(m.ConnectionTune(0, 100, 0))).reply_code == 530
 
 
 def test_a_server_that_sends_too_many_challenges_is_refused() -> None:
     client = started(ConnectionLimits(login_rounds=2))
-    client.receive(said(m.ConnectionStart()), 0)
+    client.receive(method_bytes(m.ConnectionStart()), 0)
     for _ in range(2):
-        assert client.receive(said(m.ConnectionSecure(b"?")), 0) == [Challenged(b"?")]
+        assert client.receive(method_bytes(m.ConnectionSecure(b"?")), 0) == [Challenged(b"?")]
         client.answer_challenge(b"!")
-    assert closed(client, said(m.ConnectionSecure(b"?"))).reply_code == 503
+    assert closed(client, method_bytes(m.ConnectionSecure(b"?"))).reply_code == 503
 
 
 def test_an_answer_has_its_time() -> None:
@@ -100,7 +103,7 @@ def test_an_answer_has_its_time() -> None:
 def test_a_login_that_does_not_fit_the_first_frames() -> None:
     client = ClientConnection(response=bytes(9000))
     client.start(0)
-    error = closed(client, said(m.ConnectionStart()))
+    error = closed(client, method_bytes(m.ConnectionStart()))
     assert isinstance(error, LocalMisuse)
     assert error.reply_code == 541
 
@@ -140,7 +143,7 @@ def test_a_server_may_refuse_a_channel() -> None:
     pair = opened(channels=0)
     number = pair.client.open_channel()
     output(pair.client)
-    pair.client.receive(said(m.ChannelClose(504, "no more"), number), 0)
+    pair.client.receive(method_bytes(m.ChannelClose(504, "no more"), number), 0)
     assert pair.client.open_channels == []
     assert pair.client.open_channel() == number
 

@@ -26,7 +26,7 @@ from tests.amqp.helpers import WirePair, header_of, octet_by_octet, opened, orac
 SMALL = ConnectionLimits(frame_max=4096, channel_max=10, body_max=1000, arriving_max=1500, table_depth=4)
 
 
-def said(method: Method, channel: int = 1) -> bytes:
+def method_bytes(method: Method, channel: int = 1) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
@@ -35,7 +35,7 @@ def header_frame(size: int, channel: int = 1) -> bytes:
 
 
 LONG_HEADER = ContentHeader.build(0, Properties(headers={"text": "x" * 4064})).raw
-PUBLISH = said(m.BasicPublish("e", "k"))
+PUBLISH = method_bytes(m.BasicPublish("e", "k"))
 CONTENT = PUBLISH + header_frame(4) + frame(FRAME_BODY, 1, b"body")
 DEEP = frame(FRAME_METHOD, 1, encode_method(m.QueueDeclare("q", arguments={"a": {"b": {"c": {"d": {}}}}})))
 
@@ -53,32 +53,32 @@ HARD: list[tuple[str, bytes, int, tuple[int, int]]] = [
     ("table too deep", DEEP, 502, (50, 10)),
     ("unknown class", frame(FRAME_METHOD, 1, b"\0\x1e\0\x0a"), 540, (30, 10)),
     ("unknown method", frame(FRAME_METHOD, 1, b"\0\x32\0\x63"), 540, (50, 99)),
-    ("method of the other side", said(m.QueueDeclareOk("q")), 503, (50, 11)),
-    ("deliver from a client", said(m.BasicDeliver()), 503, (60, 60)),
-    ("connection class on a channel", said(m.ConnectionClose()), 503, (10, 50)),
-    ("another class on channel 0", said(m.QueueDeclare("q"), 0), 504, (50, 10)),
-    ("channel class on channel 0", said(m.ChannelOpen(), 0), 504, (20, 10)),
+    ("method of the other side", method_bytes(m.QueueDeclareOk("q")), 503, (50, 11)),
+    ("deliver from a client", method_bytes(m.BasicDeliver()), 503, (60, 60)),
+    ("connection class on a channel", method_bytes(m.ConnectionClose()), 503, (10, 50)),
+    ("another class on channel 0", method_bytes(m.QueueDeclare("q"), 0), 504, (50, 10)),
+    ("channel class on channel 0", method_bytes(m.ChannelOpen(), 0), 504, (20, 10)),
     ("header on channel 0", header_frame(1, 0), 504, (0, 0)),
     ("body on channel 0", frame(FRAME_BODY, 0, b"x"), 504, (0, 0)),
-    ("channel that is not open", said(m.QueueDeclare("q"), 2), 504, (50, 10)),
-    ("publish on a channel that is not open", said(m.BasicPublish(), 2), 504, (60, 40)),
-    ("ack on a channel that is not open", said(m.BasicAck(1), 2), 504, (60, 80)),
+    ("channel that is not open", method_bytes(m.QueueDeclare("q"), 2), 504, (50, 10)),
+    ("publish on a channel that is not open", method_bytes(m.BasicPublish(), 2), 504, (60, 40)),
+    ("ack on a channel that is not open", method_bytes(m.BasicAck(1), 2), 504, (60, 80)),
     ("body on a channel that is not open", frame(FRAME_BODY, 2, b"x"), 504, (0, 0)),
-    ("channel opened twice", said(m.ChannelOpen()), 504, (20, 10)),
-    ("one channel too many", b"".join(said(m.ChannelOpen(), 65_535 - n) for n in range(10)), 530, (0, 0)),
+    ("channel opened twice", method_bytes(m.ChannelOpen()), 504, (20, 10)),
+    ("one channel too many", b"".join(method_bytes(m.ChannelOpen(), 65_535 - n) for n in range(10)), 530, (0, 0)),
     ("header that fits no frame", PUBLISH + frame(FRAME_HEADER, 1, LONG_HEADER), 501, (0, 0)),
-    ("close of a channel that is not open", said(m.ChannelClose(), 2), 504, (20, 40)),
-    ("close-ok that nobody asked for", said(m.ChannelCloseOk()), 503, (20, 41)),
-    ("flow-ok that nobody asked for", said(m.ChannelFlowOk()), 503, (20, 21)),
-    ("cancel-ok that nobody asked for", said(m.BasicCancelOk("c")), 503, (60, 31)),
+    ("close of a channel that is not open", method_bytes(m.ChannelClose(), 2), 504, (20, 40)),
+    ("close-ok that nobody asked for", method_bytes(m.ChannelCloseOk()), 503, (20, 41)),
+    ("flow-ok that nobody asked for", method_bytes(m.ChannelFlowOk()), 503, (20, 21)),
+    ("cancel-ok that nobody asked for", method_bytes(m.BasicCancelOk("c")), 503, (60, 31)),
     ("header without method", header_frame(1), 505, (0, 0)),
     ("body without method", frame(FRAME_BODY, 1, b"x"), 505, (0, 0)),
-    ("method instead of header", PUBLISH + said(m.QueueDeclare("q")), 505, (60, 40)),
+    ("method instead of header", PUBLISH + method_bytes(m.QueueDeclare("q")), 505, (60, 40)),
     ("publish instead of header", PUBLISH + PUBLISH, 505, (60, 40)),
-    ("ack instead of header", PUBLISH + said(m.BasicAck(1)), 505, (60, 40)),
+    ("ack instead of header", PUBLISH + method_bytes(m.BasicAck(1)), 505, (60, 40)),
     ("body instead of header", PUBLISH + frame(FRAME_BODY, 1, b"x"), 505, (0, 0)),
-    ("method instead of body", PUBLISH + header_frame(1) + said(m.TxSelect()), 505, (60, 40)),
-    ("close instead of body", PUBLISH + header_frame(1) + said(m.ChannelClose()), 505, (60, 40)),
+    ("method instead of body", PUBLISH + header_frame(1) + method_bytes(m.TxSelect()), 505, (60, 40)),
+    ("close instead of body", PUBLISH + header_frame(1) + method_bytes(m.ChannelClose()), 505, (60, 40)),
     ("header instead of body", PUBLISH + header_frame(1) + header_frame(1), 505, (0, 0)),
     ("body too long", PUBLISH + header_frame(1) + frame(FRAME_BODY, 1, b"xx"), 505, (60, 40)),
     ("header of another class", PUBLISH + frame(FRAME_HEADER, 1, b"\0\x0a" + bytes(12)), 501, (60, 0)),
@@ -113,7 +113,7 @@ def test_a_hard_error_ends_its_connection_and_no_other(
     assert (close.class_id, close.method_id) == ids
     # Only close-ok is processed now.
     assert pair.server.receive(CONTENT, 0) == []
-    (closed,) = pair.server.receive(said(m.ConnectionCloseOk(), 0), 0)
+    (closed,) = pair.server.receive(method_bytes(m.ConnectionCloseOk(), 0), 0)
     assert isinstance(closed, ConnectionClosed)
     assert closed.error is failed.error
     assert len(neighbour.server.receive(CONTENT, 0)) == 1
@@ -175,19 +175,24 @@ def test_frame_max_counts_the_payload_alone_on_receipt() -> None:
 def test_channels_are_counted_whatever_their_numbers() -> None:
     pair = one_channel()
     for number in range(2, 5000):
-        pair.server.receive(said(m.ChannelOpen(), number) + said(m.ChannelClose(200), number), 0)
+        pair.server.receive(method_bytes(m.ChannelOpen(), number) + method_bytes(m.ChannelClose(200), number), 0)
     assert pair.server.open_channels == [1]
     assert pair.server.is_open
 
 
 def test_each_close_is_answered() -> None:
     pair = one_channel()
-    close = said(m.ConnectionClose(200), 0)
+    close = method_bytes(m.ConnectionClose(200), 0)
     (closed,) = pair.server.receive(close + CONTENT + close, 0)
     assert closed == ConnectionClosed(None, True, False)
     assert [event for part in octet_by_octet(close) for event in pair.server.receive(part, 0)] == []
     assert pair.server.receive(close[:5], 0) == []
-    assert pair.server.receive(close[5:] + said(m.ConnectionCloseOk(), 0) + said(m.ConnectionClose(200)), 0) == []
+    assert (
+        pair.server.receive(
+            close[5:] + method_bytes(m.ConnectionCloseOk(), 0) + method_bytes(m.ConnectionClose(200)), 0
+        )
+        == []
+    )
     assert [method.name for _, method in oracle(output(pair.server))] == ["Connection.CloseOk"] * 4
     assert pair.server.receive(frame(4, 0, b""), 0) == []
     assert pair.server.receive_eof(0) == []
@@ -199,7 +204,7 @@ def test_errors_while_closing_are_ignored() -> None:
     pair.server.close()
     malformed = frame(FRAME_METHOD, 0, b"\0\x0a\0\x32\0") + frame(8, 1, b"") + frame(FRAME_BODY, 1, bytes(4000))
     assert pair.server.receive(malformed + malformed, 0) == []
-    (closed,) = pair.server.receive(said(m.ConnectionCloseOk(), 0), 0)
+    (closed,) = pair.server.receive(method_bytes(m.ConnectionCloseOk(), 0), 0)
     assert closed == ConnectionClosed(None, False, False)
 
 
@@ -218,11 +223,11 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     ((channel, close),) = oracle(output(pair.server))
     assert (channel, close.name, close.reply_code) == (1, "Channel.Close", 311)
     # Frames under way on the channel are ignored, the other channel continues, and the number is free after close-ok.
-    other = said(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
-    events = pair.server.receive(body + body + CONTENT + said(m.QueueDeclare("q")) + other, 0)
+    other = method_bytes(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
+    events = pair.server.receive(body + body + CONTENT + method_bytes(m.QueueDeclare("q")) + other, 0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2]
     assert len(events) == 1
-    assert pair.server.receive(said(m.ChannelCloseOk()) + said(m.ChannelOpen()), 0) == [
+    assert pair.server.receive(method_bytes(m.ChannelCloseOk()) + method_bytes(m.ChannelOpen()), 0) == [
         ChannelReleased(1),
         ChannelOpened(1),
     ]
@@ -230,7 +235,7 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
 
 def test_bodies_arriving_on_many_channels_are_bounded_together() -> None:
     pair = two_channels()
-    first, second = (said(m.BasicPublish(), number) + header_frame(800, number) for number in (1, 2))
+    first, second = (method_bytes(m.BasicPublish(), number) + header_frame(800, number) for number in (1, 2))
     assert pair.server.receive(first, 0) == []
     (failed,) = pair.server.receive(second, 0)
     assert isinstance(failed, ConnectionFailed)
@@ -242,8 +247,8 @@ def test_a_channel_error_of_the_owner_drops_the_content_that_arrives() -> None:
     pair.server.receive(PUBLISH + header_frame(800), 0)
     pair.server.close_channel(1)
     assert pair.server.receive(frame(FRAME_BODY, 1, bytes(800)), 0) == []
-    assert len(pair.server.receive(said(m.BasicPublish(), 2) + header_frame(0, 2), 0)) == 1
-    assert pair.server.receive(said(m.BasicPublish(), 2) + header_frame(900, 2), 0) == []
+    assert len(pair.server.receive(method_bytes(m.BasicPublish(), 2) + header_frame(0, 2), 0)) == 1
+    assert pair.server.receive(method_bytes(m.BasicPublish(), 2) + header_frame(900, 2), 0) == []
 
 
 # Permitted input.
@@ -252,7 +257,7 @@ def test_a_channel_error_of_the_owner_drops_the_content_that_arrives() -> None:
 def test_contents_of_channels_interleave() -> None:
     pair = two_channels()
     frames_ = [
-        (PUBLISH, said(m.BasicPublish("e", "k"), 2)),
+        (PUBLISH, method_bytes(m.BasicPublish("e", "k"), 2)),
         (header_frame(2), header_frame(2, 2)),
         (frame(FRAME_BODY, 1, b"a"), frame(FRAME_BODY, 2, b"b")),
         (frame(FRAME_BODY, 1, b"a"), frame(FRAME_BODY, 2, b"b")),
@@ -263,7 +268,7 @@ def test_contents_of_channels_interleave() -> None:
 
 def test_a_close_of_the_connection_may_interrupt_a_content() -> None:
     pair = one_channel()
-    (closed,) = pair.server.receive(PUBLISH + header_frame(2) + said(m.ConnectionClose(), 0), 0)
+    (closed,) = pair.server.receive(PUBLISH + header_frame(2) + method_bytes(m.ConnectionClose(), 0), 0)
     assert closed == ConnectionClosed(None, True, False)
 
 
@@ -291,14 +296,14 @@ def test_a_reply_that_answers_nothing(asked: list[Method], reply: Method) -> Non
     pair = one_channel()
     for method in asked:
         pair.client.send(1, method)
-    (failed,) = pair.client.receive(said(reply), 0)
+    (failed,) = pair.client.receive(method_bytes(reply), 0)
     assert isinstance(failed, ConnectionFailed)
     assert failed.error.reply_code == 503
 
 
 def test_a_get_ok_that_answers_nothing() -> None:
     pair = one_channel()
-    (failed,) = pair.client.receive(said(m.BasicGetOk()), 0)
+    (failed,) = pair.client.receive(method_bytes(m.BasicGetOk()), 0)
     assert isinstance(failed, ConnectionFailed)
 
 

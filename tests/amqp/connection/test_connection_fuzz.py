@@ -201,12 +201,12 @@ SAID = conversation()
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_the_recorded_conversation_ends_without_an_error(role: str) -> None:
-    watch = replay(role, b"".join(said_to(role)))
+    watch = replay(role, b"".join(bytes_to(role)))
     assert watch.failed == []
     assert watch.closed[0].error is None
 
 
-def said_to(role: str) -> list[bytes]:
+def bytes_to(role: str) -> list[bytes]:
     return SAID["client" if role == "server" else "server"]
 
 
@@ -215,7 +215,7 @@ def replay(role: str, data: bytes) -> InvariantWatch:
     connection: Either = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
     watch = InvariantWatch(connection)
-    for turn in said_to(role):
+    for turn in bytes_to(role):
         watch.feed(data[: len(turn)])
         data = data[len(turn) :]
     watch.feed(data)
@@ -226,7 +226,7 @@ def replay(role: str, data: bytes) -> InvariantWatch:
 @settings(max_examples=80)
 @given(data=st.data())
 def test_the_conversation_with_changes(role: str, data: st.DataObject) -> None:
-    result = bytearray(b"".join(said_to(role)))
+    result = bytearray(b"".join(bytes_to(role)))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(result) - 1))
         change = data.draw(st.sampled_from(["set", "take", "double", "put"]))
@@ -244,7 +244,7 @@ def test_the_conversation_with_changes(role: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_the_conversation_cut_off_anywhere(role: str) -> None:
-    result = b"".join(said_to(role))
+    result = b"".join(bytes_to(role))
     for size in range(0, len(result), 7):
         replay(role, result[:size]).end()
 

@@ -73,8 +73,8 @@ def talk(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
     return received
 
 
-def side(heard: list[tuple[str, ConnectionEvent]], name: str) -> list[ConnectionEvent]:
-    return [event for who, event in heard if who == name]
+def side(events: list[tuple[str, ConnectionEvent]], name: str) -> list[ConnectionEvent]:
+    return [event for who, event in events if who == name]
 
 
 WHOLE = talk(whole)

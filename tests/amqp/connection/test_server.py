@@ -28,7 +28,7 @@ from semq.amqp.wire import Table
 from tests.amqp.helpers import WirePair, octet_by_octet, opened, oracle, output
 
 
-def said(method: Method, channel: int = 0) -> bytes:
+def method_bytes(method: Method, channel: int = 0) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
@@ -79,7 +79,7 @@ def test_another_header_is_answered_with_ours(greeting: bytes, cut: Any) -> None
 def test_the_header_may_come_with_what_follows() -> None:
     server = ServerConnection()
     server.start(0)
-    events = server.receive(PROTOCOL_HEADER + said(m.ConnectionStartOk()), 0)
+    events = server.receive(PROTOCOL_HEADER + method_bytes(m.ConnectionStartOk()), 0)
     assert isinstance(events[0], LoginOffered)
 
 
@@ -89,7 +89,7 @@ def test_the_header_may_come_with_what_follows() -> None:
 def test_a_login_is_offered_to_the_owner() -> None:
     client_properties: Table = {"product": "pika", "capabilities": {"basic.nack": True, "connection.blocked": False}}
     server = started()
-    events = server.receive(said(m.ConnectionStartOk(client_properties, "PLAIN", b"\0u\0p", "en_GB")), 0)
+    events = server.receive(method_bytes(m.ConnectionStartOk(client_properties, "PLAIN", b"\0u\0p", "en_GB")), 0)
     assert events == [LoginOffered("PLAIN", b"\0u\0p", client_properties, "en_GB")]
     assert server.peer_properties == client_properties
     assert server.peer_capabilities == {"basic.nack"}
@@ -97,7 +97,7 @@ def test_a_login_is_offered_to_the_owner() -> None:
 
 def test_a_mechanism_that_was_not_offered() -> None:
     server = started()
-    (failed,) = server.receive(said(m.ConnectionStartOk(mechanism="EXTERNAL")), 0)
+    (failed,) = server.receive(method_bytes(m.ConnectionStartOk(mechanism="EXTERNAL")), 0)
     assert isinstance(failed, ConnectionFailed)
     assert failed.error.reply_code == 503
     assert failed.pause
@@ -153,7 +153,7 @@ def test_a_refused_login_is_not_announced_to_others() -> None:
 
 def test_heartbeats_may_come_while_the_owner_decides() -> None:
     server = started()
-    server.receive(said(m.ConnectionStartOk()), 0)
+    server.receive(method_bytes(m.ConnectionStartOk()), 0)
     assert server.receive(HEARTBEAT_FRAME, 0) == []
 
 
@@ -166,7 +166,7 @@ def test_garbage_in_the_negotiation_pauses() -> None:
 
 def test_a_frame_above_the_initial_maximum() -> None:
     server = started(limits=ConnectionLimits(initial_frame_max=5000))
-    (closed,) = server.receive(said(m.ConnectionStartOk(response=bytes(5000))), 0)
+    (closed,) = server.receive(method_bytes(m.ConnectionStartOk(response=bytes(5000))), 0)
     assert isinstance(closed, ConnectionClosed)
     assert closed.error is not None
     assert closed.error.reply_code == 501
@@ -177,19 +177,19 @@ def test_a_frame_above_the_initial_maximum() -> None:
 
 
 def tuned(server: ServerConnection) -> None:
-    server.receive(said(m.ConnectionStartOk()), 0)
+    server.receive(method_bytes(m.ConnectionStartOk()), 0)
     server.accept_login()
     server.take_output()
 
 
 def test_the_limits_hold_from_tune_ok_on() -> None:
     server = started(limits=ConnectionLimits(frame_max=8192, channel_max=5, heartbeat=20))
-    server.receive(said(m.ConnectionStartOk()), 0)
+    server.receive(method_bytes(m.ConnectionStartOk()), 0)
     output(server)
     server.accept_login()
     ((_, tune),) = oracle(output(server))
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (5, 8192, 20)
-    assert server.receive(said(m.ConnectionTuneOk(3, 4096, 7)), 50) == [Tuned(4096, 3, 7)]
+    assert server.receive(method_bytes(m.ConnectionTuneOk(3, 4096, 7)), 50) == [Tuned(4096, 3, 7)]
     assert (server.frame_max, server.channel_max, server.heartbeat) == (4096, 3, 7)
     assert server.next_deadline == 10  # deadline of the negotiation
 
@@ -197,7 +197,7 @@ def test_the_limits_hold_from_tune_ok_on() -> None:
 def test_limits_above_the_offer_are_not_allowed() -> None:
     server = started(limits=ConnectionLimits(frame_max=8192))
     tuned(server)
-    (failed,) = server.receive(said(m.ConnectionTuneOk(10, 8193, 0)), 0)
+    (failed,) = server.receive(method_bytes(m.ConnectionTuneOk(10, 8193, 0)), 0)
     assert isinstance(failed, ConnectionFailed)
     assert failed.error.reply_code == 530
 

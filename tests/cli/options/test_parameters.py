@@ -17,7 +17,7 @@ class Colour(StrEnum):
     blue = "blue"
 
 
-def told(*words: str) -> dict[str, Any]:
+def parsed(*words: str) -> dict[str, Any]:
     """Return the values that a command got for these words."""
     found: dict[str, Any] = {}
     whole = typer.Typer(cls=parameters.ParsedGroup, pretty_exceptions_enable=False)
@@ -38,9 +38,9 @@ def told(*words: str) -> dict[str, Any]:
 
 
 def test_options_have_defaults_and_take_values() -> None:
-    assert told() == {"count": 4, "share": 1.0, "file": None, "colour": Colour.red, "name": None, "deep": False}
+    assert parsed() == {"count": 4, "share": 1.0, "file": None, "colour": Colour.red, "name": None, "deep": False}
     words = ("--count=9", "--share=0.5", "--file=a/b", "--colour=blue", "--name=x", "--name=y", "--deep")
-    assert told(*words) == {
+    assert parsed(*words) == {
         "count": 9, "share": 0.5, "file": Path("a/b"), "colour": Colour.blue, "name": ["x", "y"], "deep": True,
     }  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_options_have_defaults_and_take_values() -> None:
 )
 def test_an_invalid_value_is_refused(word: str, says: str) -> None:
     with pytest.raises(typer.BadParameter, match=says):
-        told(word)
+        parsed(word)
 
 
 def test_every_parameter_of_every_command_is_read_here() -> None:

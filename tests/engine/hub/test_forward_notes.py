@@ -34,7 +34,7 @@ def test_an_ack2_makes_the_note_superfluous() -> None:
     trio.a.send(b"4", save_fwd=1)
     trio.settle()
     trio.later(2 * HOLD_S)
-    assert trio.a.told.kinds.count("delivered") == 4
+    assert trio.a.reported.kinds.count("delivered") == 4
     assert notes(trio) == []
     assert trio.hub.relay.notes.next_due is None
     assert trio.a.lines(Event.FORWARDED) == 0

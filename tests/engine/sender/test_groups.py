@@ -59,7 +59,7 @@ def test_each_member_has_a_receipt_of_its_own() -> None:
     trio.later(5)
     assert trio.b.app.payloads == [b"x"]
     assert trio.targets == ["1.56002", "1.56003"]
-    delivered = [event for event in trio.a.told.events if event.kind == "delivered"]
+    delivered = [event for event in trio.a.reported.events if event.kind == "delivered"]
     assert [str(event.target) for event in delivered] == ["1.56001"]
     (accepted,) = trio.a.accepted
     assert delivered[0].group == GroupPlace(1, 3, str(accepted.lk0), "3.retailers")
@@ -215,7 +215,7 @@ def test_a_document_to_all_users_of_an_institution_has_a_receipt_for_each() -> N
     trio.later(5)
     (accepted,) = trio.a.accepted
     assert accepted.members == 2
-    delivered = [event for event in trio.a.told.events if event.kind == "delivered"]
+    delivered = [event for event in trio.a.reported.events if event.kind == "delivered"]
     assert sorted(str(event.target) for event in delivered) == USERS
     details = [line.detail for line in trio.a.store.tables.ledger if line.event is Event.ACCEPTED]
     assert details == [f"member {n} of 2 of {accepted.lk0} to 4.56001" for n in (1, 2)]
@@ -227,7 +227,7 @@ def test_a_document_to_all_users_of_the_own_institution() -> None:
     trio.settle()
     trio.later(5)
     assert trio.codes == []
-    assert sorted(str(event.target) for event in trio.a.told.events if event.kind == "delivered") == [
+    assert sorted(str(event.target) for event in trio.a.reported.events if event.kind == "delivered") == [
         "1.10008/desk", "1.10008/sales",
     ]  # fmt: skip
 

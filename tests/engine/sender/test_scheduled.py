@@ -182,7 +182,7 @@ def test_a_cancelled_document_is_never_sent_and_ends_under_its_name() -> None:
     assert ended == [first.lk0]
     trio.wait(6)
     assert trio.b.app.payloads == []
-    (event,) = trio.a.told.events
+    (event,) = trio.a.reported.events
     assert (event.kind, event.lk0, event.outcome) == ("failed", first.lk0, "CANCELLED")
 
 

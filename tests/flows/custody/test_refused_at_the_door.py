@@ -49,7 +49,7 @@ def test_another_copy_of_what_is_held_is_not_refused_for_the_quota_that_it_uses_
     trio.connect(trio.b)
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.events[-1].outcome == Outcome.DELIVERED.name
+    assert trio.a.reported.events[-1].outcome == Outcome.DELIVERED.name
     assert trio.is_clean()
 
 
@@ -67,7 +67,7 @@ def test_a_repeated_frame_is_not_both_accepted_and_refused() -> None:
     assert (row_of(trio).ss_status, row_of(trio).outcome) == (SendStatus.SS_ACK, None)
     trio.connect(trio.b)
     trio.later(30)
-    assert trio.a.told.events[-1].outcome == Outcome.DELIVERED.name
+    assert trio.a.reported.events[-1].outcome == Outcome.DELIVERED.name
 
 
 def test_a_copy_that_is_not_stored_is_refused_although_another_one_is() -> None:

@@ -88,7 +88,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     trio.later(60)
     row = row_of(trio)
     assert (row.outcome, row.has_payload) == (Outcome.REJECTED, True)
-    assert trio.a.told.events[-1].reason == row.reason
+    assert trio.a.reported.events[-1].reason == row.reason
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
     assert trio.b.app.payloads == []
     assert trio.held == 0
@@ -114,7 +114,7 @@ def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(
     trio.connect(trio.a)
     trio.later(120)
     assert trio.b.app.payloads == [b"x"]
-    assert [event.outcome for event in trio.a.told.events if event.outcome] == [
+    assert [event.outcome for event in trio.a.reported.events if event.outcome] == [
         "DELIVERED" if save_fwd == 3 else "UNKNOWN"
     ]
     assert trio.held == 0
@@ -167,7 +167,7 @@ def test_lost_refusals_are_repeated(lost: str) -> None:
     trio.later(60)
     assert trio.held == 0
     assert row_of(trio).outcome is Outcome.REJECTED
-    assert trio.a.told.kinds.count("failed") == 1
+    assert trio.a.reported.kinds.count("failed") == 1
 
 
 def _notes(frame: Frame) -> bool:
@@ -185,7 +185,7 @@ def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
     assert refuse(trio) == {"refused": 1}
     trio.lose = lambda wire, frame: False
     trio.later(120)
-    assert trio.a.told.kinds[-1] == "delivered"
+    assert trio.a.reported.kinds[-1] == "delivered"
     assert trio.is_clean()
 
 
@@ -197,12 +197,12 @@ def test_a_target_that_comes_back_later_finds_a_marker() -> None:
     trio.settle()
     trio.cut(trio.b)
     assert refuse(trio) == {"refused": 1}
-    assert trio.a.told.kinds[-1] == "stored"  # the outcome is still open, because B is served and may log in
+    assert trio.a.reported.kinds[-1] == "stored"  # the outcome is still open, because B is served and may log in
     trio.lose = lambda wire, frame: False
     trio.connect(trio.b)
     trio.later(120)
     assert trio.b.app.payloads == []
-    assert trio.a.told.events[-1].reason == (RefusedByOperator.code, WORDS)
+    assert trio.a.reported.events[-1].reason == (RefusedByOperator.code, WORDS)
     assert row_of(trio).outcome is Outcome.REJECTED
     assert (trio.held, trio.b.rows) == (0, CLEAN)
 
@@ -236,7 +236,7 @@ def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
     assert refuse(trio) == {"marker": 1}
     trio.directory.addresses.remove(B)
     assert refuse(trio) == {"refused": 1}
-    assert trio.a.told.events[-1].outcome == "UNKNOWN"
+    assert trio.a.reported.events[-1].outcome == "UNKNOWN"
     trio.later(60)
     assert (trio.held, trio.a.rows["tb_0031"]) == (0, 0)
 
@@ -265,7 +265,7 @@ def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
     trio.directory.addresses.remove(B)
     trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
     trio.later(60)
-    assert trio.a.told.events[-1].reason == (UnknownTarget.code, trio.a.told.events[-1].reason[1])  # type: ignore[index]
+    assert trio.a.reported.events[-1].reason == (UnknownTarget.code, trio.a.reported.events[-1].reason[1])  # type: ignore[index]
     assert (trio.held, trio.a.rows["tb_0031"]) == (1, 0)
     assert refuse(trio) == {"refused": 1}
     assert trio.held == 0
@@ -295,7 +295,7 @@ def test_a_document_that_is_stored_once(sent: bool) -> None:
         trio.settle()
         trio.cut(trio.b)
     assert refuse(trio) == {"refused": 1}
-    event = trio.a.told.events[-1]
+    event = trio.a.reported.events[-1]
     assert (event.outcome, event.reason) == (
         "UNKNOWN",
         (RefusedByOperator.code, WORDS if sent else f"{WORDS} (this store had not sent it)"),
@@ -368,8 +368,8 @@ def test_a_marker_in_transit_is_no_event_of_a_refused_payload() -> None:
     trio.later(60)
     trio.connect(trio.b)
     trio.later(60)
-    assert trio.a.told.events[-1].outcome == "CANCELLED"
-    assert trio.a.told.events[-1].reason == (Cancelled.code, "not wanted")
+    assert trio.a.reported.events[-1].outcome == "CANCELLED"
+    assert trio.a.reported.events[-1].reason == (Cancelled.code, "not wanted")
     assert trio.is_clean()
 
 
@@ -419,7 +419,7 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     assert row_of(trio).outcome is None
     trio.connect(trio.b)
     trio.later(120)
-    assert trio.a.told.events[-1].outcome == "CANCELLED"
+    assert trio.a.reported.events[-1].outcome == "CANCELLED"
     assert trio.is_clean()
 
 
@@ -439,7 +439,7 @@ def test_an_unreadable_document_can_be_cancelled(what: str) -> None:
         del bodies[row.object_id]
     trio.a.engine.operating.cancel(row.lk0, lambda: None, fail, "cannot be read")
     trio.later(60)
-    assert trio.a.told.events[-1].outcome == "CANCELLED"
+    assert trio.a.reported.events[-1].outcome == "CANCELLED"
     assert trio.is_clean()
 
 
@@ -454,7 +454,7 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
     assert [row.held for row in trio.hub_store.tables.outbound.values()] == [True, True]
     assert act(trio, "refuse", [first]) == {"refused": 1}
     trio.later(60)
-    assert trio.a.told.events[-1].outcome == "REJECTED"
+    assert trio.a.reported.events[-1].outcome == "REJECTED"
     bodies[second] = kept  # the database is restored
     assert act(trio, "resend", [second]) == {"resent": 1}
     assert trio.b.app.payloads == [b"y"]

@@ -107,7 +107,7 @@ def test_the_only_copy_was_in_a_permanently_lost_store(arrived: bool) -> None:
     assert retire(trio) is False
     assert retire(trio) is True
     trio.later(HOUR, STEP)
-    assert trio.a.told.events[-1].outcome == ("DELIVERED" if arrived else "LOST")
+    assert trio.a.reported.events[-1].outcome == ("DELIVERED" if arrived else "LOST")
     assert trio.b.app.payloads == ([b"x"] if arrived else [])
     assert trio.is_clean()
 
@@ -125,7 +125,7 @@ def test_a_receiver_that_is_away_is_asked_when_it_comes() -> None:
     assert row.outcome is None
     trio.connect(trio.b)
     trio.later(600, STEP)
-    assert trio.a.told.events[-1].outcome == "LOST"
+    assert trio.a.reported.events[-1].outcome == "LOST"
     assert trio.is_clean()
 
 
@@ -133,7 +133,7 @@ def test_a_sender_with_the_payload_needs_no_operator() -> None:
     trio = elsewhere()
     trio.later(HOUR, STEP)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.a.told.events[-1].outcome == "DELIVERED"
+    assert trio.a.reported.events[-1].outcome == "DELIVERED"
 
 
 def test_the_hub_remembers_what_is_retired() -> None:

@@ -31,13 +31,13 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
     world.later(2)  # the note of forwarding is delayed for a second
     (row,) = world.a.store.tables.outbound.values()
     assert row.outcome is Outcome.REJECTED
-    assert world.a.told.kinds[-1] == "failed"
+    assert world.a.reported.kinds[-1] == "failed"
     world.tamper = honest
     world.later(30)
-    assert world.a.told.kinds[-1] == "delivered"
-    event = world.a.told.events[-1]
+    assert world.a.reported.kinds[-1] == "delivered"
+    event = world.a.reported.events[-1]
     assert (event.outcome, event.corrects, event.reason) == ("DELIVERED", "REJECTED", None)
-    assert world.a.told.kinds.count("delivered") == 1
+    assert world.a.reported.kinds.count("delivered") == 1
     result = [line.detail for line in world.a.store.tables.ledger if line.detail.startswith("corrects ")]
     assert result == [f"corrects REJECTED {code} no: the receiver has it"]
     assert world.a.lines(Event.DELIVERED) == 1
@@ -63,8 +63,8 @@ def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
     assert outcomes(world.a) == [Outcome.REJECTED]
 
 
-@pytest.mark.parametrize("said", [Answer.REJ, Answer.VOID, Answer.SETTLED])
-def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, said: Answer) -> None:
+@pytest.mark.parametrize("answer", [Answer.REJ, Answer.VOID, Answer.SETTLED])
+def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, answer: Answer) -> None:
     row = open_row(world)
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     stale = world.a.store.tables.outbound[row.object_id]
@@ -73,10 +73,12 @@ def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, said: Answer) ->
         world.settle()
     world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     before = outcomes(world.a)
-    receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=said, sid=row.sid, reason=("SEMQ-1", "x"))
+    receipt = Receipt(
+        ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=answer, sid=row.sid, reason=("SEMQ-1", "x")
+    )
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
     after = outcomes(world.a)
     assert before == [None] or after == before
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, replace(receipt, status=Answer.RECV)))
     assert outcomes(world.a) in (after, [])
-    assert not any(event.corrects for event in world.a.told.events)
+    assert not any(event.corrects for event in world.a.reported.events)

@@ -35,7 +35,7 @@ def receipt(source: Address, **facts: Any) -> Says:
     return says
 
 
-def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
+def answer(source: Address, answered: Answer, nonce: int = 0, **facts: Any) -> Says:
     """Return the answer to A's last inquiry about its row (or to one that many inquiries earlier)."""
 
     def says(trio: Trio, row: Outbound) -> Packet:
@@ -46,7 +46,7 @@ def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
             "ident": str(row.lk0),
             "nonce": asked,
             "lk1": copy,
-            "answer": said,
+            "answer": answered,
         }
         record = Inquiry(**(known | facts))
         return Packet(source, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
@@ -269,7 +269,7 @@ def ack(row: Outbound, **facts: Any) -> Packet:
     return Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [record])
 
 
-def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
+def answer_packet(row: Outbound, answer: Answer, **facts: Any) -> Packet:
     known: dict[str, Any] = {
         "role": InquiryRole.P,
         "ident": str(row.lk0),
@@ -286,10 +286,10 @@ def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
         pytest.param(A, lambda row: ack(row), id="Ack of another node"),
         pytest.param(B, lambda row: ack(row, ident=f"{row.lk0}7"), id="Ack for another message"),
         pytest.param(B, lambda row: ack(row, src_semq_db_id=9), id="Ack for another store's copy"),
-        pytest.param(A, lambda row: told(row, Answer.RECV), id="RECV of another node"),
-        pytest.param(B, lambda row: told(row, Answer.RECV, ident=f"{row.lk0}7"), id="RECV of another message"),
-        pytest.param(B, lambda row: told(row, Answer.NOT, nonce=row.att + 1), id="NOT to another attempt"),
-        pytest.param(A, lambda row: told(row, Answer.NOT), id="NOT of another node"),
+        pytest.param(A, lambda row: answer_packet(row, Answer.RECV), id="RECV of another node"),
+        pytest.param(B, lambda row: answer_packet(row, Answer.RECV, ident=f"{row.lk0}7"), id="RECV of another message"),
+        pytest.param(B, lambda row: answer_packet(row, Answer.NOT, nonce=row.att + 1), id="NOT to another attempt"),
+        pytest.param(A, lambda row: answer_packet(row, Answer.NOT), id="NOT of another node"),
     ],
 )
 def test_a_statement_without_the_right_to_it_changes_no_copy_of_a_hub(

@@ -224,5 +224,5 @@ def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
     world.later(60)
     assert world.b.app.payloads == [b"\0", b"\1", b"\2", b"new"]
     assert world.a.app.payloads == [b"back", b"new back"]
-    assert world.a.told.kinds.count("delivered") == 4
-    assert world.a.told.kinds.count("failed") == 0
+    assert world.a.reported.kinds.count("delivered") == 4
+    assert world.a.reported.kinds.count("failed") == 0

@@ -45,7 +45,7 @@ def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(
     world.a.engine.introduce()
     world.later(400)
     assert world.b.app.payloads == [b"in clear"]
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
     assert not world.a.engine.sender.rejected_proofs._rejections
     world.later(100)
     assert world.is_clean()

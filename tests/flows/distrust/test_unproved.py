@@ -103,7 +103,7 @@ def test_a_document_in_clear_is_proved_by_its_signature(world: SealedWorld) -> N
     world.later(2)
     assert world.b.app.payloads == [b"in clear"]
     assert world.b.app.got[0].envelope.proved
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
     assert lies(world.b) == 0
 
 
@@ -156,7 +156,7 @@ def test_a_document_in_clear_that_was_altered_is_not_taken(world: SealedWorld, w
     world.tamper = honest
     world.later(60)
     assert world.b.app.payloads == [b"in clear"]
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 REFUSABLE: dict[str, Callable[[Data], Data]] = {
@@ -208,8 +208,8 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
     send(world, *[bytes([n]) for n in range(4)])
     world.later(60)
     assert sorted(world.b.app.payloads) == sorted([SECRET, *[bytes([n]) for n in range(4)]])
-    assert world.a.told.kinds.count("delivered") == 5
-    assert world.a.told.kinds.count("failed") == 0
+    assert world.a.reported.kinds.count("delivered") == 5
+    assert world.a.reported.kinds.count("failed") == 0
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
@@ -234,7 +234,7 @@ def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) ->
     world.tamper = honest
     world.later(400)
     assert world.b.app.payloads == [SECRET]
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 def test_a_document_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
@@ -249,6 +249,6 @@ def test_a_document_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld)
     world.later(300)
     assert world.b.app.payloads == [b"in clear"]
     assert world.b.app.got[0].envelope.proved
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
     world.later(100)
     assert world.is_clean()

@@ -47,7 +47,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
     world.tamper = honest
     world.later(60)
     assert sorted(world.b.app.payloads) == [b"1", b"2", b"3"]
-    assert world.a.told.kinds.count("delivered") == 3
+    assert world.a.reported.kinds.count("delivered") == 3
 
 
 def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
@@ -132,7 +132,7 @@ def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: SealedWorld, wh
     world.tamper = honest
     world.later(60)
     assert world.b.app.payloads == [SECRET]
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 def cancelled(world: SealedWorld) -> Data:
@@ -155,7 +155,7 @@ def test_a_document_that_its_sender_cancels_ends_cancelled(world: SealedWorld) -
     world.connect(world.b)
     world.later(20)
     assert world.b.app.got == []
-    assert world.a.told.kinds[-1] == "failed"
+    assert world.a.reported.kinds[-1] == "failed"
     assert world.b.lines(Event.CANCELLED) == 1
     assert world.is_clean()
 

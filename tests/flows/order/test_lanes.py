@@ -119,7 +119,7 @@ def test_a_document_that_ends_before_its_claim_is_not_sent() -> None:
     trio.connect(trio.a)
     trio.settle()
     assert sent(trio) == []
-    assert [event.outcome for event in trio.a.told.events] == [Outcome.CANCELLED.name]
+    assert [event.outcome for event in trio.a.reported.events] == [Outcome.CANCELLED.name]
 
 
 def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:

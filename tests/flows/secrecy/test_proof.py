@@ -50,7 +50,7 @@ def test_a_forged_ack2_ends_nothing(world: SealedWorld) -> None:
     assert world.a.lines(Event.VIOLATION) == 3
     world.tamper = lambda wire, frame: frame
     world.later(40)
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: SealedWorld) -> None:
@@ -101,7 +101,7 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) ->
     world.settle()
     assert outcomes(world.a) == [None]
     world.later(20)
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["the certificate comes", "it never comes"])
@@ -114,7 +114,7 @@ def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(worl
     if comes:
         world.b.engine.introduce()
     world.later(300)
-    assert (world.a.told.kinds[-1] == "delivered") == comes
+    assert (world.a.reported.kinds[-1] == "delivered") == comes
     assert (world.a.lines(Event.VIOLATION) == 0) == comes
     awaited = [line.target for line in world.a.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
     assert awaited == ["1.56001"]  # one line, for any number of packets
@@ -146,10 +146,10 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     world.connect(world.b)
     world.later(5)
     assert world.b.app.payloads == [SECRET, b"second"]
-    kinds = world.a.told.kinds
+    kinds = world.a.reported.kinds
     assert kinds.count("failed") == 2
     assert kinds.count("delivered") == 2
-    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5201"
     assert key_id(KEYS["B1"]) in failed.reason[1]
@@ -276,9 +276,9 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     world.later(300)
     assert any(line.detail.startswith("SEMQ-5214 ") for line in world.b.store.tables.ledger)
     assert sorted(world.b.app.payloads) == sorted([SECRET, b"second"])
-    kinds = world.a.told.kinds
+    kinds = world.a.reported.kinds
     assert (kinds.count("failed"), kinds.count("delivered")) == (2, 2)
-    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5214"
     assert key_id(KEYS["A1"]) in failed.reason[1]
@@ -300,9 +300,9 @@ def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: Seale
     world.connect(world.b)
     world.later(600)
     assert sorted(world.b.app.payloads) == [b"first", b"second"]
-    kinds = world.a.told.kinds
+    kinds = world.a.reported.kinds
     assert (kinds.count("failed"), kinds.count("delivered")) == (2, 2)
-    failed = next(event for event in world.a.told.events if event.kind == "failed")
+    failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5214"
     assert not world.a.store.tables.outbound

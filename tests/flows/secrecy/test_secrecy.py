@@ -38,7 +38,7 @@ def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receive
     assert delivery.payload == SECRET
     assert delivery.envelope.digest == sha256(SECRET).digest()
     assert delivery.envelope.attributes.user_headers == {"crates": 4711, "deep": {"a": [1, None, "x"]}}
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
     assert not any(SECRET in data or sha256(SECRET).digest() in data for data in world.captured)
     world.later(20)
     assert world.is_clean()
@@ -290,8 +290,8 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     world.a.send(b"in clear")
     world.settle()
     assert world.b.app.got == []
-    assert world.a.told.events[-1].reason is not None
-    assert world.a.told.events[-1].reason[0] == "SEMQ-5206"
+    assert world.a.reported.events[-1].reason is not None
+    assert world.a.reported.events[-1].reason[0] == "SEMQ-5206"
 
 
 def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
@@ -320,7 +320,7 @@ def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_record
     world.later(60)
     assert world.b.app.payloads == [SECRET]
     assert world.b.app.got[0].envelope.proved
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
 
 
 def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: SealedWorld) -> None:
@@ -339,7 +339,7 @@ def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world
     assert world.b.app.payloads == [b"pay me", SECRET]
     assert world.b.app.got[1].envelope.proved
     assert any(line.detail.startswith("SEMQ-5215") for line in world.b.store.tables.ledger)
-    assert world.a.told.kinds[-1] == "delivered"
+    assert world.a.reported.kinds[-1] == "delivered"
     world.later(400)
     assert world.is_clean()
 

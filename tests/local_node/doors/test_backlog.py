@@ -23,7 +23,7 @@ class Rows:
             raise answer
         return answer
 
-    async def told(self, *, fresh: bool = True) -> int:
+    async def counted(self, *, fresh: bool = True) -> int:
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         (self.backlog.count_and_report if fresh else self.backlog.report)(answer.set_result)
         return await answer
@@ -32,24 +32,24 @@ class Rows:
 async def test_documents_of_applications_are_not_counted_as_waiting() -> None:
     rows = Rows()
     rows.answers = [12, 1]
-    assert await rows.told() == 10
+    assert await rows.counted() == 10
     assert rows.asked == [COUNT_MAX + 2]
     rows.backlog.given()
-    assert await rows.told(fresh=False) == 9
+    assert await rows.counted(fresh=False) == 9
     rows.now += FRESH_S
-    assert await rows.told(fresh=False) == 0  # a document was finished between the two queries
+    assert await rows.counted(fresh=False) == 0  # a document was finished between the two queries
     rows.backlog.given()
-    assert await rows.told(fresh=False) == 0
+    assert await rows.counted(fresh=False) == 0
 
 
 async def test_simultaneous_questions_share_one_count() -> None:
     rows = Rows()
     rows.answers = [5]
-    assert await asyncio.gather(*(rows.told() for _ in range(10))) == [3] * 10
+    assert await asyncio.gather(*(rows.counted() for _ in range(10))) == [3] * 10
     assert len(rows.asked) == 1
 
 
 async def test_without_a_store_the_last_count_is_reported() -> None:
     rows = Rows()
     rows.answers = [Unavailable(), 5, Unavailable(), RuntimeError("a defect"), 9]
-    assert [await rows.told() for _ in range(5)] == [0, 3, 3, 3, 7]
+    assert [await rows.counted() for _ in range(5)] == [0, 3, 3, 3, 7]

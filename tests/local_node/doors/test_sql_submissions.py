@@ -128,7 +128,7 @@ def test_a_row_refused_in_the_unit_of_the_next_read_is_refused_once() -> None:
         trio.settle()
     assert tables.refused.keys() == {2}
     assert [line.event for line in tables.ledger].count(Event.REFUSED) == 1
-    assert [event.submission for event in trio.a.told.events if event.kind == "failed"] == [2]
+    assert [event.submission for event in trio.a.reported.events if event.kind == "failed"] == [2]
 
 
 def test_rows_beyond_one_read_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     submissions.poll()
     trio.settle()
     refusal = tables.refused[row.row_id]
-    (event,) = trio.a.told.events
+    (event,) = trio.a.reported.events
     assert (event.kind, event.outcome, event.submission, event.token) == ("failed", "REJECTED", row.row_id, row.token)
     assert (event.lk0, event.reason) == (refusal.lk0, refusal.reason)
     assert refusal.reason[0] == code
@@ -258,16 +258,16 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
         sent = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
         numbers = [(connection.execute(sent, (one,)).fetchone() or (0,))[0] for one in sealed]
 
-    def told() -> list[str | None]:
+    def codes() -> list[str | None]:
         return [code for _, code, *_ in status_of(a, numbers)]
 
-    await until(lambda: told() == ["SEMQ-5207", None, "SEMQ-1213", "SEMQ-1213", "SEMQ-1229"])
+    await until(lambda: codes() == ["SEMQ-5207", None, "SEMQ-1213", "SEMQ-1213", "SEMQ-1229"])
     before = status_of(a, numbers)
     behind = before[4][2] or ""
     assert behind.startswith(f"It waits behind submission {numbers[0]} to the same target, which waits: SEMQ-5207 ")
     admin = await inprocess.client(a)
     rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]}
-    assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in told() if code]
+    assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in codes() if code]
     assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
     seen = len(reads)
     await until(lambda: len(reads) > seen + 3)  # searched again repeatedly

@@ -9,7 +9,7 @@ from semq.engine.errors import NotThere
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from tests.local_node.link.test_direct import B, DirectScene, Hubless, scene, ways
-from tests.local_node.operations.test_trace import submitted, told_of
+from tests.local_node.operations.test_trace import submitted, trace_of
 from tests.service.inprocess import InProcess
 from tests.waiting import until
 
@@ -20,7 +20,7 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     lk0 = await submitted(inprocess, scene.a, "S1")
     await until(lambda: bool(ways(scene.a, Event.DELIVERED)))
     await scene.hub.stop()
-    result = await told_of(inprocess, scene.a, lk0)
+    result = await trace_of(inprocess, scene.a, lk0)
     assert [one["node"] for one in result["unheard"]] == ["hub"]
     theirs = [one for one in result["events"] if one["node"] == B]
     assert {(one["via"], one["proved"]) for one in theirs} == {(B, True)}
@@ -29,7 +29,7 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     assert hub is not None
     silent = hub.model_copy(update={"answer_partners": False})
     scene.b.settings = scene.b.settings.model_copy(update={"hub": silent})
-    result = await told_of(inprocess, scene.a, lk0)
+    result = await trace_of(inprocess, scene.a, lk0)
     assert [(one["node"], NotTold.code in one["why"]) for one in result["unheard"]] == [("hub", False), (B, True)]
 
 

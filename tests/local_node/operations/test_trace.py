@@ -28,7 +28,7 @@ async def submitted(inprocess: InProcess, node: LocalNode, key: str, target: str
     return str(answer["result"]["lk0"])
 
 
-async def told_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
+async def trace_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
     answer = await ask(await inprocess.client(node), "msg.trace", {"id": name, "parties": True})
     result: dict[str, Any] = answer["result"]
     return result
@@ -48,7 +48,7 @@ async def delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[st
 
     async def is_known() -> bool:
         nonlocal facts
-        facts = await told_of(inprocess, node, name)
+        facts = await trace_of(inprocess, node, name)
         events = {(one["node"], one["event"]) for one in facts["events"]}
         return {("1.10008", "DELIVERED"), ("2.hub", "FORWARDED"), ("1.56001", "SENDER_ACKED")} <= events
 
@@ -85,10 +85,10 @@ async def test_private_details_of_a_node_are_not_sent_to_its_partner(inprocess: 
     await delivered(inprocess, a, "S1")
     parked = {"id": "S1", "error": "Traceback: the secrets of our application"}
     assert (await ask(await inprocess.client(b), "failed.park", parked))["ok"]
-    result = await told_of(inprocess, a, "S1")
+    result = await trace_of(inprocess, a, "S1")
     assert ("1.56001", "PARKED") in {(one["node"], one["event"]) for one in result["events"]}
     assert "secrets" not in str(result)
-    assert "secrets" in str(await told_of(inprocess, b, "S1"))
+    assert "secrets" in str(await trace_of(inprocess, b, "S1"))
 
 
 async def test_a_node_that_cannot_be_asked_is_named_with_the_reason(inprocess: InProcess) -> None:
@@ -99,11 +99,11 @@ async def test_a_node_that_cannot_be_asked_is_named_with_the_reason(inprocess: I
     assert b.settings.hub is not None
     silent = b.settings.hub.model_copy(update={"answer_partners": False})
     b.settings = b.settings.model_copy(update={"hub": silent})
-    [unheard] = (await told_of(inprocess, a, "S1"))["unheard"]
-    assert (unheard["node"], NotTold.code in unheard["why"]) == ("1.56001", True)
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unheard"]
+    assert (unasked["node"], NotTold.code in unasked["why"]) == ("1.56001", True)
     await b.stop()
-    [unheard] = (await told_of(inprocess, a, "S1"))["unheard"]
-    assert (unheard["node"], NotAsked.code in unheard["why"]) == ("1.56001", True)
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unheard"]
+    assert (unasked["node"], NotAsked.code in unasked["why"]) == ("1.56001", True)
 
 
 async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
@@ -120,27 +120,27 @@ async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
     seen: list[Any] = []
 
     async def lying(node: str, question: Any) -> Any:
-        told = await truth(node, question)
-        seen.append(told)
-        return lie(told)
+        answer = await truth(node, question)
+        seen.append(answer)
+        return lie(answer)
 
-    def altered(told: Any) -> Any:
-        story = told["result"]["story"].replace("RECEIVED", "REJECTED")
-        return {"ok": True, "result": told["result"] | {"story": story}}
+    def altered(answer: Any) -> Any:
+        story = answer["result"]["story"].replace("RECEIVED", "REJECTED")
+        return {"ok": True, "result": answer["result"] | {"story": story}}
 
-    def unsigned(told: Any) -> Any:
-        return {"ok": True, "result": told["result"] | {"signature": ""}}
+    def unsigned(answer: Any) -> Any:
+        return {"ok": True, "result": answer["result"] | {"signature": ""}}
 
-    def of_another(told: Any) -> Any:
+    def of_another(answer: Any) -> Any:
         return seen[0]  # a genuine answer, to another question
 
-    def of_its_own(told: Any) -> Any:
+    def of_its_own(answer: Any) -> Any:
         line = {"at": "soon", "side": 1, "event": [], "words": None}
         return {"ok": True, "result": {"story": str([line]), "signature": "x.y", "node": "1.10008"}}
 
     monkeypatch.setattr(hub.questions, "ask", lying)
-    for lie in (altered, unsigned, of_another, of_its_own, lambda told: told | {"result": None, "ok": 7}):
-        lies = await told_of(inprocess, a, lk0 if lie is not of_another else other)
+    for lie in (altered, unsigned, of_another, of_its_own, lambda answer: answer | {"result": None, "ok": 7}):
+        lies = await trace_of(inprocess, a, lk0 if lie is not of_another else other)
         assert {one["node"] for one in lies["events"]} == {"1.10008", "2.hub"}
         assert [one["node"] for one in lies["unheard"]] == ["1.56001"]
 
@@ -184,7 +184,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
     floods = [asyncio.create_task(flood()) for _ in range(12)]
     await until(lambda: len(result) > 20)
     for _ in range(5):
-        outcome = await told_of(inprocess, a, "S1")
+        outcome = await trace_of(inprocess, a, "S1")
         assert (outcome["unheard"], "1.56001" in {one["node"] for one in outcome["events"]}) == ([], True)
     for task in floods:
         task.cancel()
@@ -232,7 +232,7 @@ async def test_a_hub_that_is_away_is_named(inprocess: InProcess) -> None:
     await linked(a, b)
     await submitted(inprocess, a, "S1")
     await hub.stop()
-    result = await told_of(inprocess, a, "S1")
+    result = await trace_of(inprocess, a, "S1")
     assert next(one["event"] for one in result["events"]) == "ACCEPTED"
     assert [one["node"] for one in result["unheard"]] == ["hub", "1.56001"]
     assert DialFailed.code in result["unheard"][0]["why"]

@@ -127,12 +127,12 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
             Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
         )
         await channel.publish_and_wait("umx", key, header, bytes(data))
-        await until(partial(was_told, received, code, str(lk0)))
+        await until(partial(is_refused_in, received, code, str(lk0)))
     assert not hub.engine.holding.held
 
 
-def was_told(heard: list[str], code: str, lk0: str) -> bool:
-    return any(code in one and lk0 in one for one in heard)
+def is_refused_in(lines: list[str], code: str, lk0: str) -> bool:
+    return any(code in one and lk0 in one for one in lines)
 
 
 async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inprocess: InProcess) -> None:

@@ -159,12 +159,12 @@ async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_no
     before = a.sealing.keys.receiver("1.56001")
     assert (await ask(await inprocess.client(b), "cert.renew"))["ok"]
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         assert a.sealing is not None
         now = a.sealing.keys.receiver("1.56001")
         return now is not None and now != before
 
-    await until(is_told)
+    await until(is_reported)
     await sent(inprocess, a)
     await hub.registry.revoke("56001", "test")
     hub.revoked()

@@ -22,7 +22,7 @@ class AlertDesk:
     """A node's checks, the alerts that its program received, and the clock of both."""
 
     def __init__(self, folder: Path, script: str = "cat >> told") -> None:
-        self.told = folder / "told"
+        self.reported = folder / "told"
         self.checks: list[Check] = []
         self.clock = ManualClock(0.0)
         file = folder / "node.toml"
@@ -39,7 +39,7 @@ class AlertDesk:
         """Return the alerts received when the node has these findings at this time."""
         self.clock.now, self.checks = now, list(checks)
         await self.alerts.check()
-        return [json.loads(line) for line in self.told.read_text().splitlines()] if self.told.exists() else []
+        return [json.loads(line) for line in self.reported.read_text().splitlines()] if self.reported.exists() else []
 
 
 DOWN, UP = Check("link", FAILING, "SEMQ-4910"), Check("link", OK)

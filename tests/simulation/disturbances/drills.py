@@ -14,7 +14,7 @@ from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.records import Answer, HubFlag
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
-from tests.simulation.disturbances.rumours import HINTS, Hint, harmless, refused_copy, said, truth, truth_said
+from tests.simulation.disturbances.rumours import HINTS, Hint, harmless, hint_packet, refused_copy, truth, truth_packet
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -111,7 +111,7 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
         elif standing is aim:
             frames += _at_the_aim(link, row, news)
         elif (hint := WAY.get(aim, {}).get(standing)) is not None and hint in _hints(row):
-            frames.append(said(link, row, hint))
+            frames.append(hint_packet(link, row, hint))
     return frames
 
 
@@ -127,9 +127,9 @@ def next_to_go(host: "Host") -> list[Outbound]:
 def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
     """Return hints for a row that waits to be sent; it may be claimed in the commit that stores the hints."""
     if aim is Standing.SS_ACK:
-        return [said(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
+        return [hint_packet(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     known = truth(link.owner.world, row)
-    return [truth_said(link, row, known)] if known is not None else []
+    return [truth_packet(link, row, known)] if known is not None else []
 
 
 def _hints(row: Outbound) -> tuple[Hint, ...]:
@@ -139,13 +139,13 @@ def _hints(row: Outbound) -> tuple[Hint, ...]:
 def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     if news in TRUTHS:
         known = truth(link.owner.world, row)
-        return [truth_said(link, row, known)] if known is TRUTHS[news] else []
+        return [truth_packet(link, row, known)] if known is TRUTHS[news] else []
     if news is Heard.give_up:  # the hub does not serve the target now, and may serve it again
-        return [said(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
+        return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and harmless while the copy is at the custodian named in the row
-        return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
-    return [said(link, row, hint)] if hint is not None and hint in _hints(row) else []
+        return [hint_packet(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
+    return [hint_packet(link, row, hint)] if hint is not None and hint in _hints(row) else []
 
 
 def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> list[Frame]:
@@ -158,7 +158,7 @@ def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> lis
     void = news is Heard.returned_marker
     link.owner.world.oracle.returns(row.lk0, void=void)
     refusal = refused_copy(link, row, void=void)
-    return [refusal] if known is None else [truth_said(link, row, known), refusal]
+    return [refusal] if known is None else [truth_packet(link, row, known), refusal]
 
 
 def _is_in_custody(world: "World", row: Outbound) -> bool:
@@ -175,11 +175,11 @@ def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
     times = 1 if news is Heard.corrected else 2  # a corrected row stays until the cleanup
-    return [said(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_said(link, row, known)] * times]
+    return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_packet(link, row, known)] * times]
 
 
 def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     known, hint = truth(link.owner.world, row), HINT_OF.get(news)
     if known is None or hint not in (*HINTS, *harmless(row, ends=True)):
         return []
-    return [truth_said(link, row, known), said(link, row, hint)]
+    return [truth_packet(link, row, known), hint_packet(link, row, hint)]

@@ -47,23 +47,23 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     news: list[Frame] = []
     ends = row in ending
     if chance.random() < 0.3 and (known := truth(link.owner.world, row)) is not None:
-        news = [truth_said(link, row, known)]
+        news = [truth_packet(link, row, known)]
         if chance.random() < 0.5:
             return news
         ends = True
     hints = [chance.choice((*HINTS, *harmless(row, ends=ends))) for _ in range(chance.choice((1, 2, 6)))]
     if row.object_id in sender.away_since and row.object_id not in sender.rows.doubts and chance.random() < 0.6:
         hints[0] = Answer.UNAVAIL
-    return news + [said(link, row, hint) for hint in hints]
+    return news + [hint_packet(link, row, hint) for hint in hints]
 
 
-def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
+def truth_packet(link: "SimLink", row: Outbound, known: Answer) -> Packet:
     """Return the entry of the receiver's ledger as an Ack2."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(row.lk0), status=known)
     return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
 
 
-def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
+def hint_packet(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
     """Return a hint about a row as a valid packet: with its attempt, last nonce and custodian. ``code``: of a
     refusal.
     """

@@ -43,15 +43,15 @@ def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
     }
-    was_told = message.outcome is not None and by_hub.get(message.outcome, False)
-    return was_told and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
+    was_reported = message.outcome is not None and by_hub.get(message.outcome, False)
+    return was_reported and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
 
 
-def was_corrected(message: SimulatedMessage, told: str) -> bool:
+def was_corrected(message: SimulatedMessage, reported: str) -> bool:
     """Whether a reported outcome was corrected in the same unit: the store has only the last one."""
-    dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
-    told_by_hub = dropped or (message.lied and told == Outcome.REJECTED.name)
-    return told_by_hub and message.outcome is Outcome.DELIVERED
+    dropped = message.save_fwd is SaveFwd.DROP and reported == Outcome.DROPPED.name
+    reported_by_hub = dropped or (message.lied and reported == Outcome.REJECTED.name)
+    return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:

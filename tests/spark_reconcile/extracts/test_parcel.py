@@ -59,7 +59,7 @@ def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "state"),
+    ("stated", "instead", "state"),
     [
         (b'"store": "1.1"', b'"store": "0.1"', "OTHER_NODE"),
         (b'"rows": ', b'"rows": 1', "OTHER_ROWS"),
@@ -68,14 +68,14 @@ def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_p
     ],
 )
 def test_a_manifest_that_contradicts_its_files_is_refused_immediately(
-    office: Office, packed: bytes, tmp_path: Path, said: bytes, instead: bytes, state: str
+    office: Office, packed: bytes, tmp_path: Path, stated: bytes, instead: bytes, state: str
 ) -> None:
     hub = Place.at(tmp_path / "hub")
     parcel.receive(io.BytesIO(packed), hub, "1.a")
     before = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
-    assert said in packed
+    assert stated in packed
     head, manifest, files = packed[:15], packed[23 : 23 + int.from_bytes(packed[15:23])], packed[23:]
-    lie = manifest.replace(said, instead)
+    lie = manifest.replace(stated, instead)
     lying = head + len(lie).to_bytes(8, "big") + lie + files[len(manifest) :]
     with pytest.raises(BadExtract) as caught:
         parcel.receive(io.BytesIO(lying), hub, "1.a")

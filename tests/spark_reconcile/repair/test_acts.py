@@ -141,11 +141,11 @@ async def test_a_node_without_repairs_is_reported(inprocess: InProcess, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("failure", "told", "tried"),
+    ("failure", "line", "tried"),
     [(NodeUnreachable("Gone."), "2 of 3 were not done", 2), (NoAnswer("Silent."), "1 done, 2 failed", 3)],
 )
 async def test_failures_are_reported_and_not_counted_as_done(
-    inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str, tried: int
+    inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, line: str, tried: int
 ) -> None:
     hub = await inprocess.hub()
     folder = repair_list(tmp_path / "repair", hub=[deed(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)])
@@ -165,7 +165,7 @@ async def test_failures_are_reported_and_not_counted_as_done(
     monkeypatch.setattr(Client, "request", request)
     code, result, lines = await applied(hub, folder, yes=True)
     assert (code, result["outcome"], result["counts"]) == (1, "failed", {"done": 1, "failed": 2})
-    assert told in "\n".join(lines)
+    assert line in "\n".join(lines)
     assert len(asked) == tried
 
 

@@ -22,7 +22,7 @@ def lines(course: str, off: dict[str, int]) -> list[dict[str, object]]:
     return made
 
 
-def told(course: str, off: dict[str, int]) -> list[tuple[object, object]]:
+def ordered(course: str, off: dict[str, int]) -> list[tuple[object, object]]:
     made = lines(course, off)
     Random(1).shuffle(made)
     return [(line["side"], line["event"]) for line in in_order(made, lambda line: line["at"])]
@@ -34,13 +34,13 @@ def place(story: list[tuple[object, object]], side: Side, event: Event) -> int:
 
 def test_with_right_clocks_a_story_is_in_the_order_of_time() -> None:
     for course in (DIRECT, STORED):
-        assert told(course, {}) == [(line["side"], line["event"]) for line in lines(course, {})]
+        assert ordered(course, {}) == [(line["side"], line["event"]) for line in lines(course, {})]
 
 
 def test_a_wrong_clock_does_not_reverse_a_story() -> None:
     for course in (DIRECT, STORED):
         for off in ({"R": -1000}, {"R": 1000}, {"H": -1000}, {"H": 1000}, {"S": 900, "R": -900}):
-            story = told(course, off)
+            story = ordered(course, off)
             assert story[0] == (int(Side.SENDER), int(Event.ACCEPTED)), off
             assert place(story, Side.RECEIVER, Event.RECEIVED) < place(story, Side.SENDER, Event.DELIVERED)
             assert place(story, Side.SENDER, Event.DELIVERED) < place(story, Side.RECEIVER, Event.SENDER_ACKED)

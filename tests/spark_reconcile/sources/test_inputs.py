@@ -167,17 +167,17 @@ def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, fo
 
 
 def test_a_range_that_does_not_occur_is_remarked_on(office: Office, folder: Path) -> None:
-    def said() -> tuple[str, str]:
+    def state_of_input() -> tuple[str, str]:
         (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
         return source.state, source.note
 
-    assert said() == ("COMPLETE", "")
+    assert state_of_input() == ("COMPLETE", "")
     set_manifest(folder, seq_last=999)
-    assert said() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
+    assert state_of_input() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
     set_manifest(folder, seq_first=None, seq_last=None, at_first=0)
-    assert said()[1].startswith("its manifest states another range of at than 1795168")
+    assert state_of_input()[1].startswith("its manifest states another range of at than 1795168")
     rewrite(folder, lambda table: table, statistics=False)
-    assert said() == ("COMPLETE", "")
+    assert state_of_input() == ("COMPLETE", "")
 
 
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:

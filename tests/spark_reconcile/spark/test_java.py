@@ -29,11 +29,11 @@ def fake(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [('openjdk version "17.0.15" 2025-04-15', (17, 0, 15)), ('java version "25"', (25, 0, 0)), ("no such thing", None)],
 )
-def test_the_version_of_a_java_is_read(tmp_path: Path, said: str, version: tuple[int, int, int] | None) -> None:
-    assert java.version_of(fake(tmp_path, f"echo '{said}' >&2")) == version
+def test_the_version_of_a_java_is_read(tmp_path: Path, output: str, version: tuple[int, int, int] | None) -> None:
+    assert java.version_of(fake(tmp_path, f"echo '{output}' >&2")) == version
     assert java.version_of(tmp_path / "not-there") is None
 
 

@@ -16,7 +16,7 @@ from tests.web.running import Site, serving
 PATIENCE_S = 60
 
 
-async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
+async def answer_to(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
     """Return the answer of the server before it disconnects."""
     host, port = site.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -37,7 +37,7 @@ async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
 @pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
 async def test_a_client_with_an_incomplete_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
     async with serving(await inprocess.hub(), head_s=0.2) as site:
-        assert await said(site, head) == b""
+        assert await answer_to(site, head) == b""
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
@@ -58,7 +58,7 @@ async def test_line_ends_between_requests_do_not_hold_a_connection(inprocess: In
 async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         pieces = [b"GET / HTTP/1.1\r\nX: ", *[b"a" * 16_384] * (HEAD_MAX // 16_384 + 2)]
-        answer = await said(site, *pieces)
+        answer = await answer_to(site, *pieces)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
 
 
@@ -74,14 +74,14 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
     inprocess: InProcess, headers: bytes
 ) -> None:
     async with serving(await inprocess.hub()) as site:
-        answer = await said(site, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
+        answer = await answer_to(site, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
         assert answer.startswith(b"HTTP/1.1 400")
         head, _, body = answer.partition(b"\r\n\r\n")
         assert json.loads(body)["code"] == BadRequest.code
         assert {b"content-type: application/problem+json", b"x-content-type-options: nosniff"} <= {*head.split(b"\r\n")}
-        good = await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        good = await answer_to(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 200")
-        probe = await said(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
+        probe = await answer_to(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
         assert b" 200 " in probe.split(b"\r\n")[0]
 
 
@@ -93,8 +93,8 @@ async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_fre
         program = await site.program("submit")
         token = program.headers["authorization"]
         head = f"POST /api/v1/documents?target=56001 HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n".encode()
-        slow = [said(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
-        chunked = said(site, head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        slow = [answer_to(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
+        chunked = answer_to(site, head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         assert all(answer == b"" or b" 400 " in answer for answer in await asyncio.gather(*slow, chunked))
         assert (await program.post("/documents?target=56001", content=b"x")).status_code == 201
         assert site.web.memory._free == site.web.http.memory_bytes
@@ -127,7 +127,7 @@ async def test_connections_beyond_the_limit_are_refused_with_a_reason(inprocess:
 )
 async def test_input_that_is_not_http_is_refused(inprocess: InProcess, request_: bytes) -> None:
     async with serving(await inprocess.hub(), head_s=1.0) as site:
-        answer = await said(site, request_)
+        answer = await answer_to(site, request_)
         assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 303"))
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
@@ -137,9 +137,9 @@ async def test_one_address_has_so_many_connections_and_no_more(inprocess: InProc
         port = site.server.port
         first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in "12"]
         await until(lambda: len(site.server._state.connections) == 2)
-        assert await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+        assert await answer_to(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
         first[1].close()
         await until(lambda: len(site.server._state.connections) == 1)
-        answer = await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await answer_to(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert answer.endswith(b"ok\n")
         second[1].close()

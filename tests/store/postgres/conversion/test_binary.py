@@ -50,7 +50,7 @@ def connection(postgres: Any) -> Any:
         yield connection
 
 
-def told(connection: Any, type_: str, packed: bytes | None) -> Any:
+def value_in_postgres(connection: Any, type_: str, packed: bytes | None) -> Any:
     """Return the value that Postgres received, read back by psycopg."""
     result = connection.pgconn.exec_params(f"SELECT $1::{type_}".encode(), [packed], param_formats=[1], result_format=1)
     assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message()
@@ -62,7 +62,7 @@ def told(connection: Any, type_: str, packed: bytes | None) -> Any:
 
 @given(number=numbers)
 def test_a_bigint_is_read_as_it_was_packed(connection: Any, number: int) -> None:
-    assert told(connection, "bigint", int8(number)) == number
+    assert value_in_postgres(connection, "bigint", int8(number)) == number
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_a_bigint_is_read_as_it_was_packed(connection: Any, number: int) -> None
 def test_values_of_small_types_are_read_as_they_were_packed(
     connection: Any, type_: str, packed: bytes | None, value: Any
 ) -> None:
-    assert told(connection, type_, packed) == value
+    assert value_in_postgres(connection, type_, packed) == value
 
 
 @given(ms=moments)
 def test_a_moment_is_read_as_it_was_packed(connection: Any, ms: int) -> None:
-    assert told(connection, "timestamptz", moment(ms)) == ms
+    assert value_in_postgres(connection, "timestamptz", moment(ms)) == ms
 
 
 def test_a_moment_is_what_people_read(connection: Any) -> None:
@@ -93,12 +93,12 @@ def test_a_moment_is_what_people_read(connection: Any) -> None:
 
 @given(values=st.lists(numbers, max_size=20))
 def test_an_array_of_numbers_is_read_as_it_was_packed(connection: Any, values: list[int]) -> None:
-    assert told(connection, "bigint[]", int8s(values)) == values
+    assert value_in_postgres(connection, "bigint[]", int8s(values)) == values
 
 
 @given(values=st.lists(texts_of_postgres, max_size=20))
 def test_an_array_of_texts_is_read_as_it_was_packed(connection: Any, values: list[str]) -> None:
-    assert told(connection, "text[]", texts(values)) == values
+    assert value_in_postgres(connection, "text[]", texts(values)) == values
 
 
 things = Table(
