@@ -20,7 +20,7 @@ from semq.service.errors import BadArguments, StoresUnreached
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import BoundOperation, Caller, OfferedOperation, Operation
 
-FOUND = "msg.show"  # tells which store has a message
+FOUND = "msg.show"  # its answer shows which store has a message
 Given = Mapping[str, Any]
 
 

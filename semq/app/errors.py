@@ -71,7 +71,7 @@ class NotYetKnown(Unavailable):
     """The document has no outcome yet; it is on its way or stored, it has not failed."""
 
     code = "SEMQ-1313"
-    remedy = "Wait again with the same locator; `semq msg trace` tells how far it has come."
+    remedy = "Wait again with the same locator; `semq msg trace` shows how far it has come."
 
 
 class NotDelivered(SemqError):

@@ -100,7 +100,7 @@ class Layout:
     ) -> Path | None:
         """Move a file to the same place under another folder of this root, with a note beside it.
 
-        ``name`` tells two files of one name apart; without it they are numbered. ``known``: the file that is meant;
+        ``name`` distinguishes two files of one name; without it they are numbered. ``known``: the file that is meant;
         another one that has taken its path meanwhile is put back, and the result is None. Raises OSError.
         """
         place = Path(*path.relative_to(self.root).parts[1:])

@@ -65,7 +65,7 @@ lk0_semq_db_id = "lk0_semq_db_id"
 lk0_object_id = "lk0_object_id"  # *
 
 [tb_0030.status]
-0 = "AS_INIT"                # noted, so that the sender's import is told that it has arrived
+0 = "AS_INIT"                # noted, so that the sender's import gets the answer that it has arrived
 1 = "AS_ACK"                 # finished, if both are
 
 [tb_0032]                    # to-do rows: those between users of the institution become documents

@@ -305,7 +305,7 @@ class ClientChannel:
             case ChannelClosed():
                 self.ended(event.error)
             case _:
-                raise AssertionError(f"no channel hears {event!r}")
+                raise AssertionError(f"no channel expects {event!r}")
 
     def drain(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
         """Process a part of a content that is too large to be kept; at its end it is reported without its body."""

@@ -41,7 +41,7 @@ CELLS = (
     ExceptionColumn("Accepted", "accepted"),
     ExceptionColumn("Taken by the hub", "taken"),
     ExceptionColumn("Recorded", "recorded"),
-    ExceptionColumn("Sender told", "ended"),
+    ExceptionColumn("Sender noted", "ended"),
     ExceptionColumn("Age", "age"),
     ExceptionColumn("Age (s)", "age_s"),
     ExceptionColumn("Attempts", "att"),

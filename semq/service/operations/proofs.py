@@ -40,7 +40,7 @@ class NoReceipt(BadInput):
     """The ledger has no signed receipt for this message."""
 
     code = "SEMQ-2230"
-    remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` tells what happened."
+    remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` shows what happened."
 
 
 class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):

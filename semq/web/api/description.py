@@ -13,8 +13,8 @@ from semq.web.api.endpoint import Endpoint, Parameter
 
 TITLES = {"local": "SEMQ: node of an institution", "platform": "SEMQ: hub"}
 ABOUT = (
-    "Errors are application/problem+json with a stable code (`semq errors lookup CODE`) and a remedy. `retry` tells"
-    " whether the same request may succeed later; Retry-After tells when."
+    "Errors are application/problem+json with a stable code (`semq errors lookup CODE`) and a remedy. `retry` states"
+    " whether the same request may succeed later; Retry-After states when."
 )
 PROBLEM = {
     "type": "object",

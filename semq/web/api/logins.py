@@ -36,7 +36,7 @@ class Logins:
     """The connections of users, by name."""
 
     def __init__(self, web: NodeOfUsers, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use`` tells whether a visitor has open leases or event streams, which need the connection."""
+        """``is_in_use`` returns whether a visitor has open leases or event streams, which need the connection."""
         self._web = web
         self._is_in_use = is_in_use
         self._known: OrderedDict[str, _Login] = OrderedDict()
