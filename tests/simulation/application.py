@@ -222,6 +222,11 @@ class SimulatedApplications:
             for user in self._users:
                 self.host.call(partial(_feed, user))
 
+    def report_users(self) -> None:
+        """Let the node report the named users: while it consumes, each does."""
+        if present := self._users[1:]:
+            self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
+
     def be_present(self, capacity: int) -> None:
         """Take up to ``capacity`` documents at a time; with 0, stop consuming and lose unacknowledged ones."""
         self.capacity = capacity
@@ -229,6 +234,7 @@ class SimulatedApplications:
             lost = sorted(self._has)
             self._has.clear()
             self.host.call(lambda engine: engine.answers.give_back(lost))
+        self.report_users()
         self.feed()
 
     def give(self, user: str, delivery: Delivery) -> None:

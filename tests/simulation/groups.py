@@ -16,6 +16,7 @@ from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import Presence
 
 if TYPE_CHECKING:
+    from tests.simulation.host import LocalHost
     from tests.simulation.oracle.messages import SimulatedMessage
     from tests.simulation.oracle.oracle import Oracle
 
@@ -42,6 +43,16 @@ def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
     users = [str(each._replace(type=NodeType.USERS)) for each in institutions]
     named = [(group, members_of(group, node, institutions)) for group in (ALL, *users)]
     return [Presence(node=group, allowed=False, members=members) for group, members in named]
+
+
+def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
+    """Return the pairs of which one does not know that the users of the other receive, when all do."""
+    pairs = [(one, other) for one in nodes for other in nodes if one is not other]
+    return [
+        f"{one.name} has {known} of {other.name}"
+        for one, other in pairs
+        if (known := one.engine.partners.present.get(str(other.address), ())) != USERS
+    ]
 
 
 class GroupBooks:

@@ -297,6 +297,7 @@ class LocalHost(Host):
         self.doors = SimulatedDoors(self)
         self.doors.begin()
         self.application.feed()
+        self.application.report_users()
         self.dial()
 
     def died(self) -> None:
@@ -444,8 +445,8 @@ class SimDirectory:
         return groups.records(node, self.partners(node)) if "groups" in self._world.plan.kinds else ()
 
     def users(self, node: Address) -> Sequence[str]:
-        """Return no users whose presence is reported: it changes nothing for a message."""
-        return ()
+        """Return the users whose presence is passed on."""
+        return groups.USERS if "groups" in self._world.plan.kinds else ()
 
     def serves(self, node: Address) -> bool:
         return node.id not in self._world.struck_off

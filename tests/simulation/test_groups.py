@@ -10,3 +10,9 @@ def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: R
     totals: Totals = runs(run_share, 0, 60, focus=FOCUS)
     assert totals.failed == []
     assert totals.outcomes["DELIVERED"] > 60
+
+
+def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(runs: Runs) -> None:
+    """Each run compares them at its end, after reports that were lost or overtaken between the instances."""
+    totals: Totals = runs(run_share, 0, 60, hell=False, focus=frozenset({"groups"}), instances=2)
+    assert totals.failed == []

@@ -17,6 +17,7 @@ from semq.umx_t.status import Arrival, Outcome
 from tests.simulation.direct import DirectPairs
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.disturbances.faults import Faults
+from tests.simulation.groups import not_reported
 from tests.simulation.host import Host, HubHost, LocalHost
 from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import Books, SimulatedMessage
@@ -260,6 +261,10 @@ class World:
         self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
         if self.oracle.frames != frames:
             result.found["unclean"] = f"I5: {self.oracle.frames - frames} frames after everything was at rest"
+        # In a rough network, an old record of presence may arrive again.
+        if "groups" in self.plan.kinds and not self.plan.hell and self.site is site:
+            missing = not_reported(self.locals)
+            self.oracle.demand(not missing, "2.2", f"users who receive: {'; '.join(missing)}")
 
     @property
     def now_ms(self) -> int:

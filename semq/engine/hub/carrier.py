@@ -58,6 +58,7 @@ class Came(msgspec.Struct, frozen=True):
     room: int
     certificates: tuple[str, ...] | None
     users_present: tuple[str, ...] = ()
+    changes: int = 0  #: number of changes of the other fields since the session began
 
 
 class Went(msgspec.Struct, frozen=True):
@@ -81,13 +82,14 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender serves this store; number and sum of its sessions show whether all its Came and Went have
-    arrived.
+    """The sender serves this store; number and sum of its sessions, and the sum of their changes, show whether all its
+    Came and Went have arrived.
     """
 
     store: StoreName
     count: int
     total: int
+    changes: int = 0
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ instance to the engine as a link (``carried_link``). Each sign of life contains 
 instance detects missed reports and requests them. Used by ``instances``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from semq.engine.core import Core
@@ -86,7 +86,8 @@ class Fronts:
         if own is not None:
             certificates = self._hub.directory.certificates(node)
             users = tuple(sorted(self._hub.sessions[own.node].users_present))
-            self.own[own.node] = Came(own.node, own.session, own.since_ms, own.room, certificates, users)
+            changes = own.changes + 1
+            self.own[own.node] = Came(own.node, own.session, own.since_ms, own.room, certificates, users, changes)
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
@@ -126,9 +127,12 @@ class Fronts:
         self._heard_at[life] = self._core.now()
 
     def hear_came(self, life: int, came: Came) -> None:
-        """Note a session that has begun at another instance."""
-        self._reported.setdefault(life, {})[came.node] = came
-        self._has_come(life, came)
+        """Note a session that has begun or changed at another instance. A change may arrive after a later one."""
+        reported = self._reported.setdefault(life, {})
+        known = reported.get(came.node)
+        if known is None or known.session != came.session or known.changes <= came.changes:
+            reported[came.node] = came
+            self._has_come(life, came)
 
     def hear_went(self, life: int, went: Went) -> None:
         """Note a session that has ended at another instance."""
@@ -145,8 +149,7 @@ class Fronts:
 
     def hear_alive(self, life: int, alive: Alive) -> None:
         """Ask an instance for its sessions if its reports have not all arrived."""
-        reported = self._reported.get(life, {}).values()
-        if (alive.count, alive.total) != (len(reported), sum(came.session for came in reported)):
+        if (alive.count, alive.total, alive.changes) != _sums(self._reported.get(life, {}).values()):
             self._carrier.to_front(life, Asking(self._store))
 
     def gone(self, life: int) -> None:
@@ -191,7 +194,7 @@ class Fronts:
 
     # --- inside
     def _sign_of_life(self) -> Alive:
-        return Alive(self._store, len(self.own), sum(came.session for came in self.own.values()))
+        return Alive(self._store, *_sums(self.own.values()))
 
     def _has_come(self, life: int, came: Came) -> None:
         peer = parse_address(came.node)
@@ -248,3 +251,8 @@ class Fronts:
         for came in self.own.values():
             self._carrier.to_front(life, came)
         self._carrier.to_front(life, PresentSessions(self._store, tuple(came.session for came in self.own.values())))
+
+
+def _sums(sessions: Collection[Came]) -> tuple[int, int, int]:
+    """Return the number of sessions, the sum of their numbers, and the sum of their changes."""
+    return len(sessions), sum(came.session for came in sessions), sum(came.changes for came in sessions)
