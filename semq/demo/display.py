@@ -20,8 +20,8 @@ SHOWN_MAX = 120  # documents whose changes have lines: of more, only each second
 # Name of a count | its row in the box.
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
-    "forwarded": "sent on without being stored by the hub",
-    "stored": "stored by the hub until the receiver came back",
+    "forwarded": "sent on at once, without being stored on the way",
+    "stored": "stored on the way until the receiver came back",
     "delivered": "delivered: 10008 knows that the receiver has them (SS_ACK2)",
     "received": "received and acknowledged by the receiver's application",
     "redelivered": "of them delivered again after a crash, marked as redelivered",
@@ -34,8 +34,8 @@ MEANINGS = {
 }
 HINTS = """
 What to try next
-  ./run demo --stay          leave the three nodes running, to use them from another terminal
-  ./run demo --count 500     more documents; kill -9 any of the three processes meanwhile
+  ./run demo --stay          leave the nodes running, to use them from another terminal
+  ./run demo --count 500     more documents; kill -9 any of their processes meanwhile
   ./run demo --inject        plant some defects, which the reconciliation must find
   ./run demo --cluster       a hub of two instances and a standby, of which one is killed
 """
