@@ -101,11 +101,40 @@ async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]
 @each_group
 async def test_by_sql(inprocess: InProcess, group: str, members: list[str]) -> None:
     nodes = await GroupNodes.start(inprocess)
-    with psycopg.connect(nodes.a.store.url) as connection:
-        row = connection.execute("SELECT semq_send(%s, 'by SQL'::bytea)", (group,)).fetchone()
-    assert row is not None
-    assert await targets(inprocess, nodes.a, f"sql-{row[0]}") == members
-    assert await nodes.received(members) == [b"by SQL"] * 2
+    with psycopg.connect(nodes.a.store.url, autocommit=True) as connection:
+        row = connection.execute("SELECT semq_send(%s, 'by SQL'::bytea, token => 'T1')", (group,)).fetchone()
+        assert row is not None
+        assert await targets(inprocess, nodes.a, f"sql-{row[0]}") == members
+        assert await nodes.received(members) == [b"by SQL"] * 2
+        await until(lambda: status(connection, row[0]) == [("DELIVERED", None)])
+        assert status(connection, "T1") == [("DELIVERED", None)]
+
+
+async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_document(inprocess: InProcess) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    await nodes.c.stop()
+    await nodes.b.stop()
+    body = bytes(SMALL_MAX + 1)
+    with psycopg.connect(nodes.a.store.url, autocommit=True) as connection:
+        row = connection.execute("SELECT semq_send('3.partners', %s, token => 'T1')", (body,)).fetchone()
+        assert row is not None
+        await until(lambda: status(connection, row[0]) == [("SS_ACK", None)])
+        await inprocess.started(nodes.c.settings)
+
+        async def is_refused() -> bool:
+            outcomes = [each["outcome"] for each in await shown(inprocess, nodes.a, f"sql-{row[0]}")]
+            return outcomes == [None, "REJECTED"]
+
+        await until(is_refused)
+        assert status(connection, "T1") == [("SS_ACK", None)]
+        await inprocess.started(nodes.b.settings)
+        await until(lambda: status(connection, "T1") == [("REJECTED", "SEMQ-1203")])
+        assert status(connection, row[0]) == [("REJECTED", "SEMQ-1203")]
+
+
+def status(connection: psycopg.Connection, name: int | str) -> list[tuple[str, str | None]]:
+    """Return state and reason of a submission, by number or token."""
+    return connection.execute("SELECT state, reason_code FROM semq_status(%s)", (name,)).fetchall()
 
 
 @each_group
