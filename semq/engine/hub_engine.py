@@ -118,7 +118,8 @@ class HubEngine:
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
-        present = () if session is None else session.users_present
+        # A partner that logs in gets what the others have: the report that waits follows for all of them.
+        present = () if session is None else session.users_passed
         return Presence(
             node=str(node),
             online=online,
@@ -224,9 +225,9 @@ class HubEngine:
     def _pass_users_on(self, session: PresentNode) -> None:
         """Send the users of a node who receive documents now to all that may see them, if they have changed."""
         node = session.link.peer
-        named = session.users_present.intersection(self.directory.users(node))
-        if session.users_passed != named:
-            session.users_passed = named
+        named, before = set(self.directory.users(node)), session.users_passed
+        session.users_passed = session.users_present
+        if before & named != session.users_passed & named:
             self._send_presence(node, online=True)
         if session.is_here and self.instances is not None:
             self.instances.fronts.changed(node)

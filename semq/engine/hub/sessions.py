@@ -21,7 +21,7 @@ class PresentNode:
     partners: Sequence[Address] = ()  #: as last sent to the node
     groups: Sequence[Presence] = ()  #: as last sent to the node
     users_present: frozenset[str] = frozenset()  #: as the node has named them
-    users_passed: frozenset[str] = frozenset()  #: as last sent to the partners: those that the definitions name
+    users_passed: frozenset[str] = frozenset()  #: of the report that was passed on last
     users_passed_at: float = -inf  #: monotonic seconds
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)

@@ -74,6 +74,18 @@ def test_the_last_of_many_reports_in_a_minute_reaches_the_partners() -> None:
     assert "violation" not in made.hub.core.counters.counts
 
 
+def test_a_partner_that_logs_in_between_two_reports_gets_the_last_one() -> None:
+    made = trio()
+    made.cut(made.a)
+    report(made, "desk")
+    report(made)
+    made.connect(made.a)
+    made.settle()
+    report(made, "desk")
+    made.later(PAUSE_S)
+    assert present(made) == ("desk",)
+
+
 def test_a_new_session_begins_with_the_users_who_receive_now() -> None:
     made = trio()
     report(made, "desk")
