@@ -129,7 +129,7 @@ class RunningChain:
         self._next += messages
         self._receipts.clear()
         began = time.perf_counter()
-        await asyncio.gather(self._submit(first, messages), self._all_told(messages))
+        await asyncio.gather(self._submit(first, messages), self._await_receipts(messages))
         seconds = time.perf_counter() - began
         if sorted(self._receipts) != list(range(first, first + messages)):
             raise Incomplete("The chain lost or repeated receipts.")
@@ -151,7 +151,7 @@ class RunningChain:
             if number % BURST == 0:
                 await asyncio.sleep(0)
 
-    async def _all_told(self, messages: int) -> None:
+    async def _await_receipts(self, messages: int) -> None:
         while len(self._receipts) < messages:
             self._news.clear()
             try:

@@ -117,7 +117,7 @@ class IncompleteAnswer(_Theirs, Unavailable):
 
     def __init__(self, error: Mapping[str, Any], result: Any) -> None:
         super().__init__(error)
-        self.result = result  #: answer of the other stores; None: nothing found there
+        self.result = result  #: answer of the stores that were reached; None: they found nothing
 
 
 class NeverTold(BadInput):

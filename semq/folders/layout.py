@@ -36,7 +36,7 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    changed_ns: int  #: its ctime, which a move away and back changes; inodes do not always last
+    changed_ns: int  #: ctime, which a move away and back changes; inode numbers are not stable everywhere
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
         """Whether ``status`` is of this file with this content. ``moved``: it was renamed since, which changes

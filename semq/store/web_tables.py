@@ -24,7 +24,7 @@ web_session = Table(
     metadata,
     col("hash", LargeBinary, key=True),  # SHA-256 of the cookie
     col("account", Text),
-    col("roles", ARRAY(Text), null=True),  # roles of a session by one-time link; NULL: the roles of the account
+    col("roles", ARRAY(Text), null=True),  # from a one-time link or an OpenID provider; NULL: the roles of the account
     moment("made_at"),
     moment("seen_at"),
     moment("ends_at"),

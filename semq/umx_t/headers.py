@@ -40,7 +40,7 @@ NOT_CARRIED = (*(name for name in APPLICATION if name not in OF_DOCUMENT), PACKE
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NEAR = {name.lower(): name for name in APPLICATION}
-CLOSE = 0.8  # ratio of difflib above which a name is taken for a typing mistake
+CLOSE = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
 
 DATA_TYPE = "0.data"
 

@@ -15,7 +15,7 @@ from semq.umx_t.errors import BadManifest
 
 USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
 PIECE_BYTES = 256 * 1024
-PIECE_BYTES_MAX = 16 << 20  # largest piece that a node of another version may send
+PIECE_BYTES_MAX = 16 << 20  # largest ``piece_bytes`` that a manifest may state
 PIECES_MAX = 1 << 24
 MANIFEST_MAX = 4096  # bytes
 AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived

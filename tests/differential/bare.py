@@ -17,7 +17,7 @@ QUIET_S = 0.4
 PATIENCE_S = 10.0
 
 
-def said(method: m.Method, channel: int = 1) -> bytes:
+def framed(method: m.Method, channel: int = 1) -> bytes:
     """Return a method as a frame."""
     return frame(FRAME_METHOD, channel, encode_method(method))
 
@@ -25,7 +25,7 @@ def said(method: m.Method, channel: int = 1) -> bytes:
 def message(size: int, *parts: int) -> bytes:
     """Return a message for d.q, with its body in frames of these sizes."""
     header = frame(FRAME_HEADER, 1, ContentHeader.build(size, Properties()).raw)
-    return said(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
+    return framed(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
 
 
 def head(size: int) -> bytes:
@@ -53,10 +53,10 @@ class Bare(NamedTuple):
             reader = FrameReader(1 << 20)
             for data, answer in (
                 (PROTOCOL_HEADER, "connection.start"),
-                (said(login, 0), "connection.tune"),
-                (said(tune, 0) + said(m.ConnectionOpen("/"), 0), "connection.open-ok"),
-                (said(m.ChannelOpen()), "channel.open-ok"),
-                (said(m.ConfirmSelect()), "confirm.select-ok"),
+                (framed(login, 0), "connection.tune"),
+                (framed(tune, 0) + framed(m.ConnectionOpen("/"), 0), "connection.open-ok"),
+                (framed(m.ChannelOpen()), "channel.open-ok"),
+                (framed(m.ConfirmSelect()), "confirm.select-ok"),
             ):
                 to.settimeout(PATIENCE_S)
                 to.sendall(data)

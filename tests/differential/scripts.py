@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.wire import Table
-from tests.differential.bare import Bare, head, message, said
+from tests.differential.bare import Bare, framed, head, message
 from tests.differential.player import CloseChannel, HangUp, On, Pause, Publish, Quiet, Script
 
 Q = m.QueueDeclare("d.q")
@@ -311,11 +311,11 @@ SCRIPTS: dict[str, Script] = {
         message(size, size), frame_max=4096) for size in (4088, 4089, 4096, 4097)),
         Bare("a head above the limit", message(9) + head(131_073))],
     "numbers of channels": [
-        Bare("above channel-max", b"".join(said(m.ChannelOpen(), at) for at in (11, 2048, 65_535)), channel_max=10),
-        Bare("too many", b"".join(said(m.ChannelOpen(), at) for at in (7, 100, 2, 3)), channel_max=4)],
-    "closed more than once": [Bare("three times", said(m.ConnectionClose(200), 0) * 3),
-        Bare("with others between", said(m.ConnectionClose(200), 0) + said(Q) + said(m.ConnectionClose(200), 0))],
-    "another secret": [Bare("of another", said(m.ConnectionUpdateSecret(b"another", "expired"), 0) + said(Q)), Q],
+        Bare("above channel-max", b"".join(framed(m.ChannelOpen(), at) for at in (11, 2048, 65_535)), channel_max=10),
+        Bare("too many", b"".join(framed(m.ChannelOpen(), at) for at in (7, 100, 2, 3)), channel_max=4)],
+    "closed more than once": [Bare("three times", framed(m.ConnectionClose(200), 0) * 3),
+        Bare("with others between", framed(m.ConnectionClose(200), 0) + framed(Q) + framed(m.ConnectionClose(200), 0))],
+    "another secret": [Bare("of another", framed(m.ConnectionUpdateSecret(b"another", "expired"), 0) + framed(Q)), Q],
     "what is not there": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
 }  # fmt: skip
 

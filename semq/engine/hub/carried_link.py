@@ -25,7 +25,7 @@ class CarriedLink:
         self._core = core
         self._carrier = carrier
         self._room = room
-        self._heard_at = core.now()
+        self._credit_at = core.now()
         self._number = 0
         self._under_way: deque[tuple[int, int, float]] = deque()  #: number, bytes and time; oldest first
         self._bytes = 0
@@ -41,7 +41,7 @@ class CarriedLink:
     @property
     def is_starved(self) -> bool:
         """Whether the last report was of no room, and is old."""
-        is_old = self._heard_at < self._core.now() - self._core.settings.inquiry_s
+        is_old = self._credit_at < self._core.now() - self._core.settings.inquiry_s
         return self._room <= 0 and is_old and not self._under_way
 
     def send(self, frame: Frame) -> None:
@@ -55,7 +55,7 @@ class CarriedLink:
     def hear(self, credit: Credit) -> None:
         """Note the room that the front reports. A report that arrives late only delays documents."""
         self._room = credit.room
-        self._heard_at = self._core.now()
+        self._credit_at = self._core.now()
         while self._under_way and self._under_way[0][0] <= credit.number:
             self._drop_oldest()
 

@@ -66,7 +66,7 @@ class Fronts:
         self._carrier = carrier
         self._end_second = end_second
         self._reported: dict[int, dict[str, Came]] = {}  #: sessions elsewhere, by life and node
-        self._heard_at: dict[int, float] = {}
+        self._alive_at: dict[int, float] = {}  #: time of the last sign of life, by life
         self._last_session = 0
         self._alive_due = 0.0
 
@@ -124,7 +124,7 @@ class Fronts:
     # --- messages of others
     def note_sign_of_life(self, life: int) -> None:
         """Note a sign of life."""
-        self._heard_at[life] = self._core.now()
+        self._alive_at[life] = self._core.now()
 
     def hear_came(self, life: int, came: Came) -> None:
         """Note a session that has begun or changed at another instance. A change may arrive after a later one."""
@@ -154,7 +154,7 @@ class Fronts:
 
     def gone(self, life: int) -> None:
         """Note that an instance and its sessions have ended."""
-        self._heard_at.pop(life, None)
+        self._alive_at.pop(life, None)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: True)
         self._reported.pop(life, None)
 
@@ -177,7 +177,7 @@ class Fronts:
             self._alive_due = now + ALIVE_S
             self._carrier.to_all(self._sign_of_life())
             self._wake_waiting()
-        for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
+        for life in [life for life, at in self._alive_at.items() if at < now - SILENT_S]:
             self.gone(life)
 
     def _wake_waiting(self) -> None:

@@ -1,7 +1,7 @@
 """Repeated messages of the carrier, by the numbers that each incarnation of an instance gives its messages.
 
 Most frames may be repeated without harm. A document of class 1 may not: its second copy could be discarded for want of
-room, and its sender would hear DROPPED although the first copy has arrived. A message that is late by more than
+room, and its sender would receive DROPPED although the first copy has arrived. A message that is late by more than
 ``WINDOW`` numbers counts as repeated, which is a loss that timers repair. Used by ``instances``.
 """
 
@@ -12,22 +12,22 @@ LIVES_MAX = 256  # incarnations; the least recently received one is dropped
 
 
 class Repetitions:
-    """The numbers heard lately."""
+    """The numbers of the messages received lately."""
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[int, tuple[int, set[int]]] = OrderedDict()  #: by incarnation: highest, recent ones
+        self._numbers: OrderedDict[int, tuple[int, set[int]]] = OrderedDict()  #: by incarnation: highest, recent ones
 
     def is_one(self, life: int, number: int) -> bool:
         """Whether a message repeats an earlier one of the same incarnation; note its number."""
-        highest, recent = self._heard.get(life, (0, set[int]()))
+        highest, recent = self._numbers.get(life, (0, set[int]()))
         if number <= highest - WINDOW or number in recent:
             return True
         recent.add(number)
         highest = max(highest, number)
         if len(recent) > 2 * WINDOW:
             recent = {one for one in recent if one > highest - WINDOW}
-        self._heard[life] = highest, recent
-        self._heard.move_to_end(life)
-        if len(self._heard) > LIVES_MAX:
-            self._heard.popitem(last=False)
+        self._numbers[life] = highest, recent
+        self._numbers.move_to_end(life)
+        if len(self._numbers) > LIVES_MAX:
+            self._numbers.popitem(last=False)
         return False

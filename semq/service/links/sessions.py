@@ -273,15 +273,15 @@ class Links:
         _refuse(self.intake.forget())
 
     # --- frames of nodes
-    def _process(self, session: SessionInfo, said: list[OfferedMessage]) -> None:
+    def _process(self, session: SessionInfo, messages: list[OfferedMessage]) -> None:
         """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
-        frames = [frame for one in said if (frame := self._read(session, one)) is not None]
+        frames = [frame for one in messages if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
         frames = [frame for frame in frames if not self._is_about_datagrams(link, frame)]
         # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
         if link is not None and link.session is session and frames:
             self._engine().hear(link, frames)
-        for one in said:
+        for one in messages:
             one.settle(CONFIRMED)
 
     @staticmethod
@@ -323,9 +323,9 @@ def settled_never(outcome: Outcome) -> None:
     """Do nothing: a document that arrived as a datagram is not acknowledged."""
 
 
-def _refuse(said: Sequence[OfferedMessage]) -> None:
+def _refuse(messages: Sequence[OfferedMessage]) -> None:
     """Settle messages of a session that has ended as not accepted; their sender inquires about them."""
-    for one in said:
+    for one in messages:
         one.settle(NACKED)
 
 

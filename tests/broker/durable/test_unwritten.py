@@ -86,10 +86,10 @@ class HeldMessages:
 
     def believed(self) -> dict[str, list[tuple[bytes, bool]]]:
         """Return the content of each queue, in order, and whether messages may have been delivered."""
-        return {queue.name: sorted(_told(queue, self.out)) for queue in (self.queue, self.dead)}
+        return {queue.name: sorted(_entries_of(queue, self.out)) for queue in (self.queue, self.dead)}
 
 
-def _told(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
+def _entries_of(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
     here = [*queue.ready, *(entry for source, entry in out if source is queue)]
     return [(bytes_of(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
 
