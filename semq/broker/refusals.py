@@ -15,50 +15,50 @@ from semq.amqp.wire import Timestamp
 _Refusal = Callable[..., amqp.AmqpError]
 
 
-def _says(kind: type[amqp.AmqpError], sentence: str) -> _Refusal:
+def _refusal(kind: type[amqp.AmqpError], sentence: str) -> _Refusal:
     return lambda *facts: kind(sentence.format(*facts))
 
 
-no_exchange = _says(amqp.NotFound, "no exchange '{}' in vhost '{}'")
-no_queue = _says(amqp.NotFound, "no queue '{}' in vhost '{}'")
-no_last_queue = _says(amqp.NotFound, "no previously declared queue")
+no_exchange = _refusal(amqp.NotFound, "no exchange '{}' in vhost '{}'")
+no_queue = _refusal(amqp.NotFound, "no queue '{}' in vhost '{}'")
+no_last_queue = _refusal(amqp.NotFound, "no previously declared queue")
 
-locked = _says(
+locked = _refusal(
     amqp.ResourceLocked,
     "cannot obtain exclusive access to locked queue '{}' in vhost '{}'. It could be originally declared on another"
     " connection or the exclusive property value does not match that of the original declaration.",
 )
 
-body_too_large = _says(amqp.ContentTooLarge, "a body of {} bytes exceeds {} for '{}'")
-login_refused = _says(
+body_too_large = _refusal(amqp.ContentTooLarge, "a body of {} bytes exceeds {} for '{}'")
+login_refused = _refusal(
     amqp.AccessRefused,
     "Login was refused using authentication mechanism {}. For details see the broker logfile.",
 )
-forbidden = _says(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
-no_longer = _says(amqp.AccessRefused, "the permissions of user '{}' have been reduced: connect again")
-reserved = _says(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
-system_exchange = _says(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
-default_exchange = _says(amqp.AccessRefused, "operation not permitted on the default exchange")
-service = _says(amqp.AccessRefused, "{} '{}' in vhost '{}' belongs to the node: {}")
-internal_exchange = _says(amqp.AccessRefused, "cannot publish to internal exchange '{}' in vhost '{}'")
-exclusive_use = _says(amqp.AccessRefused, "queue '{}' in vhost '{}' in exclusive use")
+forbidden = _refusal(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
+no_longer = _refusal(amqp.AccessRefused, "the permissions of user '{}' have been reduced: connect again")
+reserved = _refusal(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
+system_exchange = _refusal(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
+default_exchange = _refusal(amqp.AccessRefused, "operation not permitted on the default exchange")
+service = _refusal(amqp.AccessRefused, "{} '{}' in vhost '{}' belongs to the node: {}")
+internal_exchange = _refusal(amqp.AccessRefused, "cannot publish to internal exchange '{}' in vhost '{}'")
+exclusive_use = _refusal(amqp.AccessRefused, "queue '{}' in vhost '{}' in exclusive use")
 
-in_use = _says(amqp.PreconditionFailed, "{} '{}' in vhost '{}' in use")
-not_empty = _says(amqp.PreconditionFailed, "queue '{}' in vhost '{}' not empty")
-bad_argument = _says(amqp.PreconditionFailed, "invalid arg '{}' for {} '{}' in vhost '{}': {}")
-bad_argument_type = _says(amqp.PreconditionFailed, "invalid type '{}' for arg '{}' in {} '{}' in vhost '{}'")
-bad_request = _says(amqp.PreconditionFailed, "{}")
-unknown_tag = _says(amqp.PreconditionFailed, "unknown delivery tag {}")
+in_use = _refusal(amqp.PreconditionFailed, "{} '{}' in vhost '{}' in use")
+not_empty = _refusal(amqp.PreconditionFailed, "queue '{}' in vhost '{}' not empty")
+bad_argument = _refusal(amqp.PreconditionFailed, "invalid arg '{}' for {} '{}' in vhost '{}': {}")
+bad_argument_type = _refusal(amqp.PreconditionFailed, "invalid type '{}' for arg '{}' in {} '{}' in vhost '{}'")
+bad_request = _refusal(amqp.PreconditionFailed, "{}")
+unknown_tag = _refusal(amqp.PreconditionFailed, "unknown delivery tag {}")
 
-no_vhost = _says(amqp.NotAllowed, "vhost {} not found")
-vhost_forbidden = _says(amqp.NotAllowed, "access to vhost '{}' refused for user '{}'")
-reused_consumer_tag = _says(amqp.NotAllowed, "attempt to reuse consumer tag '{}'")
-too_many = _says(amqp.NotAllowed, "{} limit ({}) is reached")
+no_vhost = _refusal(amqp.NotAllowed, "vhost {} not found")
+vhost_forbidden = _refusal(amqp.NotAllowed, "access to vhost '{}' refused for user '{}'")
+reused_consumer_tag = _refusal(amqp.NotAllowed, "attempt to reuse consumer tag '{}'")
+too_many = _refusal(amqp.NotAllowed, "{} limit ({}) is reached")
 
-no_room = _says(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
-unknown_exchange_type = _says(amqp.CommandInvalid, "unknown exchange type '{}'")
-not_implemented = _says(amqp.NotSupported, "{}")
-not_stored = _says(amqp.InternalError, "the store did not accept the change")
+no_room = _refusal(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
+unknown_exchange_type = _refusal(amqp.CommandInvalid, "unknown exchange type '{}'")
+not_implemented = _refusal(amqp.NotSupported, "{}")
+not_stored = _refusal(amqp.InternalError, "the store did not accept the change")
 
 
 def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:

@@ -15,7 +15,7 @@ CONSOLE, WEB = Path(semq.console.__file__).parent, Path(semq.web.__file__).paren
 
 
 def in_templates(room: Path) -> Iterator[str]:
-    """Return the texts in ``_()``, ``ngettext()`` and ``{% trans %}``; of a plural the first form."""
+    """Return the texts in ``_()``, ``ngettext()`` and ``{% trans %}``; for a plural, its first form."""
     for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}

@@ -17,48 +17,48 @@ def place_of_hub(folder: Path) -> NodePlace:
 
 
 @pytest.fixture
-async def heard() -> "asyncio.Queue[str]":
+async def reports() -> "asyncio.Queue[str]":
     return asyncio.Queue()
 
 
 async def test_a_killed_node_comes_back_and_a_stopped_one_stays_away(
-    tmp_path: Path, heard: "asyncio.Queue[str]"
+    tmp_path: Path, reports: "asyncio.Queue[str]"
 ) -> None:
-    node = SupervisedNode(place_of_hub(tmp_path), heard.put_nowait)
+    node = SupervisedNode(place_of_hub(tmp_path), reports.put_nowait)
     try:
         await node.run()
         first = node.pid
         assert first is not None
         assert node.holder() == first
         os.kill(first, signal.SIGKILL)
-        assert "SIGKILL" in await heard.get()
-        assert "is back" in await heard.get()
+        assert "SIGKILL" in await reports.get()
+        assert "is back" in await reports.get()
         assert node.pid not in (first, None)
         assert node.deaths == 1
         await node.stop()
         assert node.holder() is None
-        assert heard.empty()
+        assert reports.empty()
     finally:
         await node.remove()
 
 
-async def test_a_node_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, heard: "asyncio.Queue[str]") -> None:
+async def test_a_node_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, reports: "asyncio.Queue[str]") -> None:
     place = place_of_hub(tmp_path)
     place.config.write_text("[node]\nkind = 'platform'\nname = 'hub'\n")
-    node = SupervisedNode(place, heard.put_nowait)
+    node = SupervisedNode(place, reports.put_nowait)
     with pytest.raises(NodeNotStarted) as caught:
         await node.run()
     assert "SEMQ-2011" in caught.value.facts["log"]
     await node.remove()
 
 
-async def test_a_node_that_a_user_has_started_is_stopped_too(tmp_path: Path, heard: "asyncio.Queue[str]") -> None:
+async def test_a_node_that_a_user_has_started_is_stopped_too(tmp_path: Path, reports: "asyncio.Queue[str]") -> None:
     place = place_of_hub(tmp_path)
-    theirs, ours = SupervisedNode(place, heard.put_nowait), SupervisedNode(place, heard.put_nowait)
+    theirs, ours = SupervisedNode(place, reports.put_nowait), SupervisedNode(place, reports.put_nowait)
     try:
         await theirs.run()
         stopping = asyncio.create_task(ours.stop())
-        assert "exit status 0" in await heard.get()  # stopped by the test, and restarted by the supervisor of the node
+        assert "exit status 0" in await reports.get()  # stopped by the test, restarted by the supervisor of the node
         await theirs.stop()
         await stopping
     finally:

@@ -141,16 +141,16 @@ async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> 
     with pytest.raises(NoSuchFingerprint):
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, outcome["token"], CLOCK)
     # It presents the public certificate of the true authority, but does not have its key.
-    result = bytearray()
+    received = bytearray()
     true_greeting = hub.registry.authority
     assert true_greeting is not None
-    impostor = await inprocess_impostor(inprocess, true_greeting.pem, result)
+    impostor = await inprocess_impostor(inprocess, true_greeting.pem, received)
     with pytest.raises(DialFailed):
         await enrol(ring, HubAddress("127.0.0.1", impostor), outcome["fingerprint"], outcome["token"], CLOCK)
-    assert outcome["token"].encode() not in result
+    assert outcome["token"].encode() not in received
 
 
-async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray) -> int:
+async def inprocess_impostor(inprocess: InProcess, pem: bytes, received: bytearray) -> int:
     """Run a server with a certificate of its own authority that sends another party's in its greeting; return
     its port.
     """
@@ -163,7 +163,7 @@ async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray)
         )
         machine.start(0.0)
         while data := await reader.read(65536):
-            heard.extend(data)
+            received.extend(data)
             machine.receive(data, 0.0)
             for piece in machine.take_output():
                 writer.write(bytes(piece))

@@ -33,7 +33,7 @@ class ActOnCopies:
     done: Callable[[Counts], None]
     failed: Failed
 
-    def says(self, what: str, more: str = "") -> str:
+    def remark(self, what: str, more: str = "") -> str:
         """Return the act as one text, for the ledger and for the sender."""
         return shortened(f"{what} by {self.by}: {self.why}", REASON_MAX - len(more)) + more
 
@@ -61,7 +61,7 @@ class CopyActs:
     @work
     def _refuse(self, rows: Sequence[int], act: ActOnCopies, only_copies: bool) -> Steps:
         what = "refused at the hub"
-        verdict = RefusalVerdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
+        verdict = RefusalVerdict(act.remark("refused"), act.remark(what), act.remark(what, NOT_SENT))
         unit = yield Needs(outbound=set(rows))
         after = AfterCopies()
         counts = Counter(
@@ -109,5 +109,5 @@ class CopyActs:
             return "refused"
         row.parked, row.held, row.reason = False, False, None  # an unreadable body may have been restored
         unit.change_outbound(row, row.ss_status)
-        note(self._core, unit, Event.OPERATOR, row, act.says("sent again"))
+        note(self._core, unit, Event.OPERATOR, row, act.remark("sent again"))
         return "resent"

@@ -32,7 +32,7 @@ class _Rejection:
     """A document in clear whose proof its receiver does not accept (volatile)."""
 
     key: str  #: the signing key of the last copy that was sent without delay
-    until: float  #: monotonic seconds: before that, an inquiry answered with NOT sends no further copy
+    until: float  #: earliest time of the next copy, also if an inquiry is answered with NOT; monotonic seconds
     times: int = 0  #: number of delays
 
 
@@ -47,8 +47,8 @@ class RejectedProofs:
     def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
         """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
 
-        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a copy
-        that this node has not made, under a key of another node.
+        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a
+        sealed document that is under no older key of this node: another node made the copy that was rejected.
         """
         if row.void or row.outcome is not None:
             return None
@@ -66,7 +66,7 @@ class RejectedProofs:
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 
     def _is_due(self, row: Outbound) -> bool:
-        """Whether the row was not yet sent again under the present key, or the delay of its next copy has passed."""
+        """Whether a copy may be sent now: the first under the present key at once, a later one after its delay."""
         rejection = self._rejections.get(row.object_id)
         if rejection is None or rejection.key != self._secrecy.signing_key():
             return True

@@ -302,12 +302,12 @@ class Links:
         self.intake.put(session, message, len(header.raw) + len(body))
         return True
 
-    def _read(self, session: SessionInfo, said: OfferedMessage) -> Frame | None:
+    def _read(self, session: SessionInfo, message: OfferedMessage) -> Frame | None:
         """Return the frame, or note a violation if it is unreadable; the link stays up."""
         try:
-            if said.settle is settled_never:
-                return read_datagram(said.routing_key, said.header, said.body)
-            return read_frame(said.routing_key, said.header, said.body)
+            if message.settle is settled_never:
+                return read_datagram(message.routing_key, message.header, message.body)
+            return read_frame(message.routing_key, message.header, message.body)
         except SemqError as error:
             self._engine().note_violation(parse_address(session.user), error)
             return None
