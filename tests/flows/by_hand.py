@@ -28,7 +28,7 @@ class Peer:
 
     link: ClientLink
     data: ClientChannel
-    heard: list[Any] = field(default_factory=list)  #: records
+    records: list[Any] = field(default_factory=list)  #: in order of arrival
     documents: list[Delivered] = field(default_factory=list)  #: in order of arrival
 
     async def say(self, frame: Frame) -> None:
@@ -43,11 +43,11 @@ class Peer:
         for delivered in batch:
             frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
             assert isinstance(frame, Packet)
-            self.heard += frame.records
+            self.records += frame.records
 
     def count(self, **facts: Any) -> int:
         """Return the number of received records with these values."""
-        return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
+        return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.records)
 
 
 async def by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:

@@ -125,7 +125,7 @@ async def test_oversized_input_of_a_peer_is_refused_in_bounded_memory(inprocess:
     marker = Data(changed(whole.envelope, void=True), bytes(DRAINED))
     await peer.say(marker)
     await until(lambda: peer.count(ident=whole.envelope.ident))
-    assert peer.heard[-1].reason[0] == DocumentTooLarge.code
+    assert peer.records[-1].reason[0] == DocumentTooLarge.code
     await peer.say_bytes(hub.address, "1.810.indication", bytes(DRAINED))
     await until(lambda: hub.engine.core.counters.counts.get("violation"))
     assert hub.links.links["1.10008"].is_up

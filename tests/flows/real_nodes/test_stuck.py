@@ -218,7 +218,7 @@ async def test_a_document_that_its_target_never_records(
 
     async def is_shown() -> bool:
         nonlocal denied
-        for asked in [record for record in peer.heard if getattr(record, "role", None) is InquiryRole.P][denied:]:
+        for asked in [record for record in peer.records if getattr(record, "role", None) is InquiryRole.P][denied:]:
             denied += 1
             answer = replace(asked, answer=Answer.NOT)
             await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]))
