@@ -97,7 +97,7 @@ class CrashWorld:
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        #: database of the store of the second instance, and of each one that it had before, which is retired
+        #: databases of the second instance's stores, by store: the present one and the retired ones
         self.shared: dict[str, str] = {}
         self.number = 2  #: both numbers of the store of the second instance
         self.complaints: list[str] = []
@@ -124,7 +124,7 @@ class CrashWorld:
 
     @property
     def ledgers(self) -> tuple[str, ...]:
-        """The stores with a part in documents: the names of their nodes, and of retired stores."""
+        """The names of all stores that hold ledger lines, retired ones included."""
         return HUB, *self.shared, *SIDES
 
     def database(self, ledger: str) -> str | None:
@@ -138,7 +138,7 @@ class CrashWorld:
         return "1.1" if hub == HUB else f"{self.number}.{self.number}"
 
     def owner(self, name: str) -> CrashProcess:
-        """Return the node of this name, or the other process of its store while that one serves it."""
+        """Return the process that serves the store of this node: the node itself, or its standby after a takeover."""
         node = self.nodes[name]
         return node.other if node.other is not None and node.other.owns_store else node
 
