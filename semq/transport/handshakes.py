@@ -117,7 +117,7 @@ class Handshakes:
         """Close a socket without a link, also if its task was cancelled before it began."""
         self._tasks.discard(task)
         self._gate.knocked(address)
-        if task.cancelled() or not task.result():
+        if task.cancelled() or task.exception() is not None or not task.result():
             accepted.close()
 
 

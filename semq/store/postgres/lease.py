@@ -7,7 +7,6 @@ still has its epoch, and then no other process has written, or it is fenced. The
 decides when another process may take over. ``owner`` decides whether two processes count as the same.
 """
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +15,16 @@ import psycopg
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.owner import NOWHERE, Owner
 
-log = logging.getLogger(__name__)
-
 RENEW_S = 5.0
 VALID_S = 15.0
-LOCK_S = 2  # how long a takeover waits for a transaction of the owner
 
-IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
-        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
-TAKE = f"""
+TAKE = """
     INSERT INTO store_lease AS l (owner, epoch, until)
     VALUES (%(owner)s, 1, clock_timestamp() + %(valid_s)s * interval '1 s')
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
-    WHERE {IS_FREE}
+    WHERE l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
+        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s)
     RETURNING epoch"""
-# Ends the sessions whose transaction holds the row of a lease that may be taken over; those that wait for it go on.
-END_HOLDERS = f"""
-    SELECT pg_terminate_backend(k.pid) FROM pg_locks k, store_lease l
-    WHERE k.relation = 'store_lease'::regclass AND k.mode IN ('RowShareLock', 'RowExclusiveLock') AND k.granted
-        AND k.pid <> pg_backend_pid() AND NOT EXISTS (SELECT FROM pg_locks w WHERE w.pid = k.pid AND NOT w.granted)
-        AND {IS_FREE}"""
 SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
@@ -56,29 +45,15 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
 
     Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process that
     holds the place of the former owner, which proves that this one has ended. The row lock then still waits for a
-    transaction of the former owner that may be committing. A suspended process can hold that lock for any time: after
-    ``LOCK_S`` its session in Postgres is ended, if its lease has expired.
+    transaction of the former owner that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    try:
-        row = await _row(connection, TAKE, {**facts, "valid_s": VALID_S})
-    except psycopg.errors.LockNotAvailable:
-        ended = await connection.execute(END_HOLDERS, facts)
-        log.warning("ended %d sessions in Postgres that kept the row of the lease locked", ended.rowcount)
-        row = await _row(connection, TAKE, {**facts, "valid_s": VALID_S}) if ended.rowcount else None
+    cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})
+    row = await cursor.fetchone()
     if row is None:
         seen = await (await connection.execute(SEEN)).fetchone()
         raise LeaseHeld(owner=seen[0] if seen else "", until_s=round(float(seen[1]), 1) if seen else 0.0)
     return Lease(str(owner), row[0])
-
-
-async def _row(connection: psycopg.AsyncConnection[Any], sql: str, facts: dict[str, Any]) -> Any:
-    """Return the row of a statement that waits for locks for ``LOCK_S``. Raises LockNotAvailable."""
-    async with connection.transaction():
-        await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_S}s'")
-        row = await (await connection.execute(sql, facts)).fetchone()
-        await connection.execute("SET LOCAL lock_timeout = 0")
-        return row
 
 
 async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:

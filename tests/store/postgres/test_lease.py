@@ -1,9 +1,8 @@
 """The right to write: one process at a time, and immediate takeovers."""
 
-import psycopg
 import pytest
 
-from semq.store.postgres import lease, writer
+from semq.store.postgres import writer
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
@@ -56,39 +55,6 @@ async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: p
         monkeypatch.setattr(life.store._writer, "_renew_at", 0.0)
         assert await life.do(accepting(1)) == [None]
         assert column(database, f"SELECT until > '{before}' FROM store_lease") == [True]
-
-
-HOLD = "SELECT FROM store_lease FOR SHARE"  # as a transaction of the writer does
-
-
-async def test_a_suspended_owner_does_not_delay_a_takeover_with_its_open_transaction(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "LOCK_S", 1)
-    async with living(database):
-        run(database, "UPDATE store_lease SET until = clock_timestamp()")
-        with psycopg.connect(database) as suspended, psycopg.connect(database) as reading:
-            suspended.execute(HOLD)
-            reading.execute("SELECT FROM store_lease")
-            async with living(database, "two") as second:
-                assert await second.do(accepting(1)) == [None]
-            with pytest.raises(psycopg.OperationalError):
-                suspended.execute("SELECT")
-            reading.execute("SELECT")
-
-
-async def test_a_valid_lease_is_not_taken_over_while_its_owner_has_a_long_transaction(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "LOCK_S", 1)
-    async with living(database) as first:
-        with psycopg.connect(database) as busy:
-            busy.execute(HOLD)
-            with pytest.raises(LeaseHeld) as caught:
-                await NotifiedStore(database, "two").store.start()
-            assert caught.value.facts["owner"] == "1.10008 host one -"
-            busy.execute("SELECT")
-        assert await first.do(accepting(1)) == [None]
 
 
 @pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
