@@ -152,7 +152,6 @@ semq.store.memory_tables               store/test_memory.py
 semq.store.memory_submissions          local_node/doors/test_sql_submissions.py
 semq.store.postgres.load               store/postgres/test_writer.py
 semq.store.postgres.conversion.rows    store/postgres/conversion/test_columns.py
-semq.store.views.pieces                local_node/pieces/test_remains.py
 semq.store.proof_tables                store/postgres/test_migration.py
 semq.store.submission_tables           store/postgres/test_migration.py
 semq.store.web_tables                  store/postgres/test_migration.py

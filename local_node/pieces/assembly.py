@@ -7,7 +7,6 @@ the application receives them. The commit that ends the manifest also ends the p
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -112,9 +111,9 @@ class Assembly:
         envelope = delivery.envelope
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
-        found = await self._store().read(views.arrived, source)
-        rows, brefs = await asyncio.to_thread(partial(chosen, found, document, manifest))
-        self._pieces[delivery.bref] = brefs
+        found = await self._store().read(views.pieces_of, source, document)
+        rows = await asyncio.to_thread(chosen, found, document, manifest)
+        self._pieces[delivery.bref] = [piece.bref for piece in found]
         return JoinedDelivery(
             bref=delivery.bref,
             envelope=replace(envelope, digest=bytes.fromhex(manifest.digest)),

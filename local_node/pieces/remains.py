@@ -101,9 +101,9 @@ class Remains:
         self._engine().submit([notice])
 
     async def _sweep_receiver(self) -> None:
-        before = self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
-        notices = frozenset(self._engine().core.pieces.notices)
-        for source in await self._store().read(views.sources):
+        stock, before = self._engine().core.pieces, self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        notices = frozenset(stock.notices)
+        for source in stock.sources:
             gone = await self._by_document(source, before)
             if notices:
                 every = await self._by_document(source)
@@ -118,8 +118,11 @@ class Remains:
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
         """Return the rows of an institution's pieces and notices, by document."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for each in await self._store().read(views.arrived, source, before_ms):
-            found[document_of(each)].append(each.bref)
+        after = 0
+        while page := await self._store().read(views.arrived, source, after, PAGE, before_ms):
+            for each in page:
+                found[document_of(each)].append(each.bref)
+            after = page[-1].bref
         return dict(found)
 
     async def _documents(self, source: str) -> set[str]:

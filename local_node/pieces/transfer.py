@@ -146,10 +146,10 @@ class Transfers:
 
     async def _search(self) -> None:
         try:
-            if self._early is not None:
-                self._adopt(await self._store().read(views.under_way))
             self._ended_lately.clear()
             found = dict(await self._store().read(views.transfers))
+            if found and self._early is not None:
+                self._adopt(await self._store().read(views.under_way))
         except Unavailable:
             return  # the next search finds them
         for number in self._tasks.keys() - found.keys():

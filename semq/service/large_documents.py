@@ -6,7 +6,6 @@ Called by the operations that show rows and bodies, and by the assembly of docum
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from semq.engine.bodies import decode_envelope
@@ -16,7 +15,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, parse_piece_name, read_manifest
+from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, read_manifest
 from semq.umx_t.status import Direction
 
 PART_BYTES = 8 << 20  # part of the body in one answer
@@ -104,9 +103,8 @@ class LargeBodies:
     async def _pieces(self, row: dict[str, Any], document: str, manifest: PiecesManifest) -> list[int]:
         number = int(row["id"])
         if self._last is None or self._last[:2] != (number, manifest):
-            found = await self.store.read(views.arrived, str(parse_lk0(row["lk0"]).node))
-            rows, _ = await asyncio.to_thread(partial(chosen, found, document, manifest))
-            self._last = number, manifest, rows
+            found = await self.store.read(views.pieces_of, str(parse_lk0(row["lk0"]).node), document)
+            self._last = number, manifest, await asyncio.to_thread(chosen, found, document, manifest)
         return self._last[2]
 
     async def _piece(self, bref: int) -> bytes:
@@ -122,14 +120,9 @@ async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, lis
     for bref, envelope, _ in await store.read(views.bodies, "inbound", brefs) if brefs else ():
         read = decode_envelope(Stored(envelope, b""))
         if _names_document(read.attributes.pieces):
-            arrived = await store.read(views.arrived, str(read.lk0.node))
-            found[bref] = await asyncio.to_thread(_named, arrived, read.attributes.pieces)
+            pieces = await store.read(views.pieces_of, str(read.lk0.node), read.attributes.pieces)
+            found[bref] = [piece.bref for piece in pieces]
     return found
-
-
-def _named(found: Sequence[views.RecordedMessage], document: str) -> list[int]:
-    names = ((each.bref, decode_envelope(Stored(each.envelope, b"")).attributes.pieces) for each in found)
-    return [bref for bref, name in names if name.startswith(f"{document}/")]
 
 
 class _NamedManifest(NamedTuple):
@@ -141,28 +134,18 @@ def _names_document(pieces: str) -> bool:
     return bool(pieces) and "/" not in pieces
 
 
-def chosen(
-    found: Sequence[views.RecordedMessage], document: str, manifest: PiecesManifest
-) -> tuple[list[int], list[int]]:
-    """Return the rows of the pieces of a document in order, and all its rows including repeated pieces.
+def chosen(found: Sequence[views.ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
+    """Return the rows of the pieces of a document in order.
 
     Raises PiecesMissing unless they are the pieces that the manifest was made of.
     """
     rows: dict[int, tuple[int, bytes]] = {}
-    brefs: list[int] = []
-    for each in found:
-        envelope = decode_envelope(Stored(each.envelope, b""))
-        if not envelope.attributes.pieces.startswith(f"{document}/"):
-            continue
-        name = parse_piece_name(envelope.attributes.pieces)
-        if name.document != document:
-            continue
-        brefs.append(each.bref)
-        if name.number < manifest.count and each.size == manifest.size_of(name.number):
-            rows.setdefault(name.number, (each.bref, envelope.digest))
+    for piece in found:
+        if piece.number < manifest.count and piece.size == manifest.size_of(piece.number):
+            rows.setdefault(piece.number, (piece.bref, piece.digest))
     if len(rows) < manifest.count:
         raise PiecesMissing(document=document, pieces=manifest.count, found=len(rows))
     in_order = [rows[number] for number in range(manifest.count)]
     if digest_of(digest for _, digest in in_order) != manifest.pieces:
         raise PiecesMissing("The pieces are not those of which the sender made the document.", document=document)
-    return [bref for bref, _ in in_order], brefs
+    return [bref for bref, _ in in_order]

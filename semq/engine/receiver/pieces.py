@@ -28,6 +28,11 @@ class PieceStock:
         for piece in stored:
             self._add(piece)
 
+    @property
+    def sources(self) -> list[str]:
+        """The institutions whose pieces or notices are stored."""
+        return list(self._bytes)
+
     def of(self, source: str) -> int:
         """Return the bytes counted for an institution's pieces."""
         return self._bytes.get(source, 0)

@@ -7,7 +7,7 @@ Read-only, like all views. Bodies are returned as stored; the caller decrypts th
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, exists, func, select
+from sqlalchemy import Connection, exists, func, select, text
 
 from semq.store.rows import Event, Side
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
@@ -16,6 +16,7 @@ from semq.store.views.submissions import IS_IN_PIECES
 from semq.umx_t.pieces import USER
 from semq.umx_t.status import AppStatus, Arrival
 
+PIECES_OF = text("SELECT bref, number, size, digest FROM semq_pieces_of(:source, :document)")  # also for SQL receivers
 P, S, TAKEN, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031_taken.c, tb_0031.c, tb_0030.c
 
 
@@ -25,6 +26,15 @@ class RecordedMessage(NamedTuple):
     bref: int
     size: int
     envelope: bytes
+
+
+class ArrivedPiece(NamedTuple):
+    """A piece of one document, recorded by this node."""
+
+    bref: int
+    number: int
+    size: int
+    digest: bytes
 
 
 class GivenUp(NamedTuple):
@@ -74,17 +84,24 @@ def without_document(connection: Connection) -> list[int]:
     return list(connection.execute(select(P.document).where(~waits).distinct()).scalars())
 
 
-def arrived(connection: Connection, source: str, before_ms: int | None = None) -> list[RecordedMessage]:
-    """Return the pieces of an institution that this node has recorded; ``before_ms``: only those recorded earlier."""
-    conditions = [IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV]
+def pieces_of(connection: Connection, source: str, document: str) -> list[ArrivedPiece]:
+    """Return the pieces of one document that this node has, including repeated ones.
+
+    Postgres reads their names: the envelopes of all pieces of an institution would need tens of megabytes here.
+    """
+    found = connection.execute(PIECES_OF, {"source": source, "document": document})
+    return [ArrivedPiece(row.bref, row.number, row.size, bytes(row.digest)) for row in found]
+
+
+def arrived(
+    connection: Connection, source: str, after: int, limit: int, before_ms: int | None = None
+) -> list[RecordedMessage]:
+    """Return pieces and notices of an institution that this node has recorded, in order; ``before_ms``: only those
+    recorded earlier."""
+    conditions = [IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV, IN.bref > after]
     if before_ms is not None:
         conditions.append(IN.received_at < func.to_timestamp(before_ms / 1000))
-    return _arrived(connection, conditions)
-
-
-def sources(connection: Connection) -> list[str]:
-    """Return the institutions whose pieces this node has."""
-    return list(connection.execute(select(IN.source).where(IN.target_user == USER).distinct()).scalars())
+    return _arrived(connection, conditions, limit)
 
 
 def others(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
@@ -102,7 +119,7 @@ def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
     return list(connection.execute(query).scalars())
 
 
-def _arrived(connection: Connection, conditions: Sequence[Any], limit: int | None = None) -> list[RecordedMessage]:
+def _arrived(connection: Connection, conditions: Sequence[Any], limit: int) -> list[RecordedMessage]:
     query = (
         select(IN.bref, IN.size, tb_0030_body.c.envelope)
         .join(tb_0030_body, tb_0030_body.c.bref == IN.bref)

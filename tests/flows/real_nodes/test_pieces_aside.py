@@ -1,4 +1,4 @@
-"""Small documents do not pay for documents in pieces: what they execute of their code, counted."""
+"""Small documents do not pay for documents in pieces: the calls and the queries of the code for pieces, counted."""
 
 import sys
 from collections import Counter
@@ -6,7 +6,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.local_node.pieces.test_transfer import KeepingConsumer, confirming, is_clean, local, published
+import pytest
+
+from semq.store.views.pieces import transfers, without_document
+from tests.local_node.pieces.test_transfer import KeepingConsumer, confirming, counted, is_clean, local, published
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
@@ -42,3 +45,28 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
         sys.setprofile(None)
     by_documents = {name: count for name, count in calls.items() if count >= DOCUMENTS // 2}  # the others by the clock
     assert by_documents == {name: times * DOCUMENTS for name, times in EXPECTED.items()}
+
+
+async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its start and periodically it only reads the submissions that wait for pieces, and the pieces of uploads."""
+    hub = await inprocess.hub()
+    b = await local(inprocess, "56001", hub.port)
+    read, queries = b.store.read, set()
+
+    async def noted(query: Any, *arguments: Any) -> Any:
+        queries.add(query)
+        return await read(query, *arguments)
+
+    monkeypatch.setattr(b.store, "read", noted)
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", b"small")
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030"))
+    b.transfers.begin()
+    b.remains.sweep()
+    await until(lambda: not b.remains.is_sweeping and {transfers, without_document} <= queries)
+    assert {query.__name__ for query in queries if query.__module__ == transfers.__module__} == {
+        "transfers", "without_document"
+    }  # fmt: skip

@@ -65,7 +65,7 @@ async def test_a_notice_ends_no_document_that_has_arrived(inprocess: InProcess) 
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(b, MANIFESTS))
-    (name, *_) = await b.store.read(arrived, "1.10008")
+    (name, *_) = await b.store.read(arrived, "1.10008", 0, 1)
     document = document_of(name)
     target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
     received: list[Exception] = []

@@ -1,0 +1,64 @@
+"""The recorded pieces of one document, among many others of the same institution."""
+
+from hashlib import sha256
+
+import psycopg
+from sqlalchemy import create_engine
+
+from semq.engine.bodies import encode_envelope
+from semq.store.views.pieces import ArrivedPiece, arrived, pieces_of
+from semq.umx_t.address import parse_address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import USER, PieceName
+from semq.umx_t.status import Arrival
+
+DOCUMENT = "1.10008.1.1.ab.7"
+LIKE_IT = ["1.10008.1.1.ab.77", "1.10008.1.1.ab.17", "1.10008.1.1.ab.8"]
+
+
+def record(connection: psycopg.Connection, bref: int, name: str, part: bytes, source: str = "1.10008") -> None:
+    """Store a piece, or a notice, as the receiver's node does."""
+    envelope = Envelope(
+        source=parse_address(source), target=parse_address(f"56001/{USER}"), lk0=parse_lk0(f"{source}.1.1.ab.{bref}"),
+        attributes=Attributes(app_key=AppKey("a", DOCUMENT, "", ""), pieces=name), digest=sha256(part).digest(),
+    )  # fmt: skip
+    connection.execute(
+        "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, target_user, source, save_fwd, ack2,"
+        " status, size, digest, received_at)"
+        " VALUES (%s, %s, %s, 171, %s, '56001', %s, %s, 3, true, %s, %s, %s, now() - %s * interval '1 day')",
+        (
+            bref, str(envelope.lk0), f"{source}.1.1", bref, USER, source, Arrival.RECV, len(part), envelope.digest,
+            40 if bref < 12 else 0,
+        ),
+    )  # fmt: skip
+    connection.execute(
+        "INSERT INTO tb_0030_body (bref, envelope, payload) VALUES (%s, %s, %s)",
+        (bref, encode_envelope(envelope), part),
+    )
+
+
+def test_only_the_pieces_of_one_document_are_read_and_pages_of_all(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        for number in range(3):
+            record(connection, 10 + number, str(PieceName(DOCUMENT, number)), b"%d" % number)
+        record(connection, 20, str(PieceName(DOCUMENT, 12_345_678)), b"long")
+        record(connection, 21, DOCUMENT, b"")  # a notice
+        record(connection, 22, str(PieceName(DOCUMENT, 0)), b"foreign", source="1.10009")
+        for bref, name in enumerate(LIKE_IT, 30):
+            record(connection, bref, str(PieceName(name, 0)), b"other")
+    engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with engine.connect() as opened:
+            found = pieces_of(opened, "1.10008", DOCUMENT)
+            assert sorted(found) == [
+                *(ArrivedPiece(10 + n, n, 1, sha256(b"%d" % n).digest()) for n in range(3)),
+                ArrivedPiece(20, 12_345_678, 4, sha256(b"long").digest()),
+            ]
+            pages = [[each.bref for each in arrived(opened, "1.10008", after, 4)] for after in (0, 20, 32)]
+            assert pages == [[10, 11, 12, 20], [21, 30, 31, 32], []]
+            now_ms = int(opened.exec_driver_sql("SELECT extract(epoch FROM now()) * 1000").scalar_one())
+            assert [each.bref for each in arrived(opened, "1.10008", 0, 9, now_ms - 86_400_000)] == [10, 11]
+    finally:
+        engine.dispose()
