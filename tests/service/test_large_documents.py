@@ -58,7 +58,7 @@ async def sender(inprocess: InProcess) -> tuple[LocalNode, Any, int]:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, LATE)
     await linked(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1", Token="T1")
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     return a, await inprocess.client(a), hub.port
 
@@ -80,6 +80,18 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
     assert trace["events"][1]["detail"] == f"0 of {COUNT} pieces delivered"
     (side,) = (await answer(admin, "msg.outlook", id="K1"))["sides"]
     assert (side["waits_for"], side["overdue"], side["cause"]) == ("pieces", True, "PIECES_LEFT")
+
+
+async def test_sql_shows_documents_and_no_pieces(sender: Any, inprocess: InProcess) -> None:
+    a, _, hub_port = sender
+    state = "SELECT count(*) FROM semq_status('T1'::text) WHERE state = "
+    assert counted(a, f"{state} 'IN_PIECES'")
+    b = await local(inprocess, "56001", hub_port)
+    shown = "SELECT count(*) FROM semq_inbox"
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'") == COUNT)
+    await until(lambda: counted(b, f"{shown} WHERE document IS NOT NULL"))
+    assert counted(b, shown) == 1
+    await until(lambda: counted(a, f"{state} 'DELIVERED'"))
 
 
 async def test_a_sender_does_not_give_a_manifest_as_body(sender: Any) -> None:
