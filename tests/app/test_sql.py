@@ -22,7 +22,7 @@ from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receiv
 from semq.umx_t.errors import BadAppKey
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
-from tests.local_node.pieces.test_transfer import body_of, confirming, counted, is_clean, local, published
+from tests.local_node.pieces.test_transfer import body_of, confirming, counted, is_clean, local, published, sealing
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
@@ -247,23 +247,39 @@ async def test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing(inproc
     a, b = await in_pieces(inprocess)
     url = b.store.url
 
-    def take(commit: bool) -> list[str]:
-        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
-        with engine.connect() as connection:
-            seen = []
-            for number, document in receive(connection, at_most=10):
-                assert document.size == SIZE
-                assert sha256(b"".join(document.blocks())).hexdigest() == document.digest
-                assert document.is_intact
-                seen.append(document.app_key.key)
-                done(connection, number)
-            if commit:
-                connection.commit()
-        return seen
+    def take(commit: bool) -> list[tuple[str, int]]:
+        return taken(url, commit)
 
-    assert await asyncio.to_thread(take, False) == ["F1"]
-    assert await asyncio.to_thread(take, True) == ["F1"]
+    assert await asyncio.to_thread(take, False) == [("F1", SIZE)]
+    assert await asyncio.to_thread(take, True) == [("F1", SIZE)]
     assert await asyncio.to_thread(take, True) == []
+    await until(lambda: is_clean(a) and is_clean(b))
+
+
+def taken(url: str | None, commit: bool) -> list[tuple[str, int]]:
+    """Receive all documents by SQL; return their keys and sizes."""
+    assert url is not None
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    with engine.connect() as connection:
+        seen = []
+        for number, document in receive(connection, at_most=10):
+            assert sha256(b"".join(document.blocks())).hexdigest() == document.digest
+            assert document.is_intact
+            seen.append((document.app_key.key, document.size))
+            done(connection, number)
+        if commit:
+            connection.commit()
+    return seen
+
+
+async def test_sealed_documents_have_the_digest_of_their_payload(inprocess: InProcess) -> None:
+    a, b = await sealing(inprocess)
+    channel = await confirming(inprocess, a)
+    for key, size in (("large", 350_000), ("small", 30_000)):
+        assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}", Encrypt=1)
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310") == 2)
+    assert counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'") == 4
+    assert sorted(await asyncio.to_thread(taken, b.store.url, True)) == [("large", 350_000), ("small", 30_000)]
     await until(lambda: is_clean(a) and is_clean(b))
 
 
@@ -274,7 +290,8 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
     def damage() -> None:
         with psycopg.connect(url) as connection:
             connection.execute(
-                "UPDATE tb_0030 SET digest = sha256('other')"
+                "UPDATE tb_0030_body SET envelope = overlay("
+                "  envelope PLACING sha256('other') FROM position('\\xa6646967657374c420'::bytea IN envelope) + 9)"
                 " WHERE bref = (SELECT min(bref) FROM tb_0030 WHERE target_user = '_pieces')"
             )
 

@@ -30,6 +30,14 @@ async def local(inprocess: InProcess, name: str, hub_port: int, more: str = PIEC
     return await inprocess.started(inprocess.settings(name, text))
 
 
+async def sealing(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+    """Return two linked nodes with certificates, which send documents above 50,000 bytes in pieces of 100,000."""
+    hub, more = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
+    a, b = [await inprocess.secure_local(name, hub, more) for name in ("10008", "56001")]
+    await linked(a, b)
+    return a, b
+
+
 def body_of(size: int) -> bytes:
     return Random(size).randbytes(size)
 
@@ -101,6 +109,20 @@ async def test_a_document_goes_in_pieces_and_leaves_nothing(inprocess: InProcess
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
     assert consumer.got.empty()
+
+
+async def test_a_sealed_document_goes_in_sealed_pieces(inprocess: InProcess) -> None:
+    a, b = await sealing(inprocess)
+    assert await published(await confirming(inprocess, a), "56001", body_of(350_000), Encrypt=1)
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
+    assert counted(b, "SELECT count(*) FROM semq_inbox WHERE proved AND document IS NOT NULL") == 1
+    assert counted(b, "SELECT count(*) FROM tb_0030 WHERE proved AND target_user = '_pieces'") == 4
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert (delivered.header.headers or {})["@Digest"] == sha256(bytes(delivered.body)).hexdigest()
+    assert bytes(delivered.body) == body_of(350_000)
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
 
 
 async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(inprocess: InProcess) -> None:

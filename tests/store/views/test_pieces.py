@@ -1,6 +1,7 @@
 """The recorded pieces of one document, among many others of the same institution."""
 
 from hashlib import sha256
+from typing import Any
 
 import psycopg
 from sqlalchemy import create_engine
@@ -18,11 +19,14 @@ DOCUMENT = "1.10008.1.1.ab.7"
 LIKE_IT = ["1.10008.1.1.ab.77", "1.10008.1.1.ab.17", "1.10008.1.1.ab.8"]
 
 
-def record(connection: psycopg.Connection, bref: int, name: str, part: bytes, source: str = "1.10008") -> None:
+def record(
+    connection: psycopg.Connection[Any], bref: int, name: str, part: bytes, source: str = "1.10008", **attributes: Any
+) -> None:
     """Store a piece, or a notice, as the receiver's node does."""
     envelope = Envelope(
         source=parse_address(source), target=parse_address(f"56001/{USER}"), lk0=parse_lk0(f"{source}.1.1.ab.{bref}"),
-        attributes=Attributes(app_key=AppKey("a", DOCUMENT, "", ""), pieces=name), digest=sha256(part).digest(),
+        attributes=Attributes(app_key=AppKey("a", DOCUMENT, "", ""), pieces=name, **attributes),
+        digest=sha256(part).digest(),
     )  # fmt: skip
     connection.execute(
         "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, target_user, source, save_fwd, ack2,"
@@ -46,6 +50,7 @@ def test_only_the_pieces_of_one_document_are_read_and_pages_of_all(database: str
         record(connection, 20, str(PieceName(DOCUMENT, 12_345_678)), b"long")
         record(connection, 21, DOCUMENT, b"")  # a notice
         record(connection, 22, str(PieceName(DOCUMENT, 0)), b"foreign", source="1.10009")
+        record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", user_headers={"digest": sha256(b"x").digest()})
         for bref, name in enumerate(LIKE_IT, 30):
             record(connection, bref, str(PieceName(name, 0)), b"other")
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
@@ -55,9 +60,10 @@ def test_only_the_pieces_of_one_document_are_read_and_pages_of_all(database: str
             assert sorted(found) == [
                 *(ArrivedPiece(10 + n, n, 1, sha256(b"%d" % n).digest()) for n in range(3)),
                 ArrivedPiece(20, 12_345_678, 4, sha256(b"long").digest()),
+                ArrivedPiece(23, 5, 7, b""),  # its digest is ambiguous
             ]
-            pages = [[each.bref for each in arrived(opened, "1.10008", after, 4)] for after in (0, 20, 32)]
-            assert pages == [[10, 11, 12, 20], [21, 30, 31, 32], []]
+            pages = [[each.bref for each in arrived(opened, "1.10008", after, 5)] for after in (0, 21, 32)]
+            assert pages == [[10, 11, 12, 20, 21], [23, 30, 31, 32], []]
             now_ms = int(opened.exec_driver_sql("SELECT extract(epoch FROM now()) * 1000").scalar_one())
             assert [each.bref for each in arrived(opened, "1.10008", 0, 9, now_ms - 86_400_000)] == [10, 11]
     finally:

@@ -1,0 +1,16 @@
+"""The digests of sealed documents and pieces, for semq_receive and the assembly of documents."""
+
+from pathlib import Path
+
+import psycopg
+from alembic import op
+
+revision = "0024"
+down_revision = "0023"
+
+
+def upgrade() -> None:
+    """Replace a view and a function; no table changes."""
+    driver = op.get_bind().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(Path(__file__).with_name("v0024_sealed_digests.sql").read_bytes())
