@@ -17,8 +17,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-import psycopg
-
 from bench import cli, gauges, phases
 from bench.bulk import Portion
 from bench.errors import Incomplete, Stuck
@@ -27,7 +25,6 @@ from bench.network import A, B
 from semq.amqp.events import Delivered
 
 Result = dict[str, Any]
-LOG_FILES = 31  # of 16 MiB: what ``min_wal_size`` keeps
 STAGES = ("confirmed", "received", "delivered")
 
 
@@ -151,7 +148,6 @@ class Beside:
 
 async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: int) -> Result:
     """Measure rounds of ``portion.seconds`` alone and one portion of large documents each."""
-    await asyncio.gather(*(_recycle_log(url) for url in bench.databases.values()))
     await phases.online(bench, 500)
     alone, beside = Small(), Small()
     async with AsyncExitStack() as stack:
@@ -171,14 +167,6 @@ async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: in
         "small_p99_ms_alone": p99_ms["alone"], "small_p99_ms_beside": p99_ms["beside"],
         "ratio": round(p99_ms["beside"] / p99_ms["alone"], 2),
     }  # fmt: skip
-
-
-async def _recycle_log(url: str) -> None:
-    """Make the files of Postgres' log that a node has after its first gigabyte, so that none is made meanwhile."""
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        for _ in range(LOG_FILES):
-            await connection.execute("SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal()")
-        await connection.execute("CHECKPOINT")
 
 
 def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> Portion:

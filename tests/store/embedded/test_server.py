@@ -72,13 +72,14 @@ def test_both_entrances_require_the_password(server: EmbeddedPostgres) -> None:
     assert server.home.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_cluster_checks_its_pages_and_sorts_by_code_point(server: EmbeddedPostgres) -> None:
+def test_the_cluster_checks_its_pages_sorts_by_code_point_and_has_short_log_files(server: EmbeddedPostgres) -> None:
     with psycopg.connect(server.url) as connection:
         result = connection.execute(
-            "SELECT current_setting('data_checksums'), datcollate, pg_encoding_to_char(encoding) "
+            "SELECT current_setting('data_checksums'), datcollate, pg_encoding_to_char(encoding), "
+            "current_setting('wal_segment_size') "
             "FROM pg_database WHERE datname = current_database()"
         ).fetchone()
-    assert result == ("on", "C.UTF-8", "UTF8")
+    assert result == ("on", "C.UTF-8", "UTF8", "1MB")
 
 
 def test_committed_rows_survive_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:
