@@ -219,10 +219,12 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
 
 
 def _group_member(place: object) -> GroupMember | None:
-    """Read the place of a document in a submission to a group."""
-    if not isinstance(place, dict):
-        return None
-    return GroupMember(_text(place["lk0"]), _text(place["target"]), int(place["member"]), int(place["members"]))
+    """Read the place of a document in a submission to a group. One that is incomplete counts as none, because an
+    exception would end the subscription."""
+    match place:
+        case {"lk0": lk0, "target": target, "member": int(member), "members": int(members)}:
+            return GroupMember(_text(lk0), _text(target), member, members)
+    return None
 
 
 def moment(milliseconds: object) -> datetime:

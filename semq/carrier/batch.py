@@ -47,7 +47,7 @@ PLAIN: dict[int, type[Message]] = {
     10: Question,
     11: Reply,
 }
-SAID, PASSED = 1, 2
+STORE_FRAMES, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, int, list[tuple[int, msgspec.Raw]]]).decode
@@ -66,7 +66,7 @@ class CarriedBatch(NamedTuple):
 def pack(message: Message) -> bytes:
     """Return a message as a member of a batch."""
     if isinstance(message, StoreFrames):
-        return _encode((SAID, (message.number, str(message.speaker), [_written(frame) for frame in message.frames])))
+        return _encode((STORE_FRAMES, (message.number, str(message.speaker), [_written(frame) for frame in message.frames])))
     if isinstance(message, Passed):
         return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
     return _encode((NUMBERS[type(message)], message))
@@ -102,7 +102,7 @@ def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[
 
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:
-    if number == SAID:
+    if number == STORE_FRAMES:
         count, speaker, frames = _decode_frames(raw)
         return StoreFrames(count, parse_address(speaker).node, [_read(frame) for frame in frames])
     if number == PASSED:

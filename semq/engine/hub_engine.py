@@ -223,12 +223,13 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Send the users of a node who receive documents now to all that may see them, if they have changed."""
+        """Send the named users of a node who receive documents now to all that may see them, if they have changed."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present
-        if before & named != session.users_passed & named:
-            self._send_presence(node, online=True)
+        if before & named == session.users_passed & named:
+            return
+        self._send_presence(node, online=True)
         if session.is_here and self.instances is not None:
             self.instances.fronts.changed(node)
 

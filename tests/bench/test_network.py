@@ -25,7 +25,7 @@ async def test_a_lost_connection_is_reported_as_the_end_of_its_node(tmp_path: Pa
             return "killed"
 
     async def loses_its_connection() -> None:
-        asyncio.get_running_loop().call_later(0.05, ended.set_result, -9)
+        asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, ended.set_result, -9)
         raise LinkLost
 
     watch = asyncio.create_task(network._watch(EndedNode()))  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 
 from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
+from semq.engine.hub.user_reports import PAUSE_S
 from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Data
 from semq.umx_t.status import SendStatus
@@ -275,6 +276,24 @@ def test_certificates_of_a_node_are_known_at_every_instance() -> None:
     several.settle()
     assert third.others.fronts.is_elsewhere(several.b.address)
     assert any(isinstance(one, Asking) for one in several.letters.passed)
+
+
+def test_a_report_without_a_change_of_named_users_is_not_carried() -> None:
+    several = pair(1, 2, 1, 1)
+    node = several.b.address
+    several.directory.named[f"4.{node.id}"] = [f"{node}/desk", f"{node}/zed"]
+    for instance in several.instances:
+        instance.hub.defined()
+    several.settle()
+    several.b.engine.note_users(["desk", "zed"])
+    several.settle()
+    reports = [one for one in several.letters.passed if isinstance(one, Came) and one.node == str(node)]
+    assert reports[-1].users_present == ("desk", "zed")
+    del several.directory.named[f"4.{node.id}"][1]
+    several.b.engine.note_users(["desk"])
+    several.later(PAUSE_S)
+    assert several.instances[1].hub.sessions[str(node)].users_present == {"desk"}
+    assert reports == [one for one in several.letters.passed if isinstance(one, Came) and one.node == str(node)]
 
 
 def test_only_documents_for_nodes_whose_home_is_elsewhere_are_carried() -> None:

@@ -20,7 +20,7 @@ class UserReports:
         self._core = core
         self._sessions = sessions
         self._pass_on = pass_on
-        self._due: dict[str, float] = {}  #: nodes of which a report waits
+        self._waiting: set[str] = set()  #: nodes of which a report is to be passed on
 
     def note(self, node: Address, present: Sequence[str]) -> None:
         """Take a report of a node; it replaces the one before."""
@@ -28,15 +28,17 @@ class UserReports:
         if session is None or session.users_present == set(present):
             return
         session.users_present = frozenset(present)
-        self._due.setdefault(str(node), session.users_passed_at + PAUSE_S)
+        self._waiting.add(str(node))
         self.tick()
 
     def tick(self) -> None:
-        """Pass on the reports that have waited long enough."""
+        """Pass on the reports that have waited long enough; those of ended sessions are dropped."""
         now = self._core.now()
-        for node in [node for node, due in self._due.items() if due <= now]:
-            del self._due[node]
+        for node in tuple(self._waiting):
             session = self._sessions.get(node)
+            if session is not None and self._due(session) > now:
+                continue
+            self._waiting.remove(node)
             if session is not None:
                 session.users_passed_at = now
                 self._pass_on(session)
@@ -44,4 +46,9 @@ class UserReports:
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
-        return min(self._due.values(), default=None)
+        waiting = (self._sessions[node] for node in self._waiting if node in self._sessions)
+        return min(map(self._due, waiting), default=None)
+
+    @staticmethod
+    def _due(session: PresentNode) -> float:
+        return session.users_passed_at + PAUSE_S

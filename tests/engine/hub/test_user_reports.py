@@ -86,6 +86,18 @@ def test_a_partner_that_logs_in_between_two_reports_gets_the_last_one() -> None:
     assert present(made) == ("desk",)
 
 
+def test_the_first_report_of_a_new_session_does_not_wait_for_the_one_before_it() -> None:
+    made = trio()
+    report(made, "desk")
+    report(made, "zed")  # waits
+    made.cut(made.b)
+    made.settle()
+    made.connect(made.b)
+    made.settle()
+    assert present(made) == ("zed",)
+    assert made.hub.user_reports.next_due is None
+
+
 def test_a_new_session_begins_with_the_users_who_receive_now() -> None:
     made = trio()
     report(made, "desk")
