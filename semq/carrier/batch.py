@@ -66,7 +66,9 @@ class CarriedBatch(NamedTuple):
 def pack(message: Message) -> bytes:
     """Return a message as a member of a batch."""
     if isinstance(message, StoreFrames):
-        return _encode((STORE_FRAMES, (message.number, str(message.speaker), [_written(frame) for frame in message.frames])))
+        return _encode(
+            (STORE_FRAMES, (message.number, str(message.speaker), [_written(frame) for frame in message.frames]))
+        )
     if isinstance(message, Passed):
         return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
     return _encode((NUMBERS[type(message)], message))

@@ -51,9 +51,14 @@ def test_an_event_is_read() -> None:
     assert event.fate == Fate("x", "UNKNOWN", "SEMQ-1209 unreadable")
 
 
-@pytest.mark.parametrize("group", [{}, {"lk0": "x", "target": "3.g", "member": 1}, {"lk0": "x", "target": "3.g", "member": "1", "members": 2}, 5])
+@pytest.mark.parametrize(
+    "group",
+    [{}, {"lk0": "x", "target": "3.g", "member": 1}, {"lk0": "x", "target": "3.g", "member": "1", "members": 2}, 5],
+)
 def test_an_event_with_an_incomplete_group_is_read_without_it(group: object) -> None:
-    event = read_event(closed_channel(), delivered(Properties(), json.dumps({"event": "failed", "group": group}).encode()))
+    event = read_event(
+        closed_channel(), delivered(Properties(), json.dumps({"event": "failed", "group": group}).encode())
+    )
     assert (event.kind, event.group) == ("failed", None)
 
 
