@@ -33,7 +33,8 @@ def main() -> int:
     parser.add_argument(
         "--direct",
         action="store_true",
-        help="with --secure: the institutions also have a direct link, which is cut, too; documents change ways",
+        help="with --secure: the institutions also have a direct link, which is cut, too; documents change ways, and"
+        " the campaign fails if no message took one of them",
     )
     parser.add_argument(
         "--cluster",

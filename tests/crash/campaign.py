@@ -44,7 +44,7 @@ class CampaignReport:
     unclean: int = 0
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
-    direct: int = 0  #: number of messages that were received by the direct link
+    ways: dict[str, int] = field(default_factory=dict)  #: numbers of received messages, by ``direct`` and ``hub``
     takeovers: dict[str, int] = field(default_factory=dict)  #: stores by a standby, by what happened to their owner
     retired: int = 0  #: number of stores that were retired and replaced
     failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
@@ -180,10 +180,12 @@ class Campaign:
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)
-            report.direct = await asyncio.to_thread(oracle.direct, world)
+            report.ways = await asyncio.to_thread(oracle.ways, world)
         report.documents = self._counts()
         complaints = len(world.complaints)
         await world.stop()
+        if world.direct and report.good:
+            world.complaints += oracle.unused(report.ways)
         report.violations += len(world.complaints) - complaints
         report.details += [f"violation: {text}" for text in world.complaints[complaints:]]
         report.faults_by_kind = dict(sorted(self._harm.done.items()))

@@ -40,6 +40,7 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
+FIRST_CHANGE_S = 2.0  # until the first change of ways, and how long each way is closed in it
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 TEXTS = {
@@ -85,6 +86,8 @@ DIRECT_KINDS = [
     (2, "silence", "direct link"),
     (1, "delay", "direct link"),
     (1, "throttle", "direct link"),
+    (1, "crumbs", "direct link"),
+    (1, "refuse", "direct link"),
 ]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
@@ -150,9 +153,10 @@ def plan(
     every = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
     kinds = [kind for kind in every if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
-    return sorted(
-        (_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
-    )
+    faults = [_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
+    if direct and number == 1:  # so that the campaign uses both ways
+        faults.append(CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S))
+    return sorted(faults, key=lambda fault: fault.at_s)
 
 
 def _draw(

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from semq.engine.uplink import DIRECTLY
-from semq.installation.configuration import CARRIER
+from semq.installation.configuration import CARRIER, HUB
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import USER as PIECES_USER
@@ -113,14 +113,32 @@ def steps(world: CrashWorld) -> int:
     return total
 
 
-def direct(world: CrashWorld) -> int:
-    """Return the number of messages that the institutions have received by the direct link."""
-    total = 0
+def ways(world: CrashWorld) -> dict[str, int]:
+    """Return the numbers of messages that the institutions have received, by way: ``direct``, by the direct link;
+    ``hub``, by the hub, whose ledger says that it forwarded or stored them.
+    """
+    received: dict[bool, set[str]] = {True: set(), False: set()}
     for side in SIDES:
         with psycopg.connect(_url(world, side)) as connection:
-            sql = f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d} AND detail = '{DIRECTLY}'"
-            total += _one(connection, sql)
-    return total
+            for lk0, is_direct in connection.execute(
+                "SELECT lk0, detail = %s FROM semq_ledger WHERE side = %s AND event = %s",
+                (DIRECTLY, Side.RECEIVER, Event.RECEIVED),
+            ):
+                received[is_direct].add(lk0)
+    at_hub: set[str] = set()
+    for node in (HUB, *world.shared):
+        with psycopg.connect(_url(world, node)) as connection:
+            at_hub |= {lk0 for (lk0,) in connection.execute(
+                "SELECT lk0 FROM semq_ledger WHERE side = %s AND event IN (%s, %s)",
+                (Side.HUB, Event.FORWARDED, Event.STORED),
+            )}  # fmt: skip
+    return {"direct": len(received[True]), "hub": len(received[False] & at_hub)}
+
+
+def unused(ways: dict[str, int]) -> list[str]:
+    """Return a sentence for each way that no message took in a campaign with a direct link."""
+    names = {"direct": "the direct link", "hub": "the hub"}
+    return [f"no message was received by way of {names[way]}" for way, messages in ways.items() if not messages]
 
 
 def dump(world: CrashWorld) -> str:

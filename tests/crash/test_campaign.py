@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.faults import failpoints_by_turn, plan
+from semq.installation.configuration import DIRECT, HUB
+from tests.crash.faults import CycleFault, failpoints_by_turn, plan
+from tests.crash.world import SIDES
 
 ROOT = Path(__file__).parents[2]
 CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 8, 4, 3
@@ -90,19 +92,43 @@ def test_roll_over_and_revocation_under_load_lose_and_repeat_nothing(factor: int
     assert report["faults_by_kind"]["renew"] >= 1
 
 
-def changes_ways(seed: int) -> bool:
-    """Whether in a campaign of this seed documents change ways, an institution is revoked, and one is killed."""
-    points = failpoints_by_turn(seed)
-    faults = [
-        fault
-        for number in range(1, SECURE_CYCLES + 1)
-        for fault in plan(seed, number, points, secure=True, direct=True)
+NODE_KILLS = {"kill", "kill two", "kill both", "kill ends", "kill twice", "kill postgres at start"}
+
+
+def killed_during_change(faults: list[CycleFault]) -> bool:
+    """Whether in a cycle a node of an institution is killed while the direct link, or the links to the hub, are closed
+    for a change of ways.
+    """
+    changes = [(fault.at_s, fault.at_s + 2 * fault.value) for fault in faults if fault.kind == "change ways"]
+    kills = [
+        fault.at_s for fault in faults if fault.kind in NODE_KILLS and not {fault.where, fault.text}.isdisjoint(SIDES)
     ]
-    return {"change ways", "revoke", "kill"} <= {fault.kind for fault in faults}
+    return any(start <= at_s <= end for start, end in changes for at_s in kills)
+
+
+def test_only_a_kill_of_an_institution_while_ways_change_counts() -> None:
+    change = CycleFault(0.5, "change ways", DIRECT, 1.0)
+    assert killed_during_change([change, CycleFault(2.4, "kill", "a")])
+    assert killed_during_change([change, CycleFault(0.6, "kill two", HUB, text="b")])
+    assert not killed_during_change([change, CycleFault(2.6, "kill", "a")])
+    assert not killed_during_change([change, CycleFault(0.4, "kill", "a")])
+    assert not killed_during_change([change, CycleFault(1.0, "kill", HUB)])
+    assert not killed_during_change([change, CycleFault(1.0, "kill postgres", "b")])
+    assert not killed_during_change([CycleFault(1.0, "kill", "a")])
+
+
+def changes_ways(seed: int) -> bool:
+    """Whether in a campaign of this seed an institution is revoked, and a node of an institution is killed while
+    documents change ways.
+    """
+    points = failpoints_by_turn(seed)
+    cycles = [plan(seed, number, points, secure=True, direct=True) for number in range(1, SECURE_CYCLES + 1)]
+    is_revoked = any(fault.kind == "revoke" for faults in cycles for fault in faults)
+    return is_revoked and any(killed_during_change(faults) for faults in cycles)
 
 
 def test_documents_change_ways_under_load_and_none_is_lost_repeated_or_reordered(factor: int) -> None:
     seed = next(seed for seed in count(SEED) if changes_ways(seed))
     report = judged(SECURE_CYCLES * factor, seed, "--secure", "--direct")
     assert report["faults_by_kind"]["change ways"] >= 1
-    assert report["direct"] > 0
+    assert min(report["ways"].values()) > 0

@@ -7,7 +7,7 @@ import pytest
 
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, STORE, CrashDocument, DocumentStream, token_of
-from tests.crash.oracle import OracleFindings, _judge_book
+from tests.crash.oracle import OracleFindings, _judge_book, unused
 
 
 @pytest.fixture
@@ -95,6 +95,12 @@ def test_a_delivery_that_was_never_accepted_is_found(stream: DocumentStream, boo
         book.write(entry(document), flagged=False)
     book.write(BookEntry("lk0-9", "1-a-9", "", ""), flagged=False)
     assert len(judged(stream, book).violations) == 1
+
+
+def test_a_way_that_no_message_took_is_named() -> None:
+    assert unused({"direct": 3, "hub": 1}) == []
+    assert unused({"direct": 3, "hub": 0}) == ["no message was received by way of the hub"]
+    assert unused({"direct": 0, "hub": 1}) == ["no message was received by way of the direct link"]
 
 
 def test_documents_are_known_by_their_first_line_and_always_the_same() -> None:
