@@ -211,10 +211,13 @@ class Stopping(Unavailable):
 
 
 class DirectoryTooLarge(ProtocolViolation):
-    """The hub names more partners, or longer agreements, than a node keeps; those beyond are not known here."""
+    """The hub names more partners or groups, or longer agreements, than a node keeps; it does not know the others."""
 
     code = "SEMQ-1270"
-    remedy = "Documents to partners beyond the bound are judged by the hub alone; talk to its operator."
+    remedy = (
+        "The hub alone judges documents to partners beyond the bound; groups beyond it are refused. Ask the hub's "
+        "operator for fewer agreements and smaller groups."
+    )
 
 
 class IntroducedTooOften(ProtocolViolation):

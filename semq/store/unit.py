@@ -331,8 +331,10 @@ class Unit:
             self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (break F13)
         if body is not None:
             self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
-        if row.token is not None:
-            self.tokens[row.token] = self.new_tokens[row.token] = ClientToken(row.lk0, row.digest)
+
+    def register_token(self, token: str, lk0: LK0, digest: bytes) -> None:
+        """Note the document for which an application used a token: the same token does not accept another one."""
+        self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
         """Note that a row changed; ``before`` is its status when loaded, which Postgres compares (compare-and-set)."""

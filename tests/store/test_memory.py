@@ -338,7 +338,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
     order, slot = OrderKey("1.b", "k"), Slot(IN, 3)
 
     def decide(unit: Unit) -> None:
-        unit.insert_outbound(own(1, token="t", digest=b"d"), BODY)
+        unit.register_token("t", own(1).lk0, b"d")
         unit.last_pos[order] = Pos(7, 1)
         unit.changed_last_pos.add(order)
         unit.in_streams[IN] = InStream(IN, 4)

@@ -65,7 +65,7 @@ BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
     ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, sid=-1), BODY)),
     ("class 3 has a position", lambda unit: unit.insert_outbound(own(8, save_fwd=SaveFwd.DROP), BODY)),
     ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
-    ("token", lambda unit: unit.insert_outbound(own(8, token="t"), BODY)),
+    ("token", lambda unit: unit.register_token("t", own(8).lk0, b"")),
     ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
     ("seen", lambda unit: unit.see(SEEN, REFUSED)),
     ("positions rise", back),
@@ -80,7 +80,8 @@ BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
 def test_a_unit_that_postgres_would_refuse_is_refused_as_a_whole(
     store: MemoryStore, guard: str, decide: Callable[[Unit], None]
 ) -> None:
-    put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
+    put(store, own(1, ss_status=SendStatus.SS_SENT), received(5))
+    do(store, lambda unit: unit.register_token("t", own(1).lk0, b""))
     eighth = relayed(8)
     do(store, lambda unit: unit.see(SEEN, REFUSED))
     other = relayed(3)

@@ -125,7 +125,7 @@ class Resealing:
             return None
         lk0, stream = self._core.new_lk0(), OutStreamKey(old.dest, self._core.inc)
         row = replace_row(
-            old, object_id=lk0.object_id, lk0=lk0, ss_status=SendStatus.SS_INIT, att=0, sid=-1, prev=None, token=None,
+            old, object_id=lk0.object_id, lk0=lk0, ss_status=SendStatus.SS_INIT, att=0, sid=-1, prev=None,
             custodian=None, void=False, lost=False, outcome=None, reason=None, accepted_at=at,
         )  # fmt: skip
         place, prev = next_position(unit, row, stream) if old.sid >= 0 else (-1, None)

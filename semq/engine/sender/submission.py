@@ -30,7 +30,7 @@ from semq.engine.tracks import level
 from semq.engine.uplink import HubSession
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
-from semq.store.rows import ClientToken, Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
+from semq.store.rows import Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
@@ -330,7 +330,10 @@ class _Acceptance:
         if known is None and fault is not None:
             self._refused.append((submission, fault))
         elif known is None:
-            self._note(submission, self._accept_group(submission) if submission.members else self._accept(submission))
+            accepted = self._accept_group(submission) if submission.members else self._accept(submission)
+            if submission.token:
+                self._unit.register_token(submission.token, accepted.lk0, submission.digest)
+            self._note(submission, accepted)
         elif known.digest == submission.digest:
             self._note(submission, Accepted(known.lk0, known.digest, repeated=True))
         else:
@@ -346,9 +349,6 @@ class _Acceptance:
         for number, member in enumerate(submission.members, 1):
             member.group = GroupPlace(number, count, str(lk0), str(submission.target))
             self._accept(member)
-        if submission.token:
-            token = ClientToken(lk0, submission.digest)
-            self._unit.tokens[submission.token] = self._unit.new_tokens[submission.token] = token
         return Accepted(lk0, submission.digest, members=count)
 
     def _accept(self, submission: Submission) -> Accepted:
@@ -384,9 +384,6 @@ class _Acceptance:
                 way.dropped.append(row.object_id)
         elif goes_now:
             self._unkept.append(copy(row))  # read after the unit
-        if submission.token:
-            token = ClientToken(row.lk0, submission.digest)
-            self._unit.tokens[submission.token] = self._unit.new_tokens[submission.token] = token
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from semq.engine import partners
 from semq.engine.errors import GroupWaits, QuotaReached
 from semq.engine.hub.user_reports import PAUSE_S
 from semq.engine.hub_engine import HubEngine
@@ -145,6 +146,25 @@ def test_a_member_without_room_makes_all_wait() -> None:
         trio.settle()
     assert trio.codes == ["SEMQ-1237"]
     assert str(QuotaReached.code) not in trio.codes
+
+
+def test_the_token_of_a_submission_is_that_of_the_group() -> None:
+    trio = GroupTrio()
+    for body in (b"x", b"x", b"other"):
+        trio.a.send(body, to="3.retailers", token="t")
+        trio.settle()
+    first, again = trio.a.accepted
+    assert (again.repeated, again.lk0) == (True, first.lk0)
+    assert {name: known.lk0 for name, known in trio.a.store.tables.tokens.items()} == {"t": first.lk0}
+    assert trio.codes == ["SEMQ-1205"]
+
+
+def test_a_group_beyond_the_bounds_of_the_directory_is_refused_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "MEMBERS_MAX", 2)
+    trio = GroupTrio()
+    trio.a.send(b"x", to="3.retailers")
+    assert trio.codes == ["SEMQ-1236"]
+    assert "more partners and groups than this node keeps" in str(trio.a.refused[0])
 
 
 def test_only_documents_that_must_be_delivered() -> None:

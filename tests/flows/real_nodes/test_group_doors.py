@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
+from semq.store.rows import Event
 from tests.service.companion.reported import Reported
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
@@ -130,6 +132,34 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
         await inprocess.started(nodes.b.settings)
         await until(lambda: status(connection, "T1") == [("REJECTED", "SEMQ-1203")])
         assert status(connection, row[0]) == [("REJECTED", "SEMQ-1203")]
+
+
+def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str) -> None:
+    """Also through several changes of keys; ledger lines as ``engine.sender.resealing`` writes them."""
+    line = (
+        "INSERT INTO semq_ledger SELECT %s, now(), 1, %s, '1.10008.1.1.1.' || %s, '1.56001', 1, '', '', '', '', '', '',"
+        " 0, %s"
+    )
+    group = "member {} of 2 of 1.10008.1.1.1.100 to 3.partners"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO tb_0031_token VALUES ('T', '1.10008.1.1.1.100', ''), ('M', '1.10008.1.1.1.101', '')"
+        )
+
+        def note(*lines: tuple[Event, int, str]) -> None:
+            for event, number, detail in lines:
+                connection.execute(line, (next(numbers), int(event), number, detail))
+
+        numbers = count(1)
+        note((Event.ACCEPTED, 101, group.format(1)), (Event.ACCEPTED, 102, group.format(2)), (Event.DELIVERED, 102, ""))
+        note((Event.REJECTED, 101, "SEMQ-5201 no key"))
+        assert status(connection, "T") == status(connection, "M") == [("REJECTED", "SEMQ-5201")]
+        for old, new in pairwise((101, 140, 150)):
+            note((Event.OPERATOR, old, f"continues as 1.10008.1.1.1.{new}"), (Event.ACCEPTED, new, "the document of"))
+            assert status(connection, "T") == status(connection, "M") == [("SS_INIT", None)]
+        note((Event.DELIVERED, 150, ""))
+        assert status(connection, "T") == status(connection, "M") == [("DELIVERED", None)]
+        assert status(connection, "unknown") == []
 
 
 def status(connection: psycopg.Connection, name: int | str) -> list[tuple[str, str | None]]:

@@ -139,7 +139,7 @@ def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key
 @pytest.mark.parametrize("new", ["B2", "B3"])
 def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWorld, new: str) -> None:
     world.cut(world.b)
-    send(world, SECRET, key="S1", user_headers={"n": 1})
+    send(world, SECRET, key="S1", user_headers={"n": 1}, token="T1")
     send(world, b"second")
     world.settle()
     keys_of(world.b).mine = world.own(world.b.address, new)  # the old key is deleted
@@ -149,6 +149,8 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     kinds = world.a.reported.kinds
     assert kinds.count("failed") == 2
     assert kinds.count("delivered") == 2
+    delivered = [event.token for event in world.a.reported.events if event.kind == "delivered"]
+    assert sorted(delivered) == ["", "T1"]
     failed = next(event for event in world.a.reported.events if event.kind == "failed")
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5201"

@@ -11,6 +11,7 @@ from local_node.node import LocalNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
+from semq.amqp.wire import Table
 from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
@@ -65,14 +66,21 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inproce
     channel = await link.open_channel()
     await channel.confirm_select()
     headers = {name: DAY_MS + (now_ms() if name == "@NotBefore" else 0)}
+
+    async def publish(key: str, body: bytes = b"x") -> None:
+        attributes: Table = {"@AppKey": f"a/b/c/{key}", "@Token": f"token of {key}", **headers}
+        header = ContentHeader.build(1, Properties(headers=attributes))
+        assert await channel.publish_and_wait("semq", "10008", header, body)
+
     for key in ("K1", "K2"):
-        header = ContentHeader.build(1, Properties(headers={"@AppKey": f"a/b/c/{key}", **headers}))
-        assert await channel.publish_and_wait("semq", "10008", header, b"x")
+        await publish(key)
     shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
     assert abs(shown["not_before"] - now_ms() - DAY_MS) < 60_000
     cancelled = (await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"}))["result"]
     assert cancelled["lk0"] == shown["lk0"]
+    await publish("K1")  # a repeat of what was cancelled
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
+    assert [row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]] == ["K2"]
     released = (await ask(link, "msg.release", {"id": "K2", "why": "wanted now"}))["result"]
     assert released["released"]
     inbox: asyncio.Queue[bytes] = asyncio.Queue()
