@@ -18,7 +18,7 @@ from local_node.doors.submission import Sizes, SubmitExchange
 from local_node.doors.user_presence import UserPresence
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
-from local_node.link.direct import DirectLinks, PartnerLogins, partner_address
+from local_node.link.direct import DirectLinks, PartnerLogins, is_withdrawn, partner_address
 from local_node.link.hub_addresses import HubAddresses, ways_to_hub
 from local_node.link.hub_request import VIRTUAL_HOST
 from local_node.link.partner_questions import PartnerQuestions
@@ -49,6 +49,7 @@ from semq.engine.ports import InClear
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.time.schedule import Schedule
 from semq.errors import SemqError
+from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
@@ -148,12 +149,14 @@ class LocalNode(Node[LocalEngine]):
     def authenticator(self) -> Authenticator:
         if not self.settings.direct:
             return self.users
-        self.logins = PartnerLogins(self.users, self.settings.direct, self._is_revoked)
+        self.logins = PartnerLogins(self.users, self.settings.direct, self._is_withdrawn)
         return self.logins
 
-    def _is_revoked(self, node: str) -> bool:
-        """Whether the hub has revoked all certificates of a partner that this node knew; never without a hub."""
-        return not self.settings.has_no_hub and self.sealing is not None and self.sealing.known(node) == ()
+    def _is_withdrawn(self, certificate: NodeCertificate) -> bool:
+        """Whether the hub has withdrawn a partner's certificate, as far as this node knows; never without a hub."""
+        if self.settings.has_no_hub or self.sealing is None:
+            return False
+        return is_withdrawn(certificate, self.sealing.known(str(certificate.node)))
 
     def settled_anew(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
@@ -183,7 +186,7 @@ class LocalNode(Node[LocalEngine]):
                 self._begun.callback(self.offering.stop)
             credit_bytes = self.settings.protocol.credit_bytes
             links = Links(lambda: self.engine, self.turn, credit_bytes, datagrams=self.offering)
-            self.direct = DirectLinks(self.settings.direct, links, self._partner_link)
+            self.direct = DirectLinks(self.settings.direct, links, self._partner_link, self._is_withdrawn)
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
             asking = self.server.vhosts[VIRTUAL_HOST]
             asking.register(PartnerQuestions(answers).exchange(asking))
@@ -296,7 +299,7 @@ class LocalNode(Node[LocalEngine]):
     async def _maintain_certificate(self) -> None:
         await self._adopt()
         if self.direct is not None:
-            self.direct.check(self.clock.wall(), self._is_revoked)
+            await self.direct.check(self.clock.wall())
         if self.renewing is not None:
             await self.renewing.renew_if_due()
         elif self.who is not None:

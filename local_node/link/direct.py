@@ -7,7 +7,7 @@ section 26).
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,10 @@ from semq.broker.users import Permissions, UserTable
 from semq.broker.vhost import SessionHooks, VirtualHost
 from semq.config.sections import DirectSection
 from semq.errors import SemqError
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import Revoked
 from semq.service.credentials.identity import certificate_of, must_be
+from semq.service.credentials.keyring import split
 from semq.service.links.rights import UMX, link_permissions
 from semq.service.links.sessions import Links
 from semq.transport.dialer import PRODUCT, DialConfig
@@ -33,16 +36,17 @@ from semq.umx_t.address import Address, NodeType
 
 # Limits of a partner in the virtual host of questions (``partner_questions``).
 ASK_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-")
+CertificateCheck = Callable[[NodeCertificate], bool]
 log = structlog.get_logger("semq.direct")
 
 
 class PartnerLogins:
     """The ``Authenticator`` of a node with direct links: partners by certificate, all others by ``users``."""
 
-    def __init__(self, users: UserTable, partners: Iterable[str], is_revoked: Callable[[str], bool]) -> None:
+    def __init__(self, users: UserTable, partners: Iterable[str], is_withdrawn: CertificateCheck) -> None:
         self.mechanisms = users.mechanisms
         self._users = users
-        self._is_revoked = is_revoked
+        self._is_withdrawn = is_withdrawn
         self.replace(partners)
 
     def replace(self, partners: Iterable[str]) -> None:
@@ -58,13 +62,14 @@ class PartnerLogins:
 
     def _partner(self, credentials: Credentials, peer: PeerInfo) -> str | None:
         try:
-            name = str(certificate_of(peer).node)
+            certificate = certificate_of(peer)
         except SemqError:
             return None  # an application with a certificate of another kind
+        name = str(certificate.node)
         if credentials.user not in ("", name) or name not in self._partners:
             log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer))
             return None
-        if self._is_revoked(name):
+        if self._is_withdrawn(certificate):
             log.warning("partner_revoked", node=name, peer=str(peer))
             return None
         return name
@@ -80,9 +85,14 @@ class DirectLinks:
     """All direct links of a node."""
 
     def __init__(
-        self, partners: Mapping[str, DirectSection], links: Links, dialled: Callable[[Address, HubAddresses], Uplink]
+        self,
+        partners: Mapping[str, DirectSection],
+        links: Links,
+        dialled: Callable[[Address, HubAddresses], Uplink],
+        is_withdrawn: CertificateCheck,
     ) -> None:
         self._partners = partners
+        self._is_withdrawn = is_withdrawn
         self._links = links
         self._dialled = dialled
         self._stops: set[asyncio.Task[None]] = set()  #: ends of links that a reload has removed
@@ -123,7 +133,7 @@ class DirectLinks:
             ways = ways_to_partner(section, self._own, partner, self._tls)
             if ways:
                 limits = link_limits(self._bytes_max)
-                addresses = HubAddresses([replace(way, limits=limits) for way in ways])
+                addresses = HubAddresses([replace(way, limits=limits, check=self._check(way.check)) for way in ways])
                 uplink = self.uplinks[partner] = self._dialled(partner, addresses)
                 uplink.start()
 
@@ -151,13 +161,33 @@ class DirectLinks:
         for uplink in self.uplinks.values():
             uplink.use(tls)
 
-    def check(self, now: datetime, is_revoked: Callable[[str], bool]) -> None:
-        """End the sessions of partners whose certificate has expired, or whose certificates the hub has revoked."""
+    async def check(self, now: datetime) -> None:
+        """End the sessions whose partner has shown a certificate that has expired, or that the hub has withdrawn."""
         for name, link in list(self._links.links.items()):
-            is_expired = certificate_of(link.session.peer).not_after < now
-            if is_expired or is_revoked(name):
-                log.warning("direct_link_ended", node=name, cause="expired" if is_expired else "revoked")
+            if self._is_over(link.session.peer, now):
                 self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
+        for uplink in list(self.uplinks.values()):
+            if uplink.peer is not None and self._is_over(uplink.peer, now):
+                await uplink.restart()
+
+    def _is_over(self, peer: PeerInfo, now: datetime) -> bool:
+        certificate = certificate_of(peer)
+        is_expired = certificate.not_after < now
+        is_over = is_expired or self._is_withdrawn(certificate)
+        if is_over:
+            cause = "expired" if is_expired else "revoked"
+            log.warning("direct_link_ended", node=str(certificate.node), cause=cause)
+        return is_over
+
+    def _check(self, is_partner: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
+        """Return the check of a dialled peer: it is the partner, with a certificate that the hub has not withdrawn."""
+
+        def check(peer: PeerInfo) -> None:
+            is_partner(peer)
+            if self._is_withdrawn(certificate := certificate_of(peer)):
+                raise Revoked("The hub has withdrawn the certificate of this partner.", node=str(certificate.node))
+
+        return check
 
     def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
         """Return the state of each partner's link; ``sent``: number of documents by partner."""
@@ -178,6 +208,19 @@ class DirectLinks:
 def partner_address(node_id: str) -> Address:
     """Return the address of a partner's node."""
     return Address(NodeType.LOCAL, node_id)
+
+
+def is_withdrawn(certificate: NodeCertificate, known: Sequence[str] | None) -> bool:
+    """Return whether the hub has withdrawn a partner's certificate. ``known``: the certificates that its directory has
+    for the partner, as PEM; None if it never had any.
+
+    One that was issued after all known ones is a renewal that the directory has not reported yet.
+    """
+    if known is None:
+        return False
+    found = [read_certificate(split(pem)[0].encode()) for pem in known]
+    is_known = any(one.fingerprint == certificate.fingerprint for one in found)
+    return not is_known and all(certificate.not_before <= one.not_before for one in found)
 
 
 def ways_to_partner(section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext) -> list[DialConfig]:

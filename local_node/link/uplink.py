@@ -36,6 +36,7 @@ from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import NotTrusted
+from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -187,6 +188,11 @@ class Uplink:
     def way_to(self, virtual_host: str) -> DialConfig:
         """Return how to dial another virtual host of the hub with this node's identity."""
         return replace(self._hub.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S))
+
+    @property
+    def peer(self) -> PeerInfo | None:
+        """The other end of the present session."""
+        return None if self.link is None or self._client is None else self._client.link.peer
 
     async def restart(self) -> None:
         """End the session; a new one is dialled (for a new engine)."""

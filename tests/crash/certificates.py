@@ -52,5 +52,12 @@ async def revoked(hub: CrashProcess, address: str) -> float:
     return time.monotonic() - started
 
 
+async def without_direct_link(node: CrashProcess, to: str, is_excused: Callable[[], bool]) -> None:
+    """Wait until a node has no direct link with a partner, or is excused. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_excused() and (await ask(node, "node.status"))["direct"][to]["link"] == "up":  # noqa: ASYNC110
+            await asyncio.sleep(RETRY_S)
+
+
 async def _is_online(hub: CrashProcess, address: str) -> bool:
     return any(row["node"] == address and row["online"] for row in await ask(hub, "nodes.list"))

@@ -18,7 +18,7 @@ from semq.service import failpoints
 from tests.crash import certificates, oracle
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
-from tests.crash.world import ADDRESS, BROKERS, HUB_2, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, BROKERS, HUB_2, OTHER, SIDES, CrashWorld
 
 PLACES = {
     "nodes": (HUB, *SIDES),
@@ -331,9 +331,23 @@ class Harm:
             lived_s = await certificates.revoked(world.nodes[HUB], ADDRESS[fault.where])
             if lived_s > certificates.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
+            if world.direct:
+                await self._without_direct_link(OTHER[fault.where], fault.where)
             await node.down()
             await world.enrol(fault.where)
             node.up()
+
+    async def _without_direct_link(self, side: str, revoked: str) -> None:
+        """Wait until an institution has ended its direct session with a revoked partner.
+
+        An institution that is revoked, too, gets no reports of the hub.
+        """
+        try:
+            await certificates.without_direct_link(
+                self._world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
+            )
+        except TimeoutError:
+            self._world.complaints.append(f"{side} has kept its direct session with {revoked} after the revocation")
 
     async def _move(self, fault: CycleFault) -> None:
         """Move the home of an institution to another store; documents for it wait in the former one, too."""

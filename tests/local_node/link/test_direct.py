@@ -5,12 +5,13 @@ import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from local_node.link.direct import PartnerLogins
+from local_node.link.direct import PartnerLogins, is_withdrawn
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
@@ -20,7 +21,7 @@ from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.config.settings import Settings
 from semq.engine.errors import UnknownTarget
 from semq.engine.uplink import DIRECTLY
-from semq.pki.errors import WrongName
+from semq.pki.errors import Revoked, WrongName
 from semq.service.credentials.identity import must_be, ring_of
 from semq.service.links.rights import UMX
 from semq.store.files import write_safely
@@ -31,7 +32,7 @@ from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address
 from tests.flows.real_nodes.test_left_alone import QUEUES, count
 from tests.pki.people import add, authority, issued, trust
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 A, B = "1.10008", "1.56001"
@@ -231,7 +232,7 @@ async def test_a_name_is_not_proved_by_a_password() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
     users = UserTable([User(A, digest_of("right"), {"/": Permissions()})])
     revoked: set[str] = set()
-    logins = PartnerLogins(users, ["10008"], lambda node: node in revoked)
+    logins = PartnerLogins(users, ["10008"], lambda certificate: str(certificate.node) in revoked)
     peer = PeerInfo("127.0.0.1", 1, tls="TLSv1.3", certificate=certificate)
     assert await logins.authenticate("PLAIN", Credentials(A, b"right"), peer) is None
     assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) == A
@@ -241,6 +242,52 @@ async def test_a_name_is_not_proved_by_a_password() -> None:
     must_be(Address(1, "10008"))(peer)
     with pytest.raises(WrongName):
         must_be(Address(1, "56001"))(peer)
+
+
+async def revoke(scene: DirectScene, node: str) -> None:
+    """Revoke all certificates of a node, as an operator of the hub does."""
+    await ask(await scene.inprocess.client(scene.hub), "cert.revoke", {"which": node, "why": "stolen"})
+
+
+@pytest.mark.parametrize("is_dialled", [True, False])
+async def test_the_session_of_a_revoked_partner_ends_and_no_other_begins(scene: DirectScene, is_dialled: bool) -> None:
+    """``is_dialled``: the partner of the revoked node has dialled the session, or has accepted it."""
+    assert scene.a.direct is not None
+    uplink = scene.a.direct.uplinks[Address(1, "56001")]
+    revoked, partner = (B, scene.a) if is_dialled else (A, scene.b)
+    await revoke(scene, revoked)
+    await until(lambda: not partner.engine.uplink.partners)
+    await until(lambda: Revoked.code in uplink.last_error if is_dialled else "ACCESS_REFUSED" in uplink.last_error)
+    assert not partner.engine.uplink.partners
+
+
+async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolled_again(scene: DirectScene) -> None:
+    assert scene.a.who is not None
+    assert scene.b.sealing is not None
+    stolen = scene.a.who.client()
+    known = {"user": "", "password": None, "virtual_host": UMX}
+    before = scene.b.sealing.known(A)
+    await revoke(scene, A)
+    await scene.a.stop()
+    await scene.inprocess.enrol(scene.a.settings, scene.hub)
+    scene.a = await scene.inprocess.started(scene.a.settings)
+    await until(lambda: scene.b.sealing is not None and scene.b.sealing.known(A) not in (before, ()))
+    await until(lambda: scene.is_direct)
+    with pytest.raises((AmqpError, LinkLost)):
+        await scene.inprocess.client(scene.b, **known, tls=stolen)
+    assert scene.a.who is not None
+    await scene.inprocess.client(scene.b, **known, tls=scene.a.who.client())
+
+
+def test_a_certificate_that_the_directory_has_no_longer_is_withdrawn_unless_it_is_the_newest() -> None:
+    ours, now = authority(), datetime.now(UTC)
+    older, old, new = (issued(ours, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
+    known = [old.pem.decode()]
+    assert is_withdrawn(older, known)
+    assert not is_withdrawn(old, known)
+    assert not is_withdrawn(new, known)  # a renewal that the directory has not reported yet
+    assert is_withdrawn(old, [])
+    assert not is_withdrawn(old, None)
 
 
 class Hubless:
