@@ -125,7 +125,9 @@ class LocalNode(Node[LocalEngine]):
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
-            self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.note_event)
+            self.events = EventsWithPieces(
+                EventExchange(self._vhost), self.transfers.note_event, self.remains.note_failed
+            )
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
             self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.poll)
         engine = LocalEngine(

@@ -1,20 +1,23 @@
 """The removal of the pieces of documents that ended before they were complete.
 
 At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. The receiver
-gets a notice, an empty piece that names the document. At the receiver: pieces of documents with a notice, and those
-that were recorded long ago, if this node does not have their manifest; the ledger keeps their lines.
+gets a notice, an empty piece that names the document, also when a manifest was refused or cancelled. At the receiver:
+pieces of documents with a notice, and those that were recorded long ago, if this node does not have their manifest; the
+ledger keeps their lines.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
 from local_node.pieces.upload import drop_pieces
 from semq.engine.bodies import decode_envelope
 from semq.engine.local_engine import LocalEngine
-from semq.engine.ports import Submission
+from semq.engine.ports import AppEvent, Submission
+from semq.engine.sender.resealing import REFUSALS
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
@@ -23,10 +26,13 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import MANIFEST_MAX, USER
+from semq.umx_t.status import Outcome
 
 SWEEP_S = 60.0
 KEPT_DAYS = 30  # longest time that pieces wait for their manifest
 PAGE = 1000
+FAILED_MAX = 10_000  # documents noted between two searches
+ENDED = (Outcome.REJECTED.name, Outcome.CANCELLED.name)  # outcomes after which no copy can be recorded
 DAY_MS = 86_400_000
 log = structlog.get_logger("semq.pieces")
 
@@ -45,6 +51,7 @@ class Remains:
         self._store = store
         self._arriving = arriving
         self._sweeping: asyncio.Task[None] | None = None
+        self._failed: set[str] = set()  #: documents that failed since the last search; some may be manifests
 
     def sweep(self) -> None:
         """Remove remaining pieces, unless a search is under way."""
@@ -62,12 +69,24 @@ class Remains:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
 
+    def note_failed(self, event: AppEvent) -> None:
+        """Note a document that is refused or cancelled, unless it may be sent again with other keys."""
+        is_resealed = event.reason is not None and event.reason[0] in REFUSALS
+        if event.outcome in ENDED and not is_resealed and len(self._failed) < FAILED_MAX:
+            self._failed.add(str(event.lk0))
+
     async def _sweep(self) -> None:
         try:
+            await self._sweep_manifests()
             await self._sweep_sender()
             await self._sweep_receiver()
         except Unavailable:
             return  # the next sweep finds them
+
+    async def _sweep_manifests(self) -> None:
+        failed, self._failed = self._failed, set()
+        for manifest in await self._store().read(views.ended_manifests, sorted(failed)) if failed else ():
+            self._notify(manifest, lambda: None)
 
     async def _sweep_sender(self) -> None:
         arriving = self._arriving()  # before the query: a body may be accepted while it runs
@@ -81,22 +100,24 @@ class Remains:
         if given_up is None:
             self._drop(document)
         else:
-            self._notify(document, given_up)
+            self._notify(given_up, partial(self._drop, document))
 
     def _drop(self, document: int) -> None:
         log.info("pieces_removed", document=document)
         self._engine().core.post(drop_pieces(document))
 
-    def _notify(self, document: int, given_up: views.GivenUp) -> None:
+    def _notify(self, given_up: views.GivenUp, done: Callable[[], None]) -> None:
+        """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""
+
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):  # the receiver deletes them when they are old
-                self._drop(document)
+                done()
 
         target = parse_address(given_up.target)
         key = AppKey(given_up.domain, given_up.type, given_up.subtype, "")
         notice = Submission(
             Address(target.type, target.id, USER), Attributes(app_key=key, pieces=given_up.lk0), b"",
-            lambda accepted: self._drop(document), failed,
+            lambda accepted: done(), failed,
         )  # fmt: skip
         self._engine().submit([notice])
 

@@ -41,7 +41,7 @@ READ = 4  # pieces read from the store in one query
 AGAIN_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
 KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
-DELIVERED = "delivered"
+DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
 
 
@@ -61,14 +61,21 @@ class PieceOutcome:
 class EventsWithPieces:
     """The engine's ``Events``: those about pieces go to ``Transfers``, all others to the applications."""
 
-    def __init__(self, events: EventExchange, report: Callable[[AppEvent], None]) -> None:
+    def __init__(
+        self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
+    ) -> None:
+        """``report`` gets the events about pieces; ``failed`` those about other documents that failed, before the
+        commit."""
         self._events = events
         self._report = report
+        self._failed = failed
 
     def prepare(self, event: AppEvent) -> Any:
         """Prepare an event in the transaction of its change."""
         if event.target is not None and event.target.user == USER:
             return PieceOutcome(self._report, event)
+        if event.kind == FAILED:
+            self._failed(event)
         return self._events.prepare(event)
 
     def publish(self, prepared: Any) -> None:

@@ -36,7 +36,7 @@ def rows(world: CrashWorld, node: str, query: str) -> int:
 
 
 async def kept_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
-    where = " WHERE target_user = '_pieces'" if table == "tb_0030" else ""
+    where = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
     await until(lambda: rows(world, node, f"SELECT count(*) FROM {table}{where}") >= at_least)
 
 
@@ -75,6 +75,19 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
             await submit(stream.large(SIZE))
             await kept_pieces(world, B, "tb_0030", MIDDLE)
             world.nodes[victim].kill(BACK_S)
+        # The hub has pieces in custody, and is killed before B is back.
+        await settled(world)
+        await world.nodes[B].down()
+        await submit(stream.large(SIZE))
+        await kept_pieces(world, HUB, "tb_0031", 1)
+        world.nodes[HUB].kill(BACK_S)
+        world.nodes[B].up()
+        # All nodes are killed at the same time.
+        await settled(world)
+        await submit(stream.large(SIZE))
+        await kept_pieces(world, B, "tb_0030", MIDDLE)
+        for node in world.nodes.values():
+            node.kill(BACK_S)
         # The receiver's application is killed while it reads: its connection is reset in the middle of the body.
         await settled(world)
         world.proxies["app-b"].cut_after(SIZE // 2)
@@ -82,7 +95,7 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
         await settled(world)
         found = await asyncio.to_thread(oracle.judge, world)
         assert found.lines() == []
-        assert len(stream.accepted) == 5
+        assert len(stream.accepted) == 7
         assert world.submitters[A].repeated >= 1
     finally:
         await world.remove()

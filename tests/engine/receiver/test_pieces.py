@@ -1,8 +1,7 @@
 """Bounds on the pieces that a receiver's node stores for one source; other sources and documents are not affected."""
 
-import pytest
-
 from local_node.node import LocalNode
+from semq.config import load
 from semq.transport.client_channel import ClientChannel
 from tests.local_node.pieces.test_transfer import (
     PIECES,
@@ -11,6 +10,7 @@ from tests.local_node.pieces.test_transfer import (
     body_of,
     confirming,
     counted,
+    is_clean,
     local,
     published,
 )
@@ -73,13 +73,41 @@ async def test_the_quota_counts_what_was_stored_before_a_start(inprocess: InProc
     assert (await inprocess.started(settings)).engine.core.pieces.of("1.10008") == held
 
 
-@pytest.mark.parametrize("largest", [SIZE - 1, 3_000_000])
-async def test_a_document_larger_than_its_receiver_takes_is_refused(inprocess: InProcess, largest: int) -> None:
+async def test_a_document_larger_than_its_receiver_takes_is_refused_until_that_takes_more(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    more = PIECES + f"max_large_document_bytes = {largest}\n"
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    limit = "max_large_document_bytes = 3000000\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, PIECES + limit)
     await linked(a, b)
     await sent(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     assert not counted(b, MANIFESTS)
-    assert counted(b, STORED) <= largest + 300_000
+    assert counted(b, STORED) <= 3_300_000
+
+    await b.stop()
+    file = inprocess.folder / "56001.toml"
+    file.write_text(file.read_text("utf-8").replace(limit, ""), "utf-8")
+    b = await inprocess.started(load(file, {}))
+    admin = await inprocess.client(a)
+    (row,) = (await ask(admin, "failed.list", {}))["result"]
+    assert (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["ok"]
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert bytes(delivered.body) == body_of(SIZE)
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
+
+
+async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess) -> None:
+    """No piece alone is beyond the limit: the last one is small."""
+    hub = await inprocess.hub()
+    more = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    await linked(a, b)
+    await sent(await confirming(inprocess, a), "K1")
+    assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
+    assert counted(b, STORED) == SIZE
+    a.remains.sweep()
+    await until(lambda: b.engine.core.pieces.notices)
+    b.remains.sweep()
+    await until(lambda: is_clean(b))
+    assert not b.engine.core.pieces.of("1.10008")

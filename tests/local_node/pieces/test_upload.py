@@ -38,6 +38,8 @@ def pieces(node: LocalNode) -> int:
         ("56001/_pieces", {}, "SEMQ-1101"),
         ("56001", {"Pieces": "1.10008.1.1.ab.1/0"}, "SEMQ-1102"),
         ("99999", {}, "SEMQ-1201"),
+        ("3.retailers", {}, "SEMQ-1203"),
+        ("4.56001", {}, "SEMQ-1203"),
     ],
 )
 async def test_documents_that_cannot_be_split_are_refused_before_the_body(
