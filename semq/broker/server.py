@@ -57,7 +57,6 @@ ABOUT: Mapping[str, Any] = {
 class ServerCounters:
     """Sums since the start, for metrics; current values are read from the server itself."""
 
-    connections_ended: int = 0
     published: int = 0
     delivered: int = 0
     logins_refused: int = 0
@@ -251,7 +250,6 @@ class AmqpServer:
     def forget(self, session: BrokerSession) -> None:
         """Remove a connection that has ended."""
         self.sessions.pop(session, None)
-        self.counters.connections_ended += 1
         self.counters.published += session.published
         self.counters.delivered += session.delivered
 

@@ -39,7 +39,6 @@ class Incoming:
         self._section = shown(str(layout.arrived))
         self._taken: dict[Path, str] = {}  #: names that are being written, each with its LK0
         self._tasks = DocumentTasks(self._keep)
-        self.written = 0
 
     async def run(self, works: Callable[[], None]) -> None:
         """Write until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
@@ -54,7 +53,6 @@ class Incoming:
                 await self._write(self._tasks.last(lk0))
                 self._states.works(self._section)
                 await self._tasks.last(lk0).ack()
-                self.written += 1
                 return
             except AlreadyGone:
                 return  # it is delivered again, and replaces its file

@@ -82,11 +82,6 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the message must be delivered (@SaveFwd=3)."""
         return self.attributes.save_fwd is SaveFwd.MUST
 
-    @property
-    def pos(self) -> Pos:
-        """The position of the message in its stream; meaningful for class 3 only."""
-        return Pos(self.lk0.inc, self.sid)
-
 
 class Function(Word):
     """The subject of a packet; part of the AMQP property ``type``."""

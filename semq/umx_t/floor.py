@@ -26,11 +26,6 @@ class Floor:
         elif sid > self.value:
             self._above.add(sid)
 
-    @property
-    def gaps(self) -> int:
-        """The number of settled positions above the floor, which stay in memory until the floor reaches them."""
-        return len(self._above)
-
     def _climb(self) -> None:
         while self.value in self._above:
             self._above.remove(self.value)

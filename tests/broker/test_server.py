@@ -193,7 +193,7 @@ async def test_stopping_names_the_reason_and_leaves_the_store_idle() -> None:
         await channel.qos(0)
         await both.server.stop(5.0)
         assert isinstance(link.error, ConnectionForced)
-        assert both.server.journal.batches_under_way == 0
+        assert both.server.journal.pending_bytes == 0
         assert len(store.messages) == 1
 
 

@@ -122,7 +122,7 @@ async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
         await channel.declare_queue("new", durable=True)
     back.set()
     await until(lambda: hub.engine_starts == 2 and hub._beginning is not None and hub._beginning.done())
-    await until(lambda: hub.server.journal.batches_under_way == 0)
+    await until(lambda: not hub.server.journal.has_unwritten)
     with psycopg.connect(hub.store.url) as connection:
         assert connection.execute("SELECT name FROM broker_queue ORDER BY 1").fetchall() == [("new",), ("old",)]
         assert connection.execute("SELECT body FROM broker_message ORDER BY 1").fetchall() == [(b"2",), (b"3",)]

@@ -117,7 +117,7 @@ async def test_work_whose_body_waits_fails_with_the_store(database: str) -> None
         life.store.break_off("the server is gone")
         await job.over.wait()
         assert [type(result).__name__ for result in job.results] == ["StoreUnavailable"]
-        await life.store.restart()
+        await life.reopen()
         assert await life.do(large(1, os.urandom(SIZE))) == [None]
 
 

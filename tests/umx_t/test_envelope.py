@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
-from semq.umx_t.locator import LK0, Pos, parse_lk0
+from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import SaveFwd
 from tests.umx_t.samples.strategies import envelopes
 
@@ -18,12 +18,11 @@ def test_the_ident_is_the_whole_source_locator(envelope: Envelope) -> None:
     assert parse_lk0(envelope.ident) == envelope.lk0
 
 
-def test_an_envelope_knows_its_class_and_its_position() -> None:
+def test_an_envelope_knows_its_class() -> None:
     must = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes(), sid=4)
     drop = Envelope(source=LK.node, target=must.target, lk0=LK, attributes=Attributes(save_fwd=SaveFwd.DROP))
     assert must.is_class3
     assert not drop.is_class3
-    assert must.pos == Pos(0xABC, 4)
 
 
 @pytest.mark.parametrize(

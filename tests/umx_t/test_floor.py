@@ -17,11 +17,9 @@ def test_the_floor_is_the_lowest_number_not_settled(settled: list[int], start: i
             known.add(sid)
         lowest = next(n for n in range(100) if n not in known)
         assert floor.value == lowest >= before
-        assert floor.gaps == len({n for n in known if n > lowest})
 
 
 def test_numbers_below_the_start_are_old_news() -> None:
     floor = Floor(5, {1, 2, 7})
     floor.settle(3)
     assert floor.value == 5
-    assert floor.gaps == 1

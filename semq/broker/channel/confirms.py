@@ -34,11 +34,6 @@ class Confirms:
         self._given += 1
         return self._given
 
-    @property
-    def outstanding(self) -> int:
-        """The number of publishes without an outcome."""
-        return self._given - self._done - len(self._ahead)
-
     def settle(self, number: int, is_safe: bool) -> None:
         """Note the outcome of one publish."""
         if not is_safe:

@@ -48,7 +48,6 @@ class Journal:
         self._waiters: list[Waiter] = []
         self._owed = Owed()
         self.pending_bytes = 0
-        self.batches_under_way = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
         self._owed_under_way = 0
         self._on_pending = on_pending
@@ -112,10 +111,8 @@ class Journal:
         if not (ops or publishes or waiters):
             return
         size = sum(map(_size, ops))
-        self.batches_under_way += 1
 
         def done(error: BaseException | None) -> None:
-            self.batches_under_way -= 1
             self.pending_bytes -= size
             if isinstance(error, Unavailable):
                 self._owed.owe(ops)
@@ -132,11 +129,9 @@ class Journal:
         """Write failed operations as one list; if it is refused, write each alone, so that one bad operation harms no
         other.
         """
-        self.batches_under_way += 1
         self._owed_under_way += 1
 
         def done(error: BaseException | None) -> None:
-            self.batches_under_way -= 1
             self._owed_under_way -= 1
             if isinstance(error, Unavailable):
                 self._owed.owe(owed)

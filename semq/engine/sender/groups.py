@@ -31,8 +31,7 @@ def is_group(target: Address) -> bool:
 class GroupExpansion:
     """The members of groups, as messages to be accepted."""
 
-    def __init__(self, own: Address, partners: Partners) -> None:
-        self._own = own
+    def __init__(self, partners: Partners) -> None:
         self._partners = partners
         self._uncommitted = 0
 

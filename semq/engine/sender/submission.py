@@ -54,7 +54,7 @@ class Accepting:
         self._uplink = uplink
         self.partners = partners
         self.secrecy = secrecy
-        self.groups = GroupExpansion(core.address, partners)
+        self.groups = GroupExpansion(partners)
         self.stopping = False
         self._on_scheduled: Callable[[int], None] = lambda at: None
 

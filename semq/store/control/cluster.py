@@ -195,12 +195,6 @@ def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreS
         connection.execute(table.delete().where(table.c.until < func.now() - text(f"interval '{KEPT_S} seconds'")))
 
 
-def end_of_life(connection: Connection, life: int) -> None:
-    """Note that an instance has ended."""
-    with connection.begin():
-        connection.execute(update(hub_instance).where(hub_instance.c.life == life).values(until=func.now()))
-
-
 def instances(connection: Connection) -> list[RunningInstance]:
     """Return the instances, those of the last day that have ended included, the newest first."""
     query = select(hub_instance, (hub_instance.c.until > func.now()).label("is_alive"))

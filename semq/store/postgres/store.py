@@ -4,7 +4,7 @@
     recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
     store.post(work)                     # from the engine that was built on ``recovered``
     ...                                  # lost(error) is called once; discard the engine built on ``recovered``
-    recovered = await store.restart()    # waits with growing pauses until the database is back, for a new engine
+    recovered = await store.start()      # again, until it succeeds, for a new engine
     await store.stop()                   # finishes the posted work
 
 Each start begins a new incarnation, a new epoch of the lease, and a new writer. Read-only queries use separate
@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from semq.clock import Clock
-from semq.errors import SemqError, Unavailable
+from semq.errors import SemqError
 from semq.seal.vault import Vault
 from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
@@ -46,9 +46,7 @@ from semq.store.postgres.writer import Noted, Writer, WriterCounters
 from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
-from semq.umx_t.retry import backoff
 
-PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
 POLLED_S = 2.0  # time until a store rests that was opened again and has changed nothing
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only saves waiting for the next poll
 
@@ -154,16 +152,6 @@ class PostgresStore:
         """Abandon the connection, because the server is known to be lost and the socket may never report it."""
         if self._wire is not None:
             self._wire.break_off(why)
-
-    async def restart(self) -> Recovered:
-        """Call ``start`` with growing pauses while the database is unavailable or another process owns the store."""
-        failures = 0
-        while True:
-            try:
-                return await self.start()
-            except Unavailable:
-                failures += 1
-                await asyncio.sleep(backoff(failures, PAUSE_S_FIRST, PAUSE_S_MAX, self._clock.random()))
 
     async def stop(self) -> None:
         """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""

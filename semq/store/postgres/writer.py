@@ -110,7 +110,6 @@ class Writer:
         """``stored`` returns the keys of bodies that are stored already, by table and payload."""
         self._stored = stored
         self._wire = wire
-        self._lease = lease
         self._epoch = int8(lease.epoch)
         self._line_numbers = line_numbers
         self._counters = counters

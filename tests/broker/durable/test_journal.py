@@ -45,10 +45,10 @@ def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure
     journal.when_saved(received.append)
     assert journal.pending_bytes == 4
     journal.flush()
-    assert (publisher.heard, received, journal.batches_under_way) == ([], [], 1)
+    assert (publisher.heard, received) == ([], [])
     model.later.run()
     assert (publisher.heard, received) == ([(7, 4, failure)], [failure])
-    assert (journal.pending_bytes, journal.batches_under_way) == (0, 0)
+    assert journal.pending_bytes == 0
     assert list(model.store.messages) == ([] if failure else [(1, 1)])
 
 
@@ -120,7 +120,7 @@ def test_definitions_made_while_the_store_failed_precede_later_operations() -> N
     model.flush()
     model.flush()
     assert lists == [[QUEUE, EXCHANGE, Bind(*BINDING)], [DropMessages(1, [1])], [row(2)]]
-    assert (model.journal.batches_under_way, model.journal.pending_bytes) == (0, 0)
+    assert (model.journal.has_unwritten, model.journal.pending_bytes) == (False, 0)
 
 
 def test_a_queue_declared_while_the_store_was_away_exists_after_a_restart() -> None:

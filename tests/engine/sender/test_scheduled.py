@@ -13,6 +13,7 @@ from semq.store.rows import Event
 from semq.umx_t.address import parse_address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Attributes
+from semq.umx_t.locator import Pos
 from semq.umx_t.status import SaveFwd
 from tests.flows.trio import Trio
 
@@ -93,7 +94,7 @@ def test_a_scheduled_document_delays_no_other_and_gets_its_position_when_it_is_s
     trio.send(b"3", 0, order_key="k")
     assert trio.b.app.payloads == [b"2", b"1", b"3"]
     prevs = [delivery.envelope.prev for delivery in trio.b.app.got]
-    assert prevs[1:] == [delivery.envelope.pos for delivery in trio.b.app.got[:2]]
+    assert prevs[1:] == [Pos(got.envelope.lk0.inc, got.envelope.sid) for got in trio.b.app.got[:2]]
 
 
 def test_a_time_that_has_passed_is_no_time() -> None:

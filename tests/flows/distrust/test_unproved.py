@@ -14,6 +14,7 @@ from semq.engine.secrecy.sealing import Policy
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.locator import Pos
 from semq.umx_t.records import Presence
 from tests.flows.lying import (
     SAID_BY_B,
@@ -126,7 +127,7 @@ IN_CLEAR: dict[str, Callable[[Data], Data]] = {
     "place": lambda f: replace(f, envelope=replace(f.envelope, sid=5)),
     "name": lambda f: replace(f, envelope=replace(f.envelope, lk0=f.envelope.lk0._replace(object_id=9))),
     "user": lambda f: replace(f, envelope=replace(f.envelope, target=Address(1, "56001", "buyer"))),
-    "order": lambda f: replace(f, envelope=replace(f.envelope, prev=f.envelope.pos)),
+    "order": lambda f: replace(f, envelope=replace(f.envelope, prev=Pos(f.envelope.lk0.inc, f.envelope.sid))),
     "sender": lambda f: replace(f, envelope=replace(f.envelope, sender="boss")),
     "expiry": lambda f: replace(
         f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, expires_at=5))

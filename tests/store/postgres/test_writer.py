@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from semq.clock import SystemClock
-from semq.errors import BadInput, SemqError
+from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres import writer
 from semq.store.postgres.errors import (
     DecisionFailed,
@@ -24,7 +24,7 @@ from semq.store.postgres.owner import NOWHERE, Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.postgres.writer import KEYS_MAX
 from semq.store.rows import Outbound, OutStreamKey, Stored
-from semq.store.unit import Needs, Unit
+from semq.store.unit import Needs, Recovered, Unit
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
@@ -57,6 +57,14 @@ class NotifiedStore:
             await job.over.wait()
         assert all(len(job.results) == 1 for job in jobs)  # each piece is notified exactly once
         return [job.results[0] for job in jobs]
+
+    async def reopen(self) -> Recovered:
+        """Start the store again, as often as it takes until the database answers."""
+        while True:
+            try:
+                return await self.store.start()
+            except Unavailable:
+                await asyncio.sleep(0.03)
 
     @property
     def pid(self) -> int:
@@ -334,7 +342,7 @@ async def test_a_backend_killed_before_the_commit(database: str) -> None:
         await life.lost.wait()
         assert [type(fault) for fault in life.faults] == [StoreUnavailable]
         assert [type(error) for error in await life.do(accepting(4))] == [StoreUnavailable]
-        recovered = await life.store.restart()
+        recovered = await life.reopen()
         assert recovered.boot == 2
         assert (recovered.unsettled, recovered.backlog) == (1, {"1.56001": 1})
         assert await life.do(accepting(5)) == [None]
@@ -355,7 +363,7 @@ async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: s
         finally:
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
         assert [type(error) for error in (*job.results, *queued.results)] == [StoreUnavailable] * 2
-        recovered = await life.store.restart()
+        recovered = await life.reopen()
         assert len(stored(database)) == before + 1  # it was committed, although no caller was notified
         (stream,) = recovered.streams
         assert (stream.floor, stream.next_sid, stream.settled_above) == (0, before + 1, set())
@@ -396,7 +404,7 @@ async def test_a_database_that_is_away_is_waited_for(database: str, monkeypatch:
             await life.store.start()
         with pytest.raises(StoreUnavailable):
             await life.store.read(lambda c: c.exec_driver_sql("SELECT 1").all())
-        restarting = asyncio.create_task(life.store.restart())
+        restarting = asyncio.create_task(life.reopen())
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(sql.Identifier(name)))
         assert (await restarting).boot == 2
 

@@ -46,7 +46,7 @@ def _other(envelope: Envelope, value: Any, row: Attribute | None = None) -> Any:
         case dict():
             return {**value, "@crates": 1} if row else {**value, "crates": 1}
         case Pos() | None:
-            return LK1(1, 1, 9) if row and row.field == "lk1" else envelope.pos
+            return LK1(1, 1, 9) if row and row.field == "lk1" else Pos(envelope.lk0.inc, envelope.sid)
         case LK1():
             return value._replace(object_id=value.object_id + 9)
     raise AssertionError(f"No other value is known for {value!r}.")
