@@ -15,7 +15,7 @@ from semq.store.rows import Stored
 from semq.store.unit import Unit
 from semq.store.work import RECEIVED_BODIES, SENT_BODIES, Work
 from tests.store.jobs import ALL_NEEDS, Job, accept
-from tests.store.postgres.test_writer import accepting, column, living
+from tests.store.postgres.living import accepting, column, living
 from tests.waiting import until
 
 NOT_TAKEN = (

@@ -31,7 +31,7 @@ from semq.store.broker.operations import (
 )
 from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.postgres.errors import StoreUnavailable
-from tests.store.postgres.test_writer import NotifiedStore, column, living, run
+from tests.store.postgres.living import NotifiedStore, column, living, run
 
 small, flags = st.integers(1, 3), st.booleans()
 names = st.sampled_from(["a", "b", "schlüssel"])

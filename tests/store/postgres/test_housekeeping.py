@@ -8,7 +8,7 @@ import pytest
 from semq.store.postgres import housekeeping
 from semq.store.postgres.housekeeping import Keep, tidy
 from semq.store.postgres.ledger_partitions import partition_of
-from tests.store.postgres.test_writer import accepting, column, living
+from tests.store.postgres.living import accepting, column, living
 
 TODAY = date(2026, 11, 21)
 

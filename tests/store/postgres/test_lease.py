@@ -6,7 +6,7 @@ from semq.store.postgres import writer
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
-from tests.store.postgres.test_writer import NotifiedStore, accepting, column, living, run, stored, until
+from tests.store.postgres.living import NotifiedStore, accepting, column, living, run, stored, until_true
 
 
 async def test_another_process_waits_for_the_lease(database: str) -> None:
@@ -46,7 +46,7 @@ async def test_the_lease_is_renewed(database: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
     async with living(database):
         (before,) = column(database, "SELECT until FROM store_lease")
-        await until(database, f"SELECT until > '{before}' FROM store_lease")
+        await until_true(database, f"SELECT until > '{before}' FROM store_lease")
 
 
 async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

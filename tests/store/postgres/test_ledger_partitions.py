@@ -10,7 +10,7 @@ from semq.store.postgres import ledger_partitions
 from semq.store.postgres.ledger_partitions import OTHER, day_of, drop_before, make_ahead, partition_of, partitions
 from semq.store.rows import Event, LedgerLine, Side
 from tests.store.jobs import Job
-from tests.store.postgres.test_writer import NotifiedStore, column, living
+from tests.store.postgres.living import NotifiedStore, column, living
 
 DAY = date(2031, 3, 1)
 

@@ -13,7 +13,7 @@ from semq.store.postgres.owner import Owner
 from semq.store.postgres.recovery import recover
 from semq.store.rows import OutStreamKey
 from semq.store.unit import Recovered, StreamState, first_id
-from tests.store.postgres.test_writer import column
+from tests.store.postgres.living import column
 
 FRESH = UUID(int=7)
 OWNER = Owner("1.10008", "host", "one")

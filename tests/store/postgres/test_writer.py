@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,8 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from semq.clock import SystemClock
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput
 from semq.store.postgres import writer
 from semq.store.postgres.errors import (
     DecisionFailed,
@@ -20,111 +18,23 @@ from semq.store.postgres.errors import (
     StaleRow,
     StoreUnavailable,
 )
-from semq.store.postgres.owner import NOWHERE, Owner
-from semq.store.postgres.store import PostgresStore
 from semq.store.postgres.writer import KEYS_MAX
 from semq.store.rows import Outbound, OutStreamKey, Stored
-from semq.store.unit import Needs, Recovered, Unit
+from semq.store.unit import Needs, Unit
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
-
-
-class NotifiedStore:
-    """A store and its notifications."""
-
-    def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
-        self.url = url
-        self.faults: list[SemqError] = []
-        self.heard: list[str] = []
-        self.lost = asyncio.Event()
-        self.rang = asyncio.Event()
-        who = Owner("1.10008", "host", owner, place)
-        self.store = PostgresStore(url, owner=who, clock=SystemClock(), lost=self._lose, notified=self._hear)
-
-    def _lose(self, fault: SemqError) -> None:
-        self.faults.append(fault)
-        self.lost.set()
-
-    def _hear(self, channel: str) -> None:
-        self.heard.append(channel)
-        self.rang.set()
-
-    async def do(self, *jobs: Job) -> list[Exception | None]:
-        for job in jobs:
-            self.store.post(job)
-        for job in jobs:
-            await job.over.wait()
-        assert all(len(job.results) == 1 for job in jobs)  # each piece is notified exactly once
-        return [job.results[0] for job in jobs]
-
-    async def reopen(self) -> Recovered:
-        """Start the store again, as often as it takes until the database answers."""
-        while True:
-            try:
-                return await self.store.start()
-            except Unavailable:
-                await asyncio.sleep(0.03)
-
-    @property
-    def pid(self) -> int:
-        wire = self.store._wire
-        assert wire is not None
-        return wire.pid
-
-
-@asynccontextmanager
-async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[NotifiedStore]:
-    life = NotifiedStore(url, owner, place)
-    await life.store.start()
-    try:
-        yield life
-    finally:
-        await life.store.stop()
-
-
-def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
-    """Accept one document; ``then`` runs within the decision, while the transaction is open."""
-
-    def decide(unit: Unit) -> None:
-        accept(unit, number, 1)
-        then()
-
-    return Job(decide, ALL_NEEDS)
-
-
-def raising(error: Exception) -> Job:
-    def decide(unit: Unit) -> None:
-        accept(unit, 999, 1)  # no reader may see it
-        raise error
-
-    return Job(decide, ALL_NEEDS)
-
-
-def stored(url: str) -> list[int]:
-    return column(url, "SELECT object_id FROM tb_0031 ORDER BY object_id")
-
-
-def column(url: str, statement: str) -> list[Any]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        return [row[0] for row in connection.execute(statement.encode()).fetchall()]
-
-
-def versions_of_rows(url: str) -> list[Any]:
-    """Return where each row is and which transactions wrote or locked it; without the lease, which renews itself.
-
-    Transaction numbers are those of the whole server: other databases and autovacuum count in them, too.
-    """
-    tables = column(url, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
-    version = "SELECT '{0} ' || ctid::text || xmin::text || xmax::text FROM {0}"
-    union = " UNION ALL ".join(version.format(table) for table in tables if table != "store_lease")
-    return sorted(column(url, union))
-
-
-def run(url: str, statement: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement.encode())
-
+from tests.store.postgres.living import (
+    NotifiedStore,
+    accepting,
+    column,
+    living,
+    raising,
+    run,
+    stored,
+    until_true,
+    versions_of_rows,
+)
 
 # ------------------------------------------------------------------------------------------------ refused alone
 
@@ -378,7 +288,7 @@ async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postg
             _, before = await stuck_commit(life)
             second = NotifiedStore(database)
             opening = asyncio.create_task(second.store.start())
-            await until(database, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+            await until_true(database, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
             assert not opening.done()
         finally:
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
@@ -556,13 +466,3 @@ async def stuck_commit(life: NotifiedStore) -> tuple[Job, int]:
                 return job, number - 1
             await asyncio.sleep(0)
     raise AssertionError("no COMMIT ever waited")
-
-
-async def until(database: str, question: str) -> None:
-    """Repeat a query until it returns true; each query is a round trip, so this is not a busy loop."""
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        while True:
-            row = await (await connection.execute(question.encode())).fetchone()
-            if row is not None and row[0]:
-                return
-            await connection.execute("SELECT pg_sleep(0.01)")

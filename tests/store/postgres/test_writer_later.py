@@ -8,7 +8,7 @@ import pytest
 from semq.errors import BadInput
 from semq.store.postgres import writer
 from semq.store.postgres.store import PostgresStore
-from tests.store.postgres.test_writer import accepting, living, raising
+from tests.store.postgres.living import accepting, living, raising
 
 
 def commits(store: PostgresStore) -> int:
