@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from local_node.node import LocalNode
+from semq.cli.messages.presentation import list_row
 from semq.service import large_documents
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
@@ -17,6 +18,7 @@ from tests.local_node.pieces.test_transfer import (
     body_of,
     confirming,
     counted,
+    counted_at,
     is_clean,
     local,
     published,
@@ -92,6 +94,23 @@ async def test_sql_shows_documents_and_no_pieces(sender: Any, inprocess: InProce
     await until(lambda: counted(b, f"{shown} WHERE document IS NOT NULL"))
     assert counted(b, shown) == 1
     await until(lambda: counted(a, f"{state} 'DELIVERED'"))
+
+
+async def test_pieces_are_marked_where_they_are_shown(inprocess: InProcess) -> None:
+    """At the hub always, because it does not know which messages form a document; at a node if pieces are asked for."""
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    of_hub, of_a = await inprocess.client(hub), await inprocess.client(a)
+    shown = [await answer(of_hub, "msg.list"), await answer(of_hub, "held.list")]
+    shown += [(await answer(of_hub, "msg.search"))["rows"]]
+    shown += [[row for row in await answer(of_a, "msg.list", pieces=True) if row.get("state") != "IN_PIECES"]]
+    for rows in shown:
+        assert [row["piece"] for row in rows] == [True] * 4
+        assert "piece" in str(list_row(rows[0])[-1]).split()
+    assert "piece" not in (await answer(of_a, "msg.list"))[0]
 
 
 async def test_a_sender_does_not_give_a_manifest_as_body(sender: Any) -> None:

@@ -154,7 +154,7 @@ def _counted(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _row(row: dict[str, Any]) -> tuple[object, ...]:
-    marks = [mark for mark in ("parked", "void") if row.get(mark)]
+    marks = [mark for mark in ("piece", "parked", "void") if row.get(mark)]
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
     return name_of(row), brief(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)

@@ -67,7 +67,7 @@ def print_rows(
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Return a message as a row of a list."""
     inbound = row.get("side") == "inbound"
-    marks = [mark for mark in ("held", "parked", "void", "overdue") if row.get(mark)]
+    marks = [mark for mark in ("piece", "held", "parked", "void", "overdue") if row.get(mark)]
     return (
         name_of(row),
         brief(row.get("at")),

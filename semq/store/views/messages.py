@@ -204,7 +204,7 @@ def outbound_facts(row: Row[Any]) -> dict[str, Any]:
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
     facts["source"] = ".".join(row.lk0.split(".")[:2])
-    return facts
+    return _marked(facts)
 
 
 def inbound_facts(row: Row[Any]) -> dict[str, Any]:
@@ -212,10 +212,15 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
     facts["origin"] = "proved" if row.proved else "not proved"
-    return facts
+    return _marked(facts)
 
 
 # ---------------------------------------------------------------------------------------------------- inside
+
+
+def _marked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts, with ``piece`` if the message is a piece of a document, also at a hub."""
+    return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 
 def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
