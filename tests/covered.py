@@ -148,8 +148,6 @@ semq.store.embedded.cluster            store/embedded/test_server.py
 semq.store.embedded.identity           store/embedded/test_server.py
 semq.store.embedded.process            store/embedded/test_server.py
 semq.store.embedded.programs           store/embedded/test_server.py
-semq.store.memory_tables               store/test_memory.py
-semq.store.memory_submissions          local_node/doors/test_sql_submissions.py
 semq.store.postgres.load               store/postgres/test_writer.py
 semq.store.postgres.conversion.rows    store/postgres/conversion/test_columns.py
 semq.store.proof_tables                store/postgres/test_migration.py

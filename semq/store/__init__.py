@@ -5,7 +5,6 @@
 | unit, work, rows                      | the contract: one transaction, work on it, its rows as values   |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the contract on Postgres, with group commit                     |
-| memory, ended                         | the contract in memory, in which the simulator runs whole nodes |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |
 | views                                 | read-only queries for people and tools                          |

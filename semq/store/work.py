@@ -113,7 +113,7 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
 
 
 class WorkStore(Protocol):
-    """The store to which an engine posts its work; two implementations: Postgres and memory."""
+    """The store to which an engine posts its work; ``PostgresStore``, and the one of the simulator."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.

@@ -14,10 +14,10 @@ from semq.carrier.amqp import AmqpCarrier
 from semq.carrier.batch import pack, seal
 from semq.clock import SystemClock
 from semq.engine.hub.carrier import Asking, Came, Message, StoreName, Went
-from semq.store.memory import MemoryStore
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
+from tests.memory_store.store import MemoryStore
 from tests.transport.pair import pair
 
 T = TypeVar("T")

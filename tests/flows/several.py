@@ -9,10 +9,10 @@ from semq.engine.hub.carrier import Message, StoreName
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub_engine import HubEngine
 from semq.engine.settings import EngineSettings
-from semq.store.memory import MemoryStore
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, SETTINGS, Local, Trio, TrioWire, engine_turn
+from tests.memory_store.store import MemoryStore
 
 Destination = tuple[str, int | StoreName]  # "store", "front" or "all"
 

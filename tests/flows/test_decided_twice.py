@@ -16,11 +16,11 @@ import semq.engine
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.engine.receiver.answers import ActReport
 from semq.engine.sender.scheduled import release_due, release_early
-from semq.store.memory import CommitFault, MemoryStore
 from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType
 from tests.flows.sealed import SealedWorld, keys_of, send
 from tests.flows.trio import Trio
+from tests.memory_store.store import CommitFault, MemoryStore
 
 ENGINE = Path(semq.engine.__file__).parent
 B = Address(NodeType.LOCAL, "56001")

@@ -11,10 +11,10 @@ import pytest
 from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
 from semq.engine.hub.user_reports import PAUSE_S
-from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Data
 from semq.umx_t.status import SendStatus
 from tests.flows.several import Instance, Several
+from tests.memory_store.store import MemoryStore
 
 PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # A's and B's instance, A's and B's home
 

@@ -12,7 +12,6 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Submission
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
-from semq.store.memory import MemoryStore
 from semq.store.rows import Event, Reason
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.app_key import AppKey
@@ -21,6 +20,7 @@ from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence
 from semq.umx_t.status import SaveFwd
 from tests.clocks import ManualClock
+from tests.memory_store.store import MemoryStore
 
 HUB = Address(NodeType.PLATFORM, "hub")
 SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, cleanup_s=0.1, ask_pause_s=0.1, expiry_s=0.5)

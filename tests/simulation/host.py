@@ -13,8 +13,6 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
 from semq.engine.ports import Submission
 from semq.engine.sender.lanes import Lane
-from semq.store.memory import CommitFault, MemoryStore
-from semq.store.memory_tables import Tables
 from semq.store.rows import Reason
 from semq.store.unit import Unit
 from semq.store.work import Work
@@ -23,6 +21,8 @@ from semq.umx_t.envelope import Envelope, Frame
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence
+from tests.memory_store.store import CommitFault, MemoryStore
+from tests.memory_store.tables import Tables
 from tests.simulation import groups
 from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
 from tests.simulation.network import SimLink, SimSession

@@ -13,10 +13,10 @@ from semq.engine.hub.carrier import Acknowledged, Message, Passed, StoreFrames, 
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub_engine import HubEngine
 from semq.errors import SemqError
-from semq.store.memory_tables import Tables
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Packet
 from semq.umx_t.locator import Store
+from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.host import HubHost, SimDirectory, WatchedStore
 from tests.simulation.network import SimLink

@@ -28,14 +28,15 @@ from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.statements import Statements
 from semq.engine.sender.submission import Accepting
-from semq.store import memory, rows
-from semq.store.memory_tables import Tables
+from semq.store import rows
 from semq.store.rows import Pending, Recorded
 from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.grid import Grid, GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
+from tests.memory_store import store as memory
+from tests.memory_store.tables import Tables
 from tests.simulation.timeline import SimClock
 
 Undo = Callable[[], None]

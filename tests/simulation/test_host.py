@@ -3,13 +3,13 @@
 import pytest
 
 from semq.errors import SemqError
-from semq.store.memory import CommitFault
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.unit import Unit
+from tests.memory_store.store import CommitFault
+from tests.memory_store.test_store import FunctionWork
 from tests.simulation.host import HubHost
 from tests.simulation.plan import draw
 from tests.simulation.world import World
-from tests.store.test_memory import FunctionWork
 
 
 class Timed(FunctionWork):

@@ -9,11 +9,11 @@ from random import Random
 
 import msgspec
 
-from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.grid import Grid
 from semq.umx_t.locator import Store
 from semq.umx_t.status import Arrival, Outcome
+from tests.memory_store.tables import Tables
 from tests.simulation.direct import DirectPairs
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.disturbances.faults import Faults

@@ -330,5 +330,5 @@ def look() -> tuple[Job, list[Unit]]:
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []
-    # A copy: the rows themselves are closed when the unit ends (semq.store.ended).
+    # A copy: the rows themselves are closed when the unit ends (tests.memory_store.ended).
     return Job(lambda unit: seen.append(deepcopy(unit)), needs), seen

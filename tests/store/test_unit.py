@@ -1,9 +1,9 @@
 """Queries by track: rows of one source and one priority only."""
 
-from semq.store.memory import MemoryStore
 from semq.store.unit import Unsent, Waiting, WaitingTracks
 from semq.umx_t.address import Address
-from tests.store.test_memory import found, ids, own, put, received, relayed, see
+from tests.memory_store.store import MemoryStore
+from tests.memory_store.test_store import found, ids, own, put, received, relayed, see
 
 
 def test_tracks_are_found_by_source_and_priority() -> None:

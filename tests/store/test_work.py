@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from semq.errors import BadInput
-from semq.store.memory import CommitFault, MemoryStore
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.rows import Event as LedgerEvent
 from semq.store.rows import LedgerLine, Side
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, after_commit, begin_attempts, work
+from tests.memory_store.store import CommitFault, MemoryStore
 
 
 def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:

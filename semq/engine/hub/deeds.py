@@ -60,7 +60,7 @@ class RefusalVerdict(NamedTuple):
 
 @dataclass(slots=True)
 class AfterCopies:
-    """The actions after the commit of one piece of work on copies, by value (``semq.store.ended``)."""
+    """The actions after the commit of one piece of work on copies, by value, because rows change after it."""
 
     new: list[Outbound] = field(default_factory=list)
     released: list[Outbound] = field(default_factory=list)

@@ -54,7 +54,7 @@ class ReturnedCopy(NamedTuple):
 
 @dataclass(slots=True)
 class AfterOutbound:
-    """The actions after the commit of one piece of work on own rows, by value (``semq.store.ended``)."""
+    """The actions after the commit of one piece of work on own rows, by value, because rows change after it."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)

@@ -4,9 +4,9 @@ room.
 Changes of rows are counted: a document that waits in SS_INIT costs an update, and its body is read again.
 """
 
-from semq.store.memory import MemoryStore
 from semq.store.unit import Unit
 from tests.flows.trio import SETTINGS, Trio
+from tests.memory_store.store import MemoryStore
 
 COUNT = 3000
 

@@ -4,11 +4,11 @@ an end.
 
 from dataclasses import replace
 
-from semq.store.memory import MemoryStore
-from semq.store.memory_tables import Tables, copy_outbound, copy_pending
 from semq.store.unit import Unit
 from semq.umx_t.status import AckStatus, AppStatus, Outcome, SendStatus
 from tests.flows.trio import SETTINGS, Trio
+from tests.memory_store.store import MemoryStore
+from tests.memory_store.tables import Tables, copy_outbound, copy_pending
 
 NEVER_CLEANS = replace(SETTINGS, clean_rows=0)
 COUNT, BATCH = 40, 7

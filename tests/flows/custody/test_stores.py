@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from semq.engine.errors import StoreInUse
-from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Frame, Packet
 from semq.umx_t.records import AckFlag, Answer
 from semq.umx_t.status import AckStatus, SendStatus
 from tests.flows.trio import HUB, Trio, TrioWire, records
+from tests.memory_store.store import MemoryStore
 
 HOUR = 3700.0  # longer than the longest interval between inquiries to a custodian
 STEP = 5.0

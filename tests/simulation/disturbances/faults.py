@@ -10,11 +10,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.hub.copy_acts import ActOnCopies
-from semq.store.memory import CommitFault
-from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.locator import Pos, Store
+from tests.memory_store.store import CommitFault
+from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import drill, next_to_go
 from tests.simulation.disturbances.namesakes import another
 from tests.simulation.disturbances.rumours import rumours, rumours_of_copies

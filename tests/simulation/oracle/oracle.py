@@ -14,13 +14,13 @@ from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.ports import AppEvent, Delivery
 from semq.engine.sender.refused_copies import says_returned
 from semq.errors import BadInput
-from semq.store.memory_tables import Tables
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, Pos, parse_lk0
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+from tests.memory_store.tables import Tables
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.faults import HELL_ONLY
 from tests.simulation.groups import GroupBooks

@@ -14,12 +14,12 @@ from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
 from semq.engine.core import note_lines
-from semq.store.memory import MemoryStore
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, Unit
+from tests.memory_store.store import MemoryStore
 from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
 
 TABLES = (

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from semq.errors import BadInput
-from semq.store import memory
 from semq.store.broker.operations import OrderlyEnd
-from semq.store.memory import CommitFault, MemoryStore
-from semq.store.memory_tables import Tables
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,
@@ -49,6 +46,9 @@ from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+from tests.memory_store import store as memory
+from tests.memory_store.store import CommitFault, MemoryStore
+from tests.memory_store.tables import Tables
 
 HERE, THERE = Store(1, "a"), Address(1, "b")
 SEEN, REFUSED = LK0(*HERE, 1, 1), Recorded(Arrival.REJ, reason=("SEMQ-5001", "cannot open"))

@@ -6,11 +6,11 @@ the damage.
 
 from typing import Any
 
-from semq.store.memory_tables import Tables
 from semq.store.postgres.errors import DecisionFailed
 from semq.store.rows import CORRECTED, Outbound
 from semq.store.unit import Unit
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+from tests.memory_store.tables import Tables
 
 
 def check(tables: Tables, unit: Unit) -> None:

@@ -11,19 +11,8 @@ from enum import Enum
 from typing import Any, assert_never
 
 from semq.errors import SemqError
-from semq.store import memory_submissions as submissions
 from semq.store import spans
 from semq.store import unit as u
-from semq.store.ended import Row as AnyRow
-from semq.store.ended import end, rows_of
-from semq.store.memory_guards import check
-from semq.store.memory_tables import (
-    Tables,
-    copy_in_stream,
-    copy_out_stream,
-    copy_outbound,
-    copy_pending,
-)
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     KeptKey,
@@ -36,6 +25,17 @@ from semq.store.rows import (
 from semq.store.unit import Needs, Recovered, StreamState, Unit, first_id
 from semq.store.work import Work, begin_attempts
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+from tests.memory_store import submissions
+from tests.memory_store.ended import Row as AnyRow
+from tests.memory_store.ended import end, rows_of
+from tests.memory_store.guards import check
+from tests.memory_store.tables import (
+    Tables,
+    copy_in_stream,
+    copy_out_stream,
+    copy_outbound,
+    copy_pending,
+)
 
 SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section 3)
 

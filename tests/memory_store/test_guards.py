@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from semq.store.memory import MemoryStore
 from semq.store.postgres.errors import DecisionFailed
 from semq.store.rows import InStream, Recorded, Slot
 from semq.store.unit import Unit
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
-from tests.store.test_memory import (
+from tests.memory_store.store import MemoryStore
+from tests.memory_store.test_store import (
     BODY,
     IN,
     REFUSED,

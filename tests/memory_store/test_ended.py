@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from semq.errors import BadInput
-from semq.store.ended import FIXED, LateRead, end
-from semq.store.memory import CommitFault, MemoryStore
 from semq.store.rows import InStream, OutStream
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Steps, work
-from tests.store.test_memory import BODY, IN, STREAM, FunctionWork, own, put, received
+from tests.memory_store.ended import FIXED, LateRead, end
+from tests.memory_store.store import CommitFault, MemoryStore
+from tests.memory_store.test_store import BODY, IN, STREAM, FunctionWork, own, put, received
 
 
 @pytest.mark.parametrize(

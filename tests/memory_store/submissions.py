@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from semq.store.memory_tables import Tables
 from semq.store.rows import Submitted
 from semq.store.unit import (
     DueSubmissions,
@@ -13,6 +12,7 @@ from semq.store.unit import (
     TokenSubmissions,
     Unit,
 )
+from tests.memory_store.tables import Tables
 
 SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSubmissions | DueSubmissions
 
