@@ -50,7 +50,7 @@ virtual host and that end.
 
 **Storage** (``semq.store.broker.operations``): ``MessageStore.save(ops, done)``, ``read_body(body_id, index, done)``,
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
-``memory_store`` has ``MemoryBrokerStore`` (in memory, for tests) and ``NoStore``. Bodies larger than
+``no_store`` has ``NoStore``, for queues in memory only. Bodies larger than
 ``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
 ``BrokerLimits.window``, the later messages are in the store only (``pages``).
 

@@ -21,7 +21,7 @@ from semq.amqp.sasl import Credentials
 from semq.broker import refusals
 from semq.broker.channel.reply_targets import ReplyTargets
 from semq.broker.durable.journal import Journal
-from semq.broker.durable.memory_store import NoStore
+from semq.broker.durable.no_store import NoStore
 from semq.broker.durable.restore import restore
 from semq.broker.environment import Environment
 from semq.broker.limits import BrokerLimits

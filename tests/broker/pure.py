@@ -5,7 +5,6 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.durable.journal import Journal
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.environment import Environment
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies
@@ -14,6 +13,7 @@ from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.timers import Timers
 from semq.broker.vhost import VirtualHost
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.clocks import ManualClock
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from semq.amqp import methods as m
 from semq.amqp.events import Acked, Delivered
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.long_tasks import SLICE, LongTasks
 from semq.store.broker.operations import Done, DropMessages, MarkDelivered, StoreOp
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.raw import RawClient
 from tests.broker.served import served
 

@@ -11,11 +11,11 @@ from semq.amqp.errors import ConnectionForced
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.sasl import Credentials
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 

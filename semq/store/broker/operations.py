@@ -3,8 +3,8 @@
 The model passes lists of operations in the order in which they must take effect, with a callback for when they have
 been committed. An implementation of ``MessageStore`` decides how many lists share one transaction; each list is applied
 completely or not at all. Only what must survive is passed: durable exchanges and queues, bindings between them,
-persistent messages in durable queues. Used by the server model (``semq.broker``); implemented by ``store`` here, and in
-memory by ``semq.broker.durable.memory_store``.
+persistent messages in durable queues. Used by the server model (``semq.broker``); implemented by ``store`` here, and
+for queues in memory only by ``semq.broker.durable.no_store``.
 """
 
 from array import array

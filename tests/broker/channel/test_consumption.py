@@ -10,7 +10,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from semq.amqp import methods as m
 from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.durable.memory_store import MemoryBrokerStore
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.served import Served, served
 
 

@@ -15,7 +15,7 @@ from pika.exceptions import (
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Acked, Nacked, Returned
-from semq.broker.durable.memory_store import MemoryBrokerStore
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.served import Served, served
 
 

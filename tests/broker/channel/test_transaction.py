@@ -10,8 +10,8 @@ from pika.exceptions import ChannelClosedByBroker
 from semq.amqp import methods as m
 from semq.amqp.events import Blocked
 from semq.amqp.limits import ConnectionLimits
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.served import served
 from tests.waiting import until_sync
 

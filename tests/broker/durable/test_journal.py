@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from semq.broker.durable.journal import Journal
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.errors import BadInput, Unavailable
 from semq.store.broker.operations import (
     AddMessage,
@@ -19,6 +18,7 @@ from semq.store.broker.operations import (
     StoreOp,
     Unbind,
 )
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.pure import Model
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.broker.durable import unwritten as module
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.durable.restore import restore
 from semq.broker.durable.unwritten import Owed
 from semq.broker.queues.bodies import Bodies
@@ -27,6 +26,7 @@ from semq.store.broker.operations import (
     MarkHandedOut,
     StoreOp,
 )
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.pure import Later, Model, bytes_of
 
 DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}

@@ -9,12 +9,12 @@ from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, ContentTooLarge, NotFound
 from semq.amqp.events import Delivered, Returned
 from semq.amqp.limits import ConnectionLimits
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from semq.broker.queues.bodies import CHUNK
 from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
 from semq.transport.client_channel import ClientChannel
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -31,6 +30,7 @@ from semq.store.broker.operations import (
 )
 from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.postgres.errors import StoreUnavailable
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.store.postgres.living import NotifiedStore, column, living, run
 
 small, flags = st.integers(1, 3), st.booleans()

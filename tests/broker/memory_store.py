@@ -1,14 +1,10 @@
-"""Stores without a disk: one in memory, and one that stores nothing.
+"""A broker's store in dictionaries: the second implementation of ``MessageStore``, on which tests restart a broker."""
 
-``MemoryBrokerStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is for
-a node whose durable queues are kept in memory only. Both answer in the next turn, as a store with a disk does.
-"""
-
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from semq.broker.durable.no_store import BodiesInMemory, Later, in_the_next_turn
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -23,7 +19,6 @@ from semq.store.broker.operations import (
     MarkDelivered,
     MarkHandedOut,
     OrderlyEnd,
-    ReadDone,
     RowsDone,
     StoredBacklog,
     StoredState,
@@ -31,56 +26,11 @@ from semq.store.broker.operations import (
     Unbind,
 )
 
-Later = Callable[[Callable[[], None]], Any]
 
+class MemoryBrokerStore(BodiesInMemory):
+    """A store that keeps everything in dictionaries."""
 
-def _soon(callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(callback)
-
-
-class _Bodies:
-    """Chunks of large bodies, in memory."""
-
-    def __init__(self, later: Later = _soon) -> None:
-        self._later = later
-        self.bodies: dict[int, dict[int, bytes]] = {}
-
-    def add_chunk(self, op: AddBodyChunk) -> None:
-        self.bodies.setdefault(op.body_id, {})[op.index] = op.data
-
-    def drop_body(self, op: DropBody) -> None:
-        self.bodies.pop(op.body_id, None)
-
-    def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        data = self.bodies.get(body_id, {}).get(index)
-        error = None if data is not None else KeyError((body_id, index))
-        self._later(lambda: done(data, error))
-
-
-class NoStore(_Bodies):
-    """A store that keeps only large bodies and confirms everything: waiting messages stay in the memory of their
-    queues.
-    """
-
-    def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
-        self._later(lambda: done((), None))
-
-    def save(self, ops: list[StoreOp], done: Done) -> None:
-        for op in ops:
-            if isinstance(op, AddBodyChunk):
-                self.add_chunk(op)
-            elif isinstance(op, DropBody):
-                self.drop_body(op)
-        self._later(lambda: done(None))
-
-    async def load(self) -> StoredState:
-        return StoredState()
-
-
-class MemoryBrokerStore(_Bodies):
-    """A store that keeps everything in dictionaries. ``later`` calls a function soon, by default in the next turn."""
-
-    def __init__(self, later: Later = _soon) -> None:
+    def __init__(self, later: Later = in_the_next_turn) -> None:
         super().__init__(later)
         self.exchanges: dict[tuple[str, str], DeclareExchange] = {}
         self.queues: dict[int, DeclareQueue] = {}

@@ -1,6 +1,6 @@
-"""The two stores without a disk."""
+"""The broker's store without a disk, and the store in memory on which tests restart a broker."""
 
-from semq.broker.durable.memory_store import MemoryBrokerStore, NoStore
+from semq.broker.durable.no_store import NoStore
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -18,6 +18,7 @@ from semq.store.broker.operations import (
     StoreOp,
     Unbind,
 )
+from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.pure import Later
 
 EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
