@@ -7,7 +7,7 @@
 | `application` | submitters and consumers, like the programs of others                          |
 | `process`     | a node that is killed and restarted                                            |
 | `proxy`       | faults of a link: cuts, silence, delay, low bandwidth                          |
-| `world`       | the installation: hub, two institutions, proxies, applications                 |
+| `world`       | the installation: hub, institutions, proxies, applications                     |
 | `faults`      | the kinds of faults as a table, the plan of a cycle, and how it is carried out |
 | `oracle`      | the checks: records against promises, ledgers, remaining rows in queues        |
 | `campaign`    | cycles, rests, the report                                                      |

@@ -63,6 +63,7 @@ class Submitter:
         url: str,
         stream: DocumentStream,
         target: str,
+        group: str,
         pause_s: float,
         complaints: list[str],
         trust: Path | None = None,
@@ -71,6 +72,7 @@ class Submitter:
         self._trust = trust
         self._stream = stream
         self._target = target
+        self._group = group
         self._pause_s = pause_s
         self._complaints = complaints
         self._connection: AbstractConnection | None = None
@@ -130,11 +132,12 @@ class Submitter:
     async def submit(self, document: CrashDocument) -> None:
         """Publish a document until it is accepted."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
+        target = self._group if document.is_to_group else self._target
         while True:
             channel = await self._open()
             try:
                 exchange = await channel.get_exchange("semq", ensure=False)
-                await exchange.publish(message, self._target, mandatory=False, timeout=ANSWER_S)
+                await exchange.publish(message, target, mandatory=False, timeout=ANSWER_S)
             except ChannelClosed as error:
                 self._complaints.append(f"{document.token} was refused: {error}")
                 return

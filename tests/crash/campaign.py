@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from tests.crash import oracle
-from tests.crash.documents import PIECES_FROM
+from tests.crash.documents import MUST, PIECES_FROM
 from tests.crash.faults import Harm, failpoints_by_turn, plan
 from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
@@ -36,7 +36,7 @@ class CampaignReport:
 
     cycles: int  #: number of cycles that were run
     seed: int
-    steps: int = 0  #: durable steps, counted from the ledgers of all three nodes
+    steps: int = 0  #: durable steps, counted from the ledgers of all nodes
     faults: int = 0
     violations: int = 0
     lost: int = 0
@@ -201,11 +201,12 @@ class Campaign:
         world = self._world
         return {
             "accepted": sum(len(world.streams[side].accepted) for side in SIDES),
-            "class_3": sum(1 for side in SIDES for _ in world.streams[side].must_arrive()),
+            "class_3": sum(one.save_fwd == MUST for side in SIDES for one in world.streams[side].accepted),
+            "to_group": sum(one.is_to_group for side in SIDES for one in world.streams[side].accepted),
             "in_pieces": sum(one.size > PIECES_FROM for side in SIDES for one in world.streams[side].accepted),
-            "received": sum(world.consumers[side].received for side in SIDES),
+            "received": sum(consumer.received for consumer in world.consumers.values()),
             "submitted_again": sum(world.submitters[side].repeated for side in SIDES),
-            "flagged_repeats": sum(world.consumers[side].repeats for side in SIDES),
+            "flagged_repeats": sum(consumer.repeats for consumer in world.consumers.values()),
             "starts": sum(process.starts for process in world.processes.values()),
             "failpoints_fired": sum(len(node.fired) for node in world.nodes.values()),
         }

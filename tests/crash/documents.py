@@ -28,6 +28,7 @@ SIZES = [
     (3, 100_000, 180_000),  # larger than one frame
     (1, 400_000, 700_000),
 ]
+GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group
 LARGE = (3 << 20, 11 << 20)  # bytes of a document in pieces: 12 to 44 pieces
 PIECES_FROM = 1 << 20
 
@@ -38,7 +39,7 @@ class CrashDocument:
 
     seed: int
     source: str
-    target: str
+    targets: tuple[str, ...]  #: more than one: the members of the group, except for the source
     number: int
     save_fwd: int
     ack2: int
@@ -50,6 +51,11 @@ class CrashDocument:
     def token(self) -> str:
         """The client token: a repeat of the same submission is not a second document."""
         return f"{self.seed}-{self.source}-{self.number}"
+
+    @property
+    def is_to_group(self) -> bool:
+        """Whether it was submitted once for all members of the group."""
+        return len(self.targets) > 1
 
     @property
     def body(self) -> bytes:
@@ -77,6 +83,11 @@ class CrashDocument:
         return headers
 
 
+def source_of(token: str) -> str:
+    """Return the institution that a token names."""
+    return token.partition("-")[2].rpartition("-")[0]
+
+
 def token_of(body: bytes) -> str:
     """Return the token of a document, from its first line."""
     return body.partition(b"\n")[0].decode("ascii", "replace")
@@ -85,16 +96,20 @@ def token_of(body: bytes) -> str:
 class DocumentStream:
     """The documents of one institution, without end: unordered ones, and those of its order keys."""
 
-    def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
-        """``sealed``: three documents of four are sealed, and all have @Ack2=1.
+    def __init__(
+        self, seed: int, source: str, target: str, *, sealed: bool = False, members: tuple[str, ...] = ()
+    ) -> None:
+        """``members``: of the group to which some documents go, without the source. ``sealed``: three documents of four
+        are sealed, and all have @Ack2=1.
 
         Without a receipt, only the hub keeps the body, and a document signed with a revoked key could not be
         sealed again.
         """
         self._sealed = sealed
         self._seed = seed
-        self._source = source
-        self._target = target
+        self.source = source
+        self._targets = (target,)
+        self._members = members
         self._chance = Random(f"{seed}/documents/{source}")
         self._number = 0
         self.accepted: list[CrashDocument] = []  #: documents whose acceptance was confirmed, in that order
@@ -107,9 +122,9 @@ class DocumentStream:
         size = self._chance.randint(low, high)
         sealed = self._sealed and self._number % 4 != 0
         ack2 = 1 if self._sealed and save_fwd == MUST else ack2
-        return CrashDocument(
-            self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed
-        )
+        is_to_group = self._members and save_fwd == MUST and self._chance.random() < GROUP_SHARE
+        targets = self._members if is_to_group else self._targets
+        return CrashDocument(self._seed, self.source, targets, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def next_large(self) -> CrashDocument:
         """Return the next document, which is sent in pieces."""
@@ -118,12 +133,12 @@ class DocumentStream:
     def large(self, size: int) -> CrashDocument:
         """Return the next document, of this size."""
         self._number += 1
-        return CrashDocument(self._seed, self._source, self._target, self._number, MUST, 1, "", size, self._sealed)
+        return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 
     def _draw_class(self) -> tuple[int, int]:
         _, save_fwd, ack2 = self._chance.choices(CLASSES, [share for share, *_ in CLASSES])[0]
         return save_fwd, ack2
 
-    def must_arrive(self) -> Iterator[CrashDocument]:
-        """Return the accepted documents of class 3."""
-        return (document for document in self.accepted if document.save_fwd == MUST)
+    def must_arrive(self, target: str) -> Iterator[CrashDocument]:
+        """Return the accepted documents of class 3 for an institution, also as a member of the group."""
+        return (document for document in self.accepted if document.save_fwd == MUST and target in document.targets)

@@ -55,6 +55,7 @@ class CertificateChanges:
 
     address: dict[str, str]  #: address of each institution
     other: dict[str, str]  #: its partner
+    receivers: tuple[str, ...] = ()  #: institutions that receive from both
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
 
@@ -71,7 +72,7 @@ class CertificateChanges:
     def _explains(self, side: str, line: ExcusedLine, lines: list[ExcusedLine]) -> bool:
         """Whether the revocation of one side explains an alarm at the other."""
         address = self.address[side]
-        if not self.revoked[side] or line.node != self.other[side] or not line.is_about(address):
+        if not self.revoked[side] or line.node not in (self.other[side], *self.receivers) or not line.is_about(address):
             return False
         if line.code in (SignerGone.code, SignerUnknown.code):
             return True

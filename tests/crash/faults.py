@@ -18,10 +18,11 @@ from semq.service import failpoints
 from tests.crash import certificates, oracle
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
-from tests.crash.world import ADDRESS, BROKERS, HUB_2, OTHER, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
 
 PLACES = {
     "nodes": (HUB, *SIDES),
+    "member": (C,),  # of the group
     "sides": SIDES,
     "links": ("link-a", "link-b"),
     "apps": ("app-a", "app-b"),
@@ -59,6 +60,8 @@ KINDS: list[tuple[int, str, str]] = [
     (4, "kill postgres", "nodes"),
     (2, "kill both", "nodes"),  # the node and its postgres
     (2, "kill ends", "sides"),  # both institutions at the same time
+    (3, "kill", "member"),
+    (1, "kill both", "member"),
     (3, "kill twice", "nodes"),  # once more while it starts
     (3, "kill postgres at start", "nodes"),  # the node and its postgres, and the new postgres while the node starts
     (18, "failpoint", "nodes"),
@@ -391,7 +394,7 @@ class Harm:
             pair = [world.nodes[name] for name in (fault.where, STANDBY)]
             try:
                 async with asyncio.timeout(EMPTY_S_MAX):
-                    await self._moved(HUB, *SIDES)
+                    await self._moved(HUB, *MEMBERS)
                     await self._stopped_empty(fault.where, pair)
                 await certificates.ask(hub, "stores.retire", store=store, why="its homes have moved")
                 await world.renumber()

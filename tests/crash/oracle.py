@@ -17,9 +17,9 @@ from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import USER as PIECES_USER
 from tests.crash.book import Book, BookEntry
-from tests.crash.documents import MUST, CrashDocument, DocumentStream
+from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
 from tests.crash.excuses import ExcusedLine
-from tests.crash.world import OTHER, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, SIDES, CrashWorld, without
 
 # Empty as soon as all documents are settled. Other tables keep rows: ledgers of events, streams, tokens, the window of
 # class 1 and 2.
@@ -62,11 +62,12 @@ class OracleFindings:
 
 def has_all(world: CrashWorld) -> bool:
     """Whether the applications have received all accepted documents of class 3."""
-    return all(
-        world.books[OTHER[side]].knows([d.token for d in world.streams[side].must_arrive()])
-        == sum(1 for _ in world.streams[side].must_arrive())
-        for side in SIDES
-    )
+    for side in SIDES:
+        for member in without(side):
+            tokens = [document.token for document in world.streams[side].must_arrive(member)]
+            if world.books[member].knows(tokens) != len(tokens):
+                return False
+    return True
 
 
 def judge(world: CrashWorld) -> OracleFindings:
@@ -75,7 +76,11 @@ def judge(world: CrashWorld) -> OracleFindings:
     for side in SIDES:
         resealing = world.changes.resealing(side)
         again = _judge_own_ledger(side, world.streams[side], _url(world, side), resealing, found)
-        _judge_book(world.streams[side], world.books[OTHER[side]], again, found)
+        for member in without(side):
+            _judge_book(world.streams[side], member, world.books[member], again, found)
+    for member, book in world.books.items():
+        strangers = [token for token in book.tokens() if source_of(token) not in SIDES or source_of(token) == member]
+        found.violations += [f"{token} was received by {member}, and is no document for it" for token in strangers]
     given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
     for node in world.ledgers:
         lines = _judge_any_ledger(node, _url(world, node), found)
@@ -162,27 +167,33 @@ def dump(world: CrashWorld) -> str:
 # ------------------------------------------------------------ the applications' view
 
 
-def _judge_book(stream: DocumentStream, book: Book, again: set[int], found: OracleFindings) -> None:
-    received = book.tokens()
-    accepted = {document.token: document for document in stream.accepted}
-    for document in stream.must_arrive():
+def _judge_book(stream: DocumentStream, target: str, book: Book, again: set[int], found: OracleFindings) -> None:
+    """Check the documents of one source in the record of one receiver."""
+    received = {token: entries for token, entries in book.tokens().items() if source_of(token) == stream.source}
+    accepted = {document.token: document for document in stream.accepted if target in document.targets}
+    for document in stream.must_arrive(target):
         entries = received.get(document.token, [])
         if not entries:
-            found.lost.append(_named(document))
+            found.lost.append(f"{_named(document)} for {target}")
         elif len(entries) > 1:
             found.duplicated.append(f"{_named(document)} received as {[entry.lk0 for entry in entries]}")
     for token, entries in received.items():
         origin = accepted.get(token)
         if origin is None:
-            found.violations.append(f"{token} was received and never accepted")
+            found.violations.append(f"{token} was received by {target} and never accepted for it")
         elif any(entry.digest != origin.digest for entry in entries):
             found.violations.append(f"{_named(origin)} arrived with other bytes")
         elif origin.save_fwd != MUST and len(entries) > 1:
             found.duplicated.append(f"{_named(origin)} received as {[entry.lk0 for entry in entries]}")
-    found.duplicated += [f"{token} ({lk0}) repeated without a flag" for lk0, token in book.repeats(flagged=False)]
-    found.violations += [f"{token} ({lk0}) repeated with other bytes" for lk0, token in book.altered()]
+    for lk0, token in book.repeats(flagged=False):
+        if source_of(token) == stream.source:
+            found.duplicated.append(f"{token} ({lk0}) repeated without a flag")
+    for lk0, token in book.altered():
+        if source_of(token) == stream.source:
+            found.violations.append(f"{token} ({lk0}) repeated with other bytes")
     # A document that was sealed again is at the end of its order (rewrapping): only the others keep the order.
-    _judge_order([entry for entry in book.in_order() if _number(entry.token) not in again], found)
+    ordered = [entry for entry in book.in_order() if source_of(entry.token) == stream.source]
+    _judge_order([entry for entry in ordered if _number(entry.token) not in again], found)
 
 
 def _judge_order(entries: list[BookEntry], found: OracleFindings) -> None:
@@ -211,7 +222,7 @@ def _named(document: CrashDocument) -> str:
 def _judge_own_ledger(
     side: str, stream: DocumentStream, url: str, resealing: set[str], found: OracleFindings
 ) -> set[int]:
-    """Check that each document is accepted once, and each of class 3 delivered once.
+    """Check that each document is accepted once for each target, and each of class 3 delivered once to each.
 
     A document may also be refused for a missing key (``resealing``: codes that changes of keys explain), and accepted
     again by the node itself. Returns the numbers of these.
@@ -219,7 +230,7 @@ def _judge_own_ledger(
     again: set[int] = set()
     with psycopg.connect(url) as connection:
         accepted = connection.execute(
-            "SELECT lk0, app_key, detail FROM semq_ledger WHERE side = %s AND event = %s AND target NOT LIKE %s"
+            "SELECT lk0, app_key, target, detail FROM semq_ledger WHERE side = %s AND event = %s AND target NOT LIKE %s"
             " ORDER BY number",
             (Side.SENDER, Event.ACCEPTED, f"%/{PIECES_USER}"),
         ).fetchall()
@@ -227,27 +238,29 @@ def _judge_own_ledger(
             "SELECT lk0, event, detail FROM semq_ledger WHERE side = %s AND event = ANY(%s) ORDER BY number",
             (Side.SENDER, [int(event) for event in ENDS]),
         ).fetchall()
-    numbers: dict[int, list[str]] = {}
-    sealed_again = {lk0 for lk0, _, detail in accepted if detail.startswith("the document of ")}
-    for lk0, app_key, _ in accepted:
-        numbers.setdefault(int(app_key), []).append(lk0)
+    numbers: dict[tuple[int, str], list[str]] = {}
+    sealed_again = {lk0 for lk0, *_, detail in accepted if detail.startswith("the document of ")}
+    for lk0, app_key, target, _ in accepted:
+        numbers.setdefault((int(app_key), target), []).append(lk0)
     ends: dict[str, list[tuple[Event, str]]] = {}
     for lk0, event, detail in ended:
         ends.setdefault(lk0, []).append((Event(event), detail.partition(" ")[0]))
-    for document in stream.accepted:
-        lk0s = numbers.get(document.number, [])
+    for document, target in ((one, target) for one in stream.accepted for target in one.targets):
+        lk0s = numbers.pop((document.number, ADDRESS[target]), [])
         *before, last = lk0s or [""]
         if before and sealed_again.issuperset(lk0s[1:]):
             again.add(document.number)
         elif len(lk0s) != 1:
-            found.violations.append(f"{_named(document)} was accepted as {lk0s} at {side}")
+            found.violations.append(f"{_named(document)} was accepted for {target} as {lk0s} at {side}")
             continue
         if document.save_fwd != MUST:
             continue
         result = [ends.get(lk0, []) for lk0 in lk0s]
         refused = all(len(end) == 1 and end[0][0] is Event.REJECTED and end[0][1] in resealing for end in result[:-1])
         if not refused or [event for event, _ in result[-1]] != [Event.DELIVERED]:
-            found.violations.append(f"{_named(document)} ({last}) ended as {result} at {side}")
+            found.violations.append(f"{_named(document)} for {target} ({last}) ended as {result} at {side}")
+    for (number, to), lk0s in numbers.items():
+        found.violations.append(f"number {number} was accepted for {to} as {lk0s} at {side}, and not submitted for it")
     return again
 
 

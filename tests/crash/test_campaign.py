@@ -50,6 +50,7 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     assert report["cycles"] == cycles
     assert report["faults"] == sum(report["faults_by_kind"].values()) >= cycles
     assert report["documents"]["class_3"] > cycles
+    assert report["documents"]["to_group"] > 0
     assert report["steps"] > report["documents"]["accepted"]
     return report
 

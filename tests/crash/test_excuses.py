@@ -8,7 +8,7 @@ from semq.engine.violations import LINES_PER_MINUTE
 from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from tests.crash.excuses import MORE, CertificateChanges, ExcusedLine
-from tests.crash.world import ADDRESS, OTHER, A, B
+from tests.crash.world import ADDRESS, OTHER, A, B, C
 
 OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 
@@ -29,6 +29,14 @@ def alarm(
 GONE = alarm(B, "SEMQ-5214 No valid certificate belongs to key 0 any more.", OF_A)
 UNVOUCHED = alarm(B, "SEMQ-5216 another certificate (fingerprint='1')")
 VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
+
+
+def test_an_alarm_about_a_revoked_institution_is_explained_at_a_receiver_of_both() -> None:
+    made = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
+    made.revoked.update(a=1)
+    at_c = GONE._replace(node=C)
+    assert list(made.unexplained([at_c])) == []
+    assert list(changes(a=1).unexplained([at_c])) == [at_c]
 
 
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])

@@ -22,7 +22,7 @@ def stream() -> DocumentStream:
     """Return six accepted documents: three of an order key, three without."""
     stream = DocumentStream(1, "a", "b")
     for number in range(1, 7):
-        stream.accepted.append(CrashDocument(1, "a", "b", number, MUST, 1, "orders" if number <= 3 else "", 10))
+        stream.accepted.append(CrashDocument(1, "a", ("b",), number, MUST, 1, "orders" if number <= 3 else "", 10))
     return stream
 
 
@@ -30,9 +30,9 @@ def entry(document: CrashDocument, lk0: str = "", digest: str = "") -> BookEntry
     return BookEntry(lk0 or f"lk0-{document.number}", document.token, digest or document.digest, document.order_key)
 
 
-def judged(stream: DocumentStream, book: Book) -> OracleFindings:
+def judged(stream: DocumentStream, book: Book, target: str = "b") -> OracleFindings:
     found = OracleFindings()
-    _judge_book(stream, book, set(), found)
+    _judge_book(stream, target, book, set(), found)
     return found
 
 
@@ -57,13 +57,13 @@ def test_a_lost_document_is_found(stream: DocumentStream, book: Book) -> None:
 def test_a_lost_document_of_a_lower_class_was_not_promised(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
-    stream.accepted.append(CrashDocument(1, "a", "b", 7, STORE, 1, "", 10))
+    stream.accepted.append(CrashDocument(1, "a", ("b",), 7, STORE, 1, "", 10))
     assert judged(stream, book).good
 
 
 @pytest.mark.parametrize("save_fwd", [MUST, STORE])
 def test_a_document_recorded_twice_is_found(stream: DocumentStream, book: Book, save_fwd: int) -> None:
-    stream.accepted.append(CrashDocument(1, "a", "b", 7, save_fwd, 1, "", 10))
+    stream.accepted.append(CrashDocument(1, "a", ("b",), 7, save_fwd, 1, "", 10))
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     book.write(entry(stream.accepted[6], lk0="another"), flagged=True)
@@ -95,6 +95,22 @@ def test_a_delivery_that_was_never_accepted_is_found(stream: DocumentStream, boo
         book.write(entry(document), flagged=False)
     book.write(BookEntry("lk0-9", "1-a-9", "", ""), flagged=False)
     assert len(judged(stream, book).violations) == 1
+
+
+def test_each_member_of_the_group_must_receive_once(tmp_path: Path, stream: DocumentStream, book: Book) -> None:
+    document = CrashDocument(1, "a", ("b", "c"), 7, MUST, 1, "orders", 10)
+    stream.accepted.append(document)
+    for one in stream.accepted:
+        book.write(entry(one), flagged=False)
+    assert judged(stream, book).good
+    at_c = Book(tmp_path / "c")
+    assert judged(stream, at_c, "c").lost == ["1-a-7 @SaveFwd=3 @Ack2=1 order key orders for c"]
+    at_c.write(entry(CrashDocument(1, "b", ("a", "c"), 9, MUST, 1, "orders", 10)), flagged=False)  # has another source
+    at_c.write(entry(document), flagged=False)
+    assert judged(stream, at_c, "c").good
+    at_c.write(entry(stream.accepted[3]), flagged=False)
+    assert judged(stream, at_c, "c").violations == ["1-a-4 was received by c and never accepted for it"]
+    at_c.close()
 
 
 def test_a_way_that_no_message_took_is_named() -> None:

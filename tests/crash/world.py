@@ -1,5 +1,5 @@
-"""The installation under test: a hub and two institutions as real processes, proxies on all links, and applications on
-both sides.
+"""The installation under test: a hub and two institutions as real processes, proxies on their links, and applications
+on both sides. A third institution, ``c``, has a link to the hub, and receives documents to the group of all three.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
@@ -42,13 +42,22 @@ from tests.crash.process import CrashProcess, SharedServer
 from tests.crash.proxy import Proxy
 from tests.crash.rabbitmq import BrokerProcess
 
-A, B = "a", "b"
+A, B, C = "a", "b", "c"
 HUB_2 = "hub-2"
 SIDES = (A, B)
 OTHER = {A: B, B: A}
-ADDRESS = {A: "1.10008", B: "1.56001"}
+MEMBERS = (*SIDES, C)  # of the group; c only receives its documents
+ADDRESS = {A: "1.10008", B: "1.56001", C: "1.88001"}
+GROUP = "3.all"
+DEFINITIONS = """
+[groups.all]
+members = ["10008", "56001", "88001"]
+[[agreements]]
+from = ["*"]
+to = ["*"]
+"""
 # each proxy and the node that it leads to
-PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B}
+PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B, "app-c": C}
 DIRECT_PROXIES = PROXIES | {DIRECT: B}
 CLUSTER_PROXIES = PROXIES | {
     "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "standby-a": STANDBY, "standby-b": STANDBY,
@@ -61,7 +70,7 @@ WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
-    {A: "10008", B: "56001"},
+    {A: "10008", B: "56001", C: "88001"},
     ApplicationLogin("app", PASSWORD),
     # Short timers of PROTOCOL.md section 13, so that open messages are settled within a test.
     every={
@@ -73,6 +82,11 @@ PLAN = InstallationPlan(
     hub={"amqp.heartbeat_s": 2},  # a session that hangs is detected within some five seconds
     local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0, "protocol.pieces_from_bytes": PIECES_FROM},
 )
+
+
+def without(side: str) -> tuple[str, ...]:
+    """Return the members of the group to which a side sends."""
+    return tuple(member for member in MEMBERS if member != side)
 
 
 class CrashWorld:
@@ -101,7 +115,7 @@ class CrashWorld:
         self.shared: dict[str, str] = {}
         self.number = 2  #: both numbers of the store of the second instance
         self.complaints: list[str] = []
-        self.changes = CertificateChanges(ADDRESS, OTHER)
+        self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         self._targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
         )
@@ -110,8 +124,10 @@ class CrashWorld:
         self.brokers: dict[str, BrokerProcess] = {}
         #: Postgres server of the second instance and its standby
         self.server = SharedServer(folder / "store-2") if cluster else None
-        self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
-        self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
+        self.streams = {
+            side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=without(side)) for side in SIDES
+        }
+        self.books = {member: Book(folder / f"{member}.book") for member in MEMBERS}
         self.submitters: dict[str, Submitter] = {}
         self.consumers: dict[str, DocumentTaker] = {}
         self._seed = seed
@@ -125,7 +141,7 @@ class CrashWorld:
     @property
     def ledgers(self) -> tuple[str, ...]:
         """The names of all stores that hold ledger lines, retired ones included."""
-        return HUB, *self.shared, *SIDES
+        return HUB, *self.shared, *MEMBERS
 
     def database(self, ledger: str) -> str | None:
         """Return the URL of a store, or None while its server does not run."""
@@ -150,22 +166,25 @@ class CrashWorld:
         self.nodes[HUB].begin()
         await self.nodes[HUB].served_now()
         if self.secure:
-            for side in SIDES:
-                await self.enrol(side)
+            for member in MEMBERS:
+                await self.enrol(member)
+        await certificates.ask(self.nodes[HUB], "definitions.import", document=DEFINITIONS)
         for name, node in self.nodes.items():
             if name != HUB:
                 node.begin()
         await self.ready()
-        for side in SIDES:
-            place = self.nodes[side].place
+        for member in MEMBERS:
+            place = self.nodes[member].place
             scheme, trust = ("amqps", place.data_dir / "pki" / "trust.pem") if place.tls else ("amqp", None)
-            url = f"{scheme}://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{side}'].port}/"
-            target = ADDRESS[OTHER[side]]
-            self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints, trust)
-            chance = Random(f"{self._seed}/consumer/{side}")
-            self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints, trust)
-            self.submitters[side].start()
-            self.consumers[side].start()
+            url = f"{scheme}://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{member}'].port}/"
+            chance = Random(f"{self._seed}/consumer/{member}")
+            self.consumers[member] = DocumentTaker(url, self.books[member], chance, self.complaints, trust)
+            self.consumers[member].start()
+            if member in SIDES:
+                self.submitters[member] = Submitter(
+                    url, self.streams[member], ADDRESS[OTHER[member]], GROUP, PAUSE_S[member], self.complaints, trust
+                )
+                self.submitters[member].start()
 
     async def prepare(self) -> None:
         """Start the proxies and write the configurations, so that the nodes can start."""
@@ -213,7 +232,7 @@ class CrashWorld:
 
     async def sweep(self) -> None:
         """Let the institutions' nodes remove the pieces of interrupted uploads now; alone they do it each minute."""
-        for side in SIDES:
+        for side in SIDES:  # c receives no documents in pieces
             await certificates.ask(self.nodes[side], "job.run", name="remains")
 
     async def renumber(self) -> None:
