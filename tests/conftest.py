@@ -12,6 +12,7 @@ Marks and groups of tests come from the rows in ``kinds``.
 | `network`        | session | a hub and two institutions as processes (tests/app/network.py)                  |
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
+from semq.clock import SystemClock
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
@@ -153,11 +155,21 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
 @pytest.fixture(scope="session")
 def migrated_template(postgres: EmbeddedPostgres) -> str:
-    """Return the name of a database on which the migrations have been run once."""
+    """Return the name of a database on which the migrations have been run once, with the ledger's partitions of today,
+    which each node would make at its start.
+    """
+    from semq.store.postgres.ledger_partitions import make_ahead
     from semq.store.postgres.migration import upgrade
 
     _admin(postgres, sql.SQL("CREATE DATABASE migrated TEMPLATE template0"))
-    upgrade(postgres.url_of("migrated"))
+    url = postgres.url_of("migrated")
+    upgrade(url)
+
+    async def make_partitions() -> None:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await make_ahead(connection, SystemClock().wall().date())
+
+    asyncio.run(make_partitions())
     return "migrated"
 
 

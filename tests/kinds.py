@@ -56,6 +56,8 @@ spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
+bench/test_beside.py::test_small_documents_alone_and_beside_large_ones[documents  slow,processes,deep  bench
+bench/test_cli.py::test_a_run_that_is_disturbed_ends_in_order[terminate  slow,processes,deep  bench
 bench                                  slow,processes        bench
 console/test_pages_in_browser.py       slow,browser          console
 console/test_roles_and_forms.py        slow,browser          console

@@ -70,15 +70,17 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
         stream.close()
 
 
-def test_the_demo_goes_on_without_the_hub_by_a_direct_link() -> None:
-    done = subprocess.run([*DEMO, "--json", "--direct", "--count", "3"], capture_output=True, text=True, check=False)
+def test_the_demo_goes_on_without_the_hub_by_a_direct_link(reconciles: bool) -> None:
+    command = [*DEMO, "--json", "--direct", "--count", "3", *([] if reconciles else ["--no-reconcile"])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "the hub is killed (SIGKILL) and stays away" in done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert (result["delivered"], result["received"], result["lost"], result["duplicated"]) == (6, 6, 0, 0)
     assert set(result["left_in_each_queue"]) == {f"{name}.{table}" for name in (10008, 56001) for table in QUEUES}
-    assert result["reconcile"]["verdicts"] == {"MATCHED": 6}
-    assert result["reconcile"]["strange"] == 0
+    if reconciles:
+        assert result["reconcile"]["verdicts"] == {"MATCHED": 6}
+        assert result["reconcile"]["strange"] == 0
 
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
                 break
         assert set(links) == {"hub", "10008", "56001"}, result
         for site, path in links.values():
-            with httpx.Client(base_url=site, follow_redirects=True, timeout=60) as browser:
+            with httpx.Client(base_url=site, follow_redirects=True, timeout=60, verify=False) as browser:
                 page = browser.get(path)
                 assert (page.status_code, page.url.path) == (200, "/users"), page.text
                 assert browser.get("/").status_code == 200

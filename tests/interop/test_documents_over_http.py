@@ -89,7 +89,9 @@ class WebNode:
 
     def program(self) -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {self._token}"}
-        return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=600)
+        return httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=600, verify=False
+        )
 
     def pieces(self) -> int:
         with psycopg.connect(self.node.database) as connection:

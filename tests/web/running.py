@@ -60,7 +60,7 @@ class Site:
 
     async def browser(self) -> Browser:
         """Return a browser without a signed-in user."""
-        return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60))
+        return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60, verify=False))
 
     async def signed_in(self, *roles: str) -> Browser:
         """Return a browser in which a user with these roles is signed in; by default an administrator who may see

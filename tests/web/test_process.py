@@ -65,7 +65,7 @@ def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> No
         (link,) = until_sync(lambda: console_lines(result), PATIENCE_S)
         origin = link.partition("/first/")[0]
         assert origin != link
-        with httpx.Client(base_url=origin, timeout=60, follow_redirects=True) as browser:
+        with httpx.Client(base_url=origin, timeout=60, follow_redirects=True, verify=False) as browser:
             assert "Users" in browser.get(link).text
             assert "2.hub" in browser.get("/").text
             assert browser.get("/static/web/base.css").status_code == 200

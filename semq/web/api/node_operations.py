@@ -4,6 +4,7 @@ Operations that show something take their arguments from the query of a GET; all
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -42,7 +43,12 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON schema of the arguments, and all schemas by name."""
-    (schema,), components = msgspec.json.schema_components([row.arguments], ref_template="#/components/schemas/{name}")
+    return _schemas(row.arguments)
+
+
+@cache  # each operation needs them several times, and a process may have many nodes
+def _schemas(arguments: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    (schema,), components = msgspec.json.schema_components([arguments], ref_template="#/components/schemas/{name}")
     return components[schema["$ref"].rpartition("/")[2]], components
 
 

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable
 from contextvars import ContextVar
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Languages:
         """``folders`` have one .po file for each language, for instance zh.po."""
         self._known: dict[str, NullTranslations] = {}
         for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
-            found = _read(file)
+            found = Translations(BytesIO(_compiled(file)))
             if file.stem in self._known:
                 found.add_fallback(self._known[file.stem])
             self._known[file.stem] = found
@@ -71,9 +72,9 @@ def _weighed(part: str) -> tuple[float, str]:
     return weight, name.strip()[:2]
 
 
-def _read(file: Path) -> Translations:
+@cache  # a process may have the pages of many nodes
+def _compiled(file: Path) -> bytes:
     compiled = BytesIO()
     with file.open("rb") as source:
         write_mo(compiled, read_po(source, locale=file.stem))
-    compiled.seek(0)
-    return Translations(compiled)
+    return compiled.getvalue()

@@ -113,7 +113,7 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
     await linked(node)
     async with serving(node) as site:
         admin, erp = [
-            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, timeout=60)
+            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, timeout=60, verify=False)
             for auth in (("ops", "swordfish swordfish"), ("erp", "erp erp erp"))
         ]
         async with admin, erp:

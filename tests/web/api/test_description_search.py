@@ -21,7 +21,7 @@ from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
 GIVEN = ("method", "params", "json", "data", "content")
-EXAMPLES = 4  # examples of each endpoint
+EXAMPLES, DEEP = 2, 10  # examples of each endpoint
 # Streams do not end; draining and reloading have tests of their own; the other operations on trust would end the links
 # of the node.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
@@ -31,7 +31,10 @@ Ask = Callable[[tuple[str, ...], dict[str, Any]], tuple[int, str]]
 
 
 @pytest.mark.parametrize("kind", PAGES)
-async def test_every_request_gets_an_expected_answer_and_only_with_its_right(inprocess: InProcess, kind: str) -> None:
+async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
+    inprocess: InProcess, kind: str, pytestconfig: pytest.Config
+) -> None:
+    examples = DEEP if pytestconfig.getoption("deep") else EXAMPLES
     hub = await inprocess.hub()
     node = hub if kind == "platform" else await inprocess.local("10008", hub.port)
     if kind == "local":
@@ -44,15 +47,15 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(inp
             answer = asyncio.run_coroutine_threadsafe(programs[rights].request(**request), loop).result(120)
             return answer.status_code, answer.headers.get("content-type", "")
 
-        await asyncio.to_thread(search, kind, ask)
+        await asyncio.to_thread(search, kind, ask, examples)
 
 
-def search(kind: str, ask: Ask) -> None:
+def search(kind: str, ask: Ask, examples: int) -> None:
     schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
     for found in schema.get_all_operations():
         operation: Any = found.ok()  # type: ignore[union-attr] # the document is valid: test_description
         if operation.definition.raw["operationId"] not in LEFT_OUT:
-            try_out(operation, ask)
+            try_out(operation, ask, examples)
 
 
 def is_possible(name: str, value: str) -> bool:
@@ -60,14 +63,14 @@ def is_possible(name: str, value: str) -> bool:
     return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
 
 
-def try_out(operation: Any, ask: Ask) -> None:
+def try_out(operation: Any, ask: Ask, examples: int) -> None:
     """Make each request with all rights; the first one with each right alone before."""
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
     alone = [(right,) for right in ALL]
 
     @settings(
-        max_examples=EXAMPLES, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
+        max_examples=examples, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(strategy)

@@ -70,7 +70,9 @@ async def test_a_connection_in_use_outlives_its_idle_time(
     monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
     async with serving(node) as site:
         ops, other = [
-            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=(name, "swordfish swordfish"), timeout=60)
+            httpx.AsyncClient(
+                base_url=f"{site.url}/api/v1", auth=(name, "swordfish swordfish"), timeout=60, verify=False
+            )
             for name in ("ops", "other")
         ]
         async with ops, other, following(ops, keys="stored.#") as events:
