@@ -5,7 +5,8 @@ Events wait for this process in a durable queue of the node, so that none is mis
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import escape
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,24 @@ def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
     """Return the file of a document. Searches ``failed`` too, because a later event can correct an outcome."""
-    lk0 = _submission(event)
+    name = short_name(_submission(event))
     for plain in (folder / kept(one) for one in _places(layout, event) for folder in (layout.sent, layout.failed)):
-        for path in (plain, marked(plain, short_name(lk0))):
-            if read_note(path).get("lk0") == lk0 and os.path.lexists(path):
+        for path in (plain, marked(plain, name), *_of_same_name(plain, event)):
+            if _is_of(event, read_note(path)) and os.path.lexists(path):
                 return path
     return None
+
+
+def _is_of(event: DocumentEvent, note: Mapping[str, Any]) -> bool:
+    """Whether a note has the LK0 or the token of a document. The message of a document in pieces, and one that was
+    sealed again, have another LK0 than the submission."""
+    return note.get("lk0") == _submission(event) or (bool(event.token) and note.get("token") == event.token)
+
+
+def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
+    """Yield the other files of a name, which end in a mark, if there may be some: then ``plain`` exists."""
+    if event.token and os.path.lexists(plain):
+        yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 
 
 def _submission(event: DocumentEvent) -> str:
@@ -103,7 +116,7 @@ def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
     if path.is_relative_to(folder):
         write_note(path, note)
     else:
-        lk0 = _submission(event)
+        lk0 = str(note["lk0"])
         goal = layout.move(path, folder, note, short_name(lk0))
         note_of(path).unlink(missing_ok=True)
         log.warning("file_moved", file=str(goal), document=lk0, outcome=note["outcome"], reason=note["reason"])

@@ -175,7 +175,8 @@ class Outgoing:
         else:
             if sent is not None:
                 self.accepted += 1
-                await self._move(file, {"name": sent.name, "lk0": sent.lk0, "digest": sent.digest}, sent)
+                note = {"name": sent.name, "lk0": sent.lk0, "token": sent.token, "digest": sent.digest}
+                await self._move(file, note, sent)
 
     def _hold(self, target: str, error: NodeBusy) -> None:
         """Delay the files for a target; several answers to files under way at the same time count as one."""

@@ -1,5 +1,6 @@
 """Outcomes of documents sent from folders, and of documents of other applications."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -98,3 +99,15 @@ def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:
     goal = layout.move(path, layout.sent, {"lk0": LK0})
     assert goal is not None
     assert _find(layout, event("", "", "", name)) == goal
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a~1-1-4KN6M.xml"])
+@pytest.mark.parametrize("token", ["T1", ""])
+def test_a_document_whose_message_has_another_name_is_found_by_its_token(layout: Layout, name: str, token: str) -> None:
+    """As that of a document in pieces, and of one that was sealed again."""
+    folder = layout.sent / "56001"
+    for place, note in (("a.xml", {"lk0": GROUP, "token": "T0"}), (name, {"lk0": f"{GROUP}1", "token": "T1"})):
+        write_note(folder / place, note)
+        (folder / place).write_bytes(b"")
+    failed = replace(event("", "", "", "a.xml"), kind="failed", token=token)
+    assert _find(layout, failed) == (folder / name if token else None)
