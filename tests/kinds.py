@@ -97,7 +97,6 @@ flows/real_nodes/test_without_hub.py   slow,processes        file
 deploy/test_compose.py             slow,processes        file
 flows/real_nodes/test_pieces_taken.py  slow,processes        file
 folders/test_process.py                slow,processes        doors
-interop/test_large_files.py            slow,processes        file
 web/test_process.py                    slow,processes        file
 web/transport/test_spooling.py         slow                  -
 web/api/test_description_search.py     slow                  -
