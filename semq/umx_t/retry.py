@@ -6,8 +6,7 @@ JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not 
 
 
 def interval(asked: int, first_s: float, max_s: float, jitter: float) -> float:
-    """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier inquiry, at most ``max_s``, ±20
-    %.
+    """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier one, at most ``max_s``, ±20 %.
 
     ``jitter`` is a uniformly distributed number in [0, 1) that the caller drew.
     """

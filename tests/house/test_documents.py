@@ -1,4 +1,4 @@
-"""Documents: tables with a heading and as many cells in every row, decisions in the order of their numbers."""
+"""Documents: tables with a heading and as many cells in every row, decisions in order, modules and tests that exist."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pytest
 from tests.house.sources import ROOT, committed
 
 DOCUMENTS = sorted(str(file.relative_to(ROOT)) for file in committed() if file.suffix == ".md")
+TESTS = [file for file in committed() if file.name.startswith("test_") and file.suffix == ".py"]
 BORDER = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"^\|[\s:|-]+$")
 
@@ -52,3 +53,17 @@ def test_each_decision_has_its_own_number_in_order() -> None:
     text = (ROOT / "DECISIONS.md").read_text("utf-8")
     numbers = [int(found) for found in re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)]
     assert numbers == sorted(set(numbers))
+
+
+EXAMPLES = {"migrations/versions/vNNNN_subject.py", "test_a_revoked_node_is_refused", "test_what_is_refused"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_named_modules_and_tests_exist(name: str) -> None:
+    """A module may be named by the end of its path, as in the tables of ARCHITECTURE.md."""
+    text, files = (ROOT / name).read_text("utf-8"), [f"/{file.relative_to(ROOT)}" for file in committed()]
+    tests = {test for file in TESTS for test in re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
+    tests |= {file.stem for file in TESTS}
+    modules = set(re.findall(r"`([\w./]+\.py)`", text)) - EXAMPLES
+    assert {module for module in modules if not any(file.endswith(f"/{module}") for file in files)} == set()
+    assert set(re.findall(r"`(test_\w+)`", text)) - EXAMPLES - tests == set()
