@@ -6,15 +6,16 @@ the operations ``failed.requeue`` and ``failed.remove``.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from semq.engine.core import Core, with_why
-from semq.engine.errors import Cancelled, NotThere
+from semq.engine.errors import BodyUnreadable, Cancelled, NotThere
 from semq.engine.ports import AppEvent
 from semq.engine.sender.scheduled import envelope_of
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.store.rows import Event, LedgerLine, Reason, Side, SubmissionRefusal, Submitted
+from semq.store.rows import ClientToken, Event, LedgerLine, Reason, Side, SubmissionRefusal, Submitted
 from semq.store.unit import Needs, OpenSubmission, RefusedSubmissions, Unit
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import Address, parse_address
@@ -76,7 +77,8 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     at, lk0 = core.now_ms(), _name(core, row)
     unit.taken_submissions[row.row_id] = lk0
     if row.envelope and row.token:  # the application has a confirm for it, and may repeat it
-        unit.register_token(row.token, lk0, envelope_of(row).digest)
+        with suppress(BodyUnreadable):
+            unit.cancelled_tokens[row.token] = ClientToken(lk0, envelope_of(row).digest)
     events = _end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
     yield COMMITTED
     core.count("submission_withdrawn")

@@ -40,6 +40,7 @@ class Partners:
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the hub named more than are kept, so any target is accepted
+    is_listed: bool = False  #: the list of this session has ended
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
 
@@ -55,7 +56,7 @@ class Partners:
 
     def take_over(self, old: "Partners") -> None:
         """Continue for an engine whose store was lost: share everything that is known."""
-        self.complete, self.overflow = old.complete, old.overflow
+        self.complete, self.overflow, self.is_listed = old.complete, old.overflow, old.is_listed
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
         self.groups, self.present = old.groups, old.present
         self._named, self._terms_bytes = old._named, old._terms_bytes
@@ -63,7 +64,7 @@ class Partners:
     def begin(self) -> None:
         """Begin a session: the hub sends its complete list again, in one or more packets."""
         self._named.clear()
-        self.overflow = False
+        self.overflow = self.is_listed = False
 
     def hear(self, records: Sequence[Presence]) -> None:
         """Take records of the hub; a node that was not named when the list is complete does not exist.
@@ -83,7 +84,7 @@ class Partners:
             elif record.node:
                 self.overflow = True
             if record.complete:
-                self.complete = not self.overflow
+                self.complete, self.is_listed = not self.overflow, True
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
                     self.present.pop(node, None)

@@ -283,6 +283,8 @@ class Unit:
     new_bodies: dict[int, Stored] = field(default_factory=dict)
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken] = field(default_factory=dict)
+    #: tokens of documents that were cancelled before they became messages; one that is known already keeps its document
+    cancelled_tokens: dict[str, ClientToken] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)
     changed_last_pos: set[OrderKey] = field(default_factory=set)
     changed_in_streams: set[InStreamKey] = field(default_factory=set)

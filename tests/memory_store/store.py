@@ -360,6 +360,7 @@ def apply(tables: Tables, unit: Unit) -> None:
     for object_id in unit.dropped_bodies & tables.bodies.keys():
         tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")
     tables.tokens.update(unit.new_tokens)
+    tables.tokens |= {token: known for token, known in unit.cancelled_tokens.items() if token not in tables.tokens}
     tables.out_streams.update((key, copy_out_stream(unit.out_streams[key])) for key in unit.changed_out_streams)
     tables.last_pos.update((key, unit.last_pos[key]) for key in unit.changed_last_pos)
     _apply_receipts(tables, unit)

@@ -52,11 +52,13 @@ class GroupExpansion:
             raise errors.UnknownTarget(
                 "Groups are defined at a hub, and this node has none.", target=str(target)
             ).with_remedy("Send the document to each institution by itself.")
-        if group is None and self._partners.overflow:
+        if group is None and self._partners.overflow and self._partners.is_listed:
             raise errors.GroupRefused(
                 "The hub names more partners and groups than this node keeps, and the group is not among those kept.",
                 target=str(target),
-            ).with_remedy("Send to each member by itself; ask the hub's operator for smaller groups (SEMQ-1270).")
+            ).with_remedy(
+                "Check the name; send to each member by itself, or ask the hub's operator for smaller groups."
+            )
         if group is None and not self._partners.complete:
             raise errors.GroupWaits(
                 "The hub has sent no complete list of groups since this node started.", target=str(target)

@@ -96,6 +96,8 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
             batch.append(("change_size", [int8(object_id), int8(unit.outbound[object_id].size)]))
     for token, known in unit.new_tokens.items():
         batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+    for token, known in unit.cancelled_tokens.items():
+        batch.append(("keep_token", [token.encode(), str(known.lk0).encode(), known.digest]))
 
 
 def _outbound_deletions(unit: Unit) -> Batch:

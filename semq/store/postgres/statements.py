@@ -277,6 +277,7 @@ WRITE: dict[str, str] = {
     ),
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
+    "keep_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3) ON CONFLICT (token) DO NOTHING",
     # A number that would decrease, and so assign a position twice, affects no row.
     "save_out_streams": _expect(
         """INSERT INTO tb_0031_stream AS s (dest, inc, next_sid)

@@ -1,16 +1,21 @@
 """Documents to a group: one submission becomes a message for each member in one commit, or none."""
 
+from dataclasses import replace
+
 import pytest
 
 from semq.engine import partners
-from semq.engine.errors import GroupWaits, QuotaReached
+from semq.engine.errors import DirectoryTooLarge, GroupRefused, GroupWaits, QuotaReached
 from semq.engine.hub.user_reports import PAUSE_S
 from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
+from semq.engine.ports import Submission
 from semq.engine.sender import groups
 from semq.store.rows import Event, GroupPlace
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.records import Presence
 from tests.flows.trio import Trio
 
 MEMBERS = ["1.10008", "1.56001", "1.56002", "1.56003"]
@@ -165,6 +170,21 @@ def test_a_group_beyond_the_bounds_of_the_directory_is_refused_for_good(monkeypa
     trio.a.send(b"x", to="3.retailers")
     assert trio.codes == ["SEMQ-1236"]
     assert "more partners and groups than this node keeps" in str(trio.a.refused[0])
+
+
+def test_a_group_is_not_refused_for_good_before_the_list_of_the_hub_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "PARTNERS_MAX", 1)
+    known = partners.Partners()
+    expansion = groups.GroupExpansion(known)
+    document = Submission(Address(3, "g"), Attributes(), b"x", print, print)
+    with pytest.raises(DirectoryTooLarge):
+        known.hear([Presence(node="1.a"), Presence(node="1.b")])
+    with pytest.raises(GroupWaits):
+        expansion.check(document, 1)
+    known.hear([Presence(node="3.g", members=("1.a",)), Presence(node="", complete=True)])
+    assert expansion.check(document, 1) == (Address(1, "a"),)
+    with pytest.raises(GroupRefused):
+        expansion.check(replace(document, target=Address(3, "other")), 1)
 
 
 def test_only_documents_that_must_be_delivered() -> None:

@@ -214,3 +214,34 @@ def test_classes_without_a_receipt_are_scheduled_too(save_fwd: SaveFwd) -> None:
     trio.wait(6)
     assert trio.b.app.payloads == [b"1"]
     assert not trio.a.store.tables.submitted
+
+
+def test_the_token_of_a_cancelled_document_accepts_no_other_one_also_after_a_crash() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"x", trio.at(50), token="t")
+    [first] = trio.a.accepted
+    ended: list[object] = []
+    trio.submissions.withdraw(first.lk0.object_id, "not wanted", ended.append, ended.append)
+    trio.settle()
+    trio.a.crash()
+    trio.connect(trio.a)
+    trio.settle()
+    trio.send(b"x", 0, token="t")
+    trio.send(b"x", trio.at(50), token="t")
+    trio.send(b"other", 0, token="t")
+    assert [(each.lk0, each.repeated) for each in trio.a.accepted[1:]] == [(first.lk0, True)] * 2
+    assert codes(trio.a.refused) == ["SEMQ-1205"]
+    assert trio.b.app.payloads == []
+
+
+def test_a_document_whose_token_has_become_a_message_can_be_cancelled() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"x", trio.at(50), token="t")
+    trio.send(b"x", 0, token="t")  # without @NotBefore
+    waiting, sent = trio.a.accepted
+    ended: list[object] = []
+    trio.submissions.withdraw(waiting.lk0.object_id, "not wanted", ended.append, ended.append)
+    trio.settle()
+    assert ended == [waiting.lk0]
+    assert trio.scheduled == []
+    assert trio.a.store.tables.tokens["t"].lk0 == sent.lk0
