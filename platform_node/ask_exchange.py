@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from platform_node.all_stores.asking import Handler
-from platform_node.all_stores.combining import store_text
+from platform_node.all_stores.combination import store_text
 from platform_node.logins import ENROLLING
-from platform_node.operated import OperatedHub
+from platform_node.ports import OperatedHub
 from platform_node.question_turns import QuestionTurns
 from semq.access_rights import AccessRole
 from semq.broker.services import SessionInfo

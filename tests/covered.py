@@ -10,7 +10,7 @@ local_node.link.hub_request            local_node/operations/test_trace.py
 semq.engine.direct                     flows/test_direct.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
-local_node.operated                    local_node/operations/test_trace.py
+local_node.ports                       local_node/operations/test_trace.py
 local_node.operations.certificates     cli/node/test_certificates.py
 local_node.virtual.institution         local_node/virtual/test_server.py
 local_node.virtual.operations          local_node/virtual/test_server.py
@@ -30,7 +30,7 @@ local_node.renewal                     local_node/test_enrolment.py
 platform_node.ask_exchange             local_node/operations/test_trace.py
 platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
-platform_node.operated                 platform_node/operations/test_held.py
+platform_node.ports                    platform_node/operations/test_held.py
 platform_node.operations.instances     platform_node/test_cluster.py
 semq.config.cluster                    platform_node/test_cluster_configuration.py
 semq.engine.hub.carried_link           flows/test_instances.py

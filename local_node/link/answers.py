@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from local_node.operated import OperatedLocalNode
+from local_node.ports import OperatedLocalNode
 from local_node.succession import SuccessionDuty, SuccessionQuestion
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError

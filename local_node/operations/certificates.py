@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local_node.operated import OperatedLocalNode
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.pki.errors import NoAuthority
 from semq.service.operations.arguments import Arguments

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from local_node.operated import OperatedLocalNode
 from local_node.operations.messages import counted
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere
 from semq.service.large_documents import with_sizes

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from local_node.operated import OperatedLocalNode
 from local_node.operations.trace import Traces
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.core import note_lines
 from semq.engine.errors import NotThere

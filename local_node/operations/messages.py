@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
-from local_node.operated import OperatedLocalNode
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere, TooLate, WaitsForPieces
 from semq.engine.receiver.answers import ActReport

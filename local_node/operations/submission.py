@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from local_node.operated import OperatedLocalNode
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission

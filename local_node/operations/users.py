@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from local_node.operated import OperatedLocalNode
+from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.service.operations.arguments import Arguments, Institution
 from semq.service.operations.operation import look

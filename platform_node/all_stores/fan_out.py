@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from platform_node.all_stores import combining
+from platform_node.all_stores import combination
 from platform_node.all_stores.asking import Answered, StoreAsking, plain
-from platform_node.all_stores.combining import Answers, Combine, StorePlace, named, number_of, place_in, store_text
+from platform_node.all_stores.combination import Answers, Combine, StorePlace, named, number_of, place_in, store_text
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -104,7 +104,7 @@ class FanOut:
         whole = combine(results, {"limit": getattr(limit, "limit", 0)}) if results else None
         return _complete(whole, answered)
 
-    async def one(self, name: str, given: Given, caller: Caller, combine: Combine = combining.first) -> Any:
+    async def one(self, name: str, given: Given, caller: Caller, combine: Combine = combination.first) -> Any:
         """Return the answer of the store that has the message. Raises the refusal of a store if none has it."""
         answered = await self.ask_all(name, given, caller)
         results = [(one.store, one.result) for one in answered if not (one.unreached or one.error)]
@@ -116,7 +116,7 @@ class FanOut:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
         whole = combine(results, given)
         is_past = bool(whole.get("cleaned"))
-        return _complete(whole, answered) if is_past or combine is not combining.first else whole
+        return _complete(whole, answered) if is_past or combine is not combination.first else whole
 
     async def where(self, name: str, given: Given, caller: Caller) -> Any:
         """Act on a message in the store that has its row."""
@@ -127,7 +127,7 @@ class FanOut:
         """Return the ledger lines of all stores, on request also those of sender and receiver."""
         missing: StoresUnreached | None = None
         try:
-            traced = await self.one(name, {**given, "parties": False}, caller, combining.histories)
+            traced = await self.one(name, {**given, "parties": False}, caller, combination.histories)
         except StoresUnreached as error:
             if error.result is None:
                 raise
@@ -152,7 +152,7 @@ class FanOut:
         """Return the rows of a list that has a place, store by store; each row has its place."""
         stores, place = self._hub.stores(), place_in(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
-        rows: combining.Rows = []
+        rows: combination.Rows = []
         answered: list[Answered] = []
         for position in range(place.store, len(stores)):
             after = place.number if position == place.store else 0
@@ -235,17 +235,17 @@ def _all(combine: Combine) -> Way:
     return run
 
 
-def health(answers: Answers, arguments: Mapping[str, Any]) -> combining.Rows:
+def health(answers: Answers, arguments: Mapping[str, Any]) -> combination.Rows:
     """Return the health of each instance."""
     return [row for _, answer in answers for row in answer]
 
 
 FANNED: dict[str, Way] = {
     "held.list": FanOut.listed,
-    "held.count": _all(combining.rows),
+    "held.count": _all(combination.rows),
     "held.refuse": FanOut.copies,
     "held.resend": FanOut.copies,
-    "msg.list": _all(combining.newest),
+    "msg.list": _all(combination.newest),
     "msg.show": FanOut.one,
     "msg.body": FanOut.one,
     "msg.outlook": FanOut.one,
@@ -253,16 +253,16 @@ FANNED: dict[str, Way] = {
     "msg.trace": FanOut.trace,
     "msg.inquire": FanOut.where,
     "msg.resend": FanOut.where,
-    "stuck.list": _all(combining.oldest),
+    "stuck.list": _all(combination.oldest),
     "stuck.explain": FanOut.one,
-    "stuck.causes": _all(combining.causes),
+    "stuck.causes": _all(combination.causes),
     "stuck.page": FanOut.paged,
     "failed.page": FanOut.paged,
-    "queue.counts": _all(combining.added),
-    "queue.partners": _all(combining.rows),
-    "queue.census": _all(combining.census),
-    "nodes.list": _all(combining.institutions),
-    "stores.list": _all(combining.stores),
+    "queue.counts": _all(combination.added),
+    "queue.partners": _all(combination.rows),
+    "queue.census": _all(combination.census),
+    "nodes.list": _all(combination.institutions),
+    "stores.list": _all(combination.stores),
     "hub.health": _all(health),
 }
 

@@ -18,8 +18,8 @@ from platform_node.definitions import (
     written_from,
 )
 from platform_node.errors import DefinitionsChanged
-from platform_node.operated import OperatedHub
 from platform_node.pairs import stopped
+from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
 from semq.service.operations.operation import Caller, act, look

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from platform_node.operated import OperatedHub
+from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed

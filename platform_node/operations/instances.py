@@ -3,7 +3,7 @@
 from socket import gethostname
 from typing import Any
 
-from platform_node.operated import OperatedHub
+from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
 from semq.moments import utc_text
 from semq.service.monitoring.health import health

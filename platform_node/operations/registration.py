@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from platform_node.operated import OperatedHub
+from platform_node.ports import OperatedHub
 from platform_node.registry import node_in
 from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from platform_node.cluster import Membership
 from platform_node.errors import OneStore
-from platform_node.operated import OperatedHub
+from platform_node.ports import OperatedHub
 from platform_node.registry import node_in
 from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget

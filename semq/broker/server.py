@@ -22,7 +22,7 @@ from semq.broker import refusals
 from semq.broker.channel.reply_targets import ReplyTargets
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.no_store import NoStore
-from semq.broker.durable.restore import restore
+from semq.broker.durable.restoration import restore
 from semq.broker.environment import Environment
 from semq.broker.limits import BrokerLimits
 from semq.broker.long_tasks import LongTasks

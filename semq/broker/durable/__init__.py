@@ -1,5 +1,5 @@
 """Durability: what survives the process.
 
-``journal`` passes operations to the store, ``unwritten`` keeps them while it is unavailable, ``restore`` rebuilds the
-virtual hosts, ``no_store`` is used where there is no disk.
+``journal`` passes operations to the store, ``unwritten`` keeps them while it is unavailable, ``restoration`` rebuilds
+the virtual hosts, ``no_store`` is used where there is no disk.
 """

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.broker.durable import unwritten as module
-from semq.broker.durable.restore import restore
+from semq.broker.durable.restoration import restore
 from semq.broker.durable.unwritten import Owed
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.message import QueueEntry

@@ -14,7 +14,7 @@ from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import StoredBacklog
-from tests.broker.durable.test_restore import after_restart, queue_of
+from tests.broker.durable.test_restoration import after_restart, queue_of
 from tests.broker.pure import Model, RecordingConsumer, bytes_of
 
 PERSISTENT, TRANSIENT = 2, 1

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.all_stores import combining
-from platform_node.all_stores.combining import StorePlace, number_of, place_in
+from platform_node.all_stores import combination
+from platform_node.all_stores.combination import StorePlace, number_of, place_in
 from semq.service.errors import BadArguments
 
 ONE, TWO = (1, 1), (2, 2)
@@ -28,24 +28,24 @@ def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
 
 def test_the_newest_rows_of_all_stores_are_shown() -> None:
     answers = [(ONE, [{"at": 9}, {"at": 100}]), (TWO, [{"at": 11}])]
-    assert combining.newest(answers, {"limit": 2}) == [{"at": 100, "store": "1.1"}, {"at": 11, "store": "2.2"}]
-    assert combining.oldest(answers, {"limit": 1}) == [{"at": 9, "store": "1.1"}]
+    assert combination.newest(answers, {"limit": 2}) == [{"at": 100, "store": "1.1"}, {"at": 11, "store": "2.2"}]
+    assert combination.oldest(answers, {"limit": 1}) == [{"at": 9, "store": "1.1"}]
 
 
 def test_counts_are_added_at_any_depth() -> None:
     answers = [(ONE, {"a": {"x": 1}, "n": 2}), (TWO, {"a": {"x": 3, "y": 4}, "n": 5})]
-    assert combining.added(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
+    assert combination.added(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
 
 
 def test_a_row_is_preferred_to_ledger_lines() -> None:
     answers = [(ONE, {"lk0": "a", "cleaned": True}), (TWO, {"lk0": "a"})]
-    assert combining.first(answers, {}) == {"lk0": "a", "store": "2.2", "other_stores": ["1.1"]}
+    assert combination.first(answers, {}) == {"lk0": "a", "store": "2.2", "other_stores": ["1.1"]}
 
 
 def test_an_institution_is_present_if_it_is_at_any_instance() -> None:
     row = {"node": "1.7", "online": False, "held": 2}
     answers = [(ONE, [row]), (TWO, [row | {"online": True, "held": 0, "boot": 4}])]
-    assert combining.institutions(answers, {}) == [
+    assert combination.institutions(answers, {}) == [
         {"node": "1.7", "online": True, "held": 2, "stores": {"1.1": 2}, "boot": 4}
     ]
 
@@ -53,6 +53,6 @@ def test_an_institution_is_present_if_it_is_at_any_instance() -> None:
 def test_histories_are_in_the_order_of_time() -> None:
     one = {"lk0": "a", "events": [{"at": 3}], "others": ["b"], "before": []}
     two = {"lk0": "a", "events": [{"at": 2}], "others": ["b"], "before": []}
-    traced = combining.histories([(ONE, one), (TWO, two)], {})
+    traced = combination.histories([(ONE, one), (TWO, two)], {})
     assert traced["events"] == [{"at": 2, "store": "2.2"}, {"at": 3, "store": "1.1"}]
     assert traced["others"] == ["b"]

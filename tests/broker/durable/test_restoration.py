@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from semq.amqp.wire import encode_table
-from semq.broker.durable.restore import restore
+from semq.broker.durable.restoration import restore
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.queue import Disposition, Queue
 from semq.store.broker.operations import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, OrderlyEnd
