@@ -50,7 +50,7 @@ class ScheduledDocuments:
             done()
 
         core = self._engine().core
-        core.post(release_early(core, number, ended), failed=failed)
+        core.post(release_early(number, ended), failed=failed)
 
     def _found(self, released: int, next_at: int) -> None:
         self._reading = None

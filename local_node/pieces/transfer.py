@@ -214,7 +214,7 @@ class Transfers:
         core = self._engine().core
 
         def post(done: Callable[[None], None], failed: Failed) -> None:
-            core.post(release_early(core, number, lambda: done(None)), failed=failed)
+            core.post(release_early(number, lambda: done(None)), failed=failed)
 
         await committed(post)
         self._released()

@@ -168,7 +168,7 @@ def scheduled(trio: Trio) -> None:
         trio.a.send(body, not_before=not_before)
     trio.settle()
     core, (early, _) = trio.a.engine.core, trio.a.accepted[-2:]
-    core.post(release_early(core, early.lk0.object_id, lambda: None))
+    core.post(release_early(early.lk0.object_id, lambda: None))
     trio.later(10)
     core.post(release_due(core, lambda count, following: None))
     trio.settle()

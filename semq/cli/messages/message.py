@@ -206,7 +206,6 @@ async def trace(
     id: Id,
     here: Annotated[bool, typer.Option("--here", help="Only this node's ledger.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Print all lines of details, for instance tracebacks.")] = False,
-    with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="No longer needed.")] = False,
 ) -> None:
     """Show the history of one message from the ledgers of its sender, the hub and its receiver, as far as they answer.
     Each line names its node; clocks may differ.

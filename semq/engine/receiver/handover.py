@@ -21,7 +21,6 @@ from semq.engine.tracks import Pick, interleaved
 from semq.store.rows import InStreamKey, Pending, Slot
 from semq.store.unit import FirstInOrder, Needs, Unit, Waiting, WaitingTracks
 from semq.store.work import COMMITTED, Steps, work
-from semq.umx_t.envelope import Envelope
 from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -57,7 +56,7 @@ class Handing:
         self.out = other.out
 
     # --- arriving
-    def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
+    def claim_place(self, unit: Unit, row: Pending) -> bool:
         """Return whether the document is delivered to a consumer in the commit that records it."""
         shelf = self.shelf(row.target.user)
         # ``unit`` contains this row and the rows recorded before it, each of which may have taken a place.

@@ -331,7 +331,7 @@ class _Arrivals:
                 row.size, " ".join(entry.reason or ()) or self._remark,
             )
         )  # fmt: skip
-        if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row, envelope):
+        if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row):
             hear(self._unit, row, HandlingHeard.give, self._handled, cause=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref

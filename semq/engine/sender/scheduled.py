@@ -125,7 +125,7 @@ def release_due(core: Core, done: Callable[[int, int], None]) -> Steps:
 
 
 @work
-def release_early(core: Core, number: int, done: Callable[[], None]) -> Steps:
+def release_early(number: int, done: Callable[[], None]) -> Steps:
     """Release one scheduled document before its time. Raises NotThere."""
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
