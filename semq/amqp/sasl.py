@@ -1,4 +1,4 @@
-"""The three SASL mechanisms of AMQP: the responses of a client, and their reading by a server.
+"""The three SASL mechanisms of AMQP: their reading by a server, and the response of a client for PLAIN.
 
 The owner checks the password. Called by the owners of both roles. Source: RFC 4616 (PLAIN), RFC 4422 appendix A
 (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from semq.amqp.errors import CommandInvalid, SyntaxFault
-from semq.amqp.wire import decode_table, encode_table, long_string
+from semq.amqp.wire import decode_table, long_string
 
 
 class Credentials(NamedTuple):
@@ -25,16 +25,6 @@ class Credentials(NamedTuple):
 def plain(user: str, password: str) -> bytes:
     """Return the response of PLAIN."""
     return b"\0%b\0%b" % (user.encode(), password.encode())
-
-
-def amqplain(user: str, password: str) -> bytes:
-    """Return the response of AMQPLAIN."""
-    return encode_table({"LOGIN": user, "PASSWORD": password})[4:]
-
-
-def external(identity: str = "") -> bytes:
-    """Return the response of EXTERNAL; empty for the identity in the certificate."""
-    return identity.encode()
 
 
 def _text(octets: bytes) -> str:

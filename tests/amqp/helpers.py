@@ -20,9 +20,14 @@ from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import ConnectionEvent, LoginOffered, OpenRequested
 from semq.amqp.methods import METHODS, Method
-from semq.amqp.wire import Timestamp
+from semq.amqp.wire import Timestamp, encode_table
 
 Cut = Callable[[bytes], Iterable[bytes]]
+
+
+def amqplain(user: str, password: str) -> bytes:
+    """Return the response of a client for AMQPLAIN."""
+    return encode_table({"LOGIN": user, "PASSWORD": password})[4:]
 
 
 def whole(data: bytes) -> Iterable[bytes]:

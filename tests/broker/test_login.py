@@ -4,9 +4,9 @@ import pika
 import pytest
 from pika.exceptions import ConnectionClosedByBroker, ProbableAccessDeniedError, ProbableAuthenticationError
 
-from semq.amqp import sasl
 from semq.amqp.events import ChannelClosed, MethodReceived, Opened
 from semq.amqp.methods import ConnectionUpdateSecret, ConnectionUpdateSecretOk, QueueDeclare
+from tests.amqp.helpers import amqplain
 from tests.broker.served import Served
 
 
@@ -40,7 +40,7 @@ def test_a_virtual_host_that_is_not_for_the_user(broker: Served, vhost: str, use
 
 
 def test_a_client_logs_in_by_amqplain(broker: Served) -> None:
-    with broker.raw(mechanism="AMQPLAIN", response=sasl.amqplain("guest", "guest")) as client:
+    with broker.raw(mechanism="AMQPLAIN", response=amqplain("guest", "guest")) as client:
         client.until(Opened)
 
 

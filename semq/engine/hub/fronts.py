@@ -11,7 +11,6 @@ from typing import Protocol
 from semq.engine.core import Core
 from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.carrier import Alive, Asking, Came, HubCarrier, PresentSessions, StoreName, Went
-from semq.engine.hub.copies import Copies
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.user_reports import UserReports
@@ -31,7 +30,6 @@ class CarriedHub(Protocol):
     directory: Directory
     sessions: dict[str, PresentNode]
     relay: Relay
-    copies: Copies
     user_reports: UserReports
 
     def link_up(self, link: Link) -> None:

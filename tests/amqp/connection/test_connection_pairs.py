@@ -2,12 +2,12 @@
 
 import pytest
 
-from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.errors import NotFound
 from semq.amqp.events import ConnectionEvent
-from tests.amqp.helpers import Cut, WirePair, header_of, octet_by_octet, whole
+from tests.amqp.helpers import Cut, WirePair, amqplain, header_of, octet_by_octet, whole
 
 LIMITS = ConnectionLimits(frame_max=4096, heartbeat=0)
 BODY = bytes(range(256)) * 20  # more than one frame
@@ -17,7 +17,7 @@ def talk(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
     """Run a conversation with all methods; return the events of each side in order."""
     pair = WirePair(
         ServerConnection(LIMITS),
-        ClientConnection(LIMITS, mechanism="AMQPLAIN", response=sasl.amqplain("u", "p")),
+        ClientConnection(LIMITS, mechanism="AMQPLAIN", response=amqplain("u", "p")),
         cut,
     )
     received: list[tuple[str, ConnectionEvent]] = []
