@@ -2,7 +2,7 @@
 
 A rate is the sustained one: time ends when every queue of every node is clean again, so that nothing is left for later.
 The moments of SS_ACK2 at A come from A's own counter ``delivered``, polled (``load.Watcher``), where many documents are
-under way, and from its events, heard as they come, where time is asked for one by one. Used by ``__main__``.
+under way, and from its events as they arrive, where each document is timed. Used by ``__main__``.
 """
 
 import asyncio

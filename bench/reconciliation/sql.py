@@ -57,12 +57,12 @@ def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
 
 def _facts(dialect: Dialect) -> Sequence[tuple[str, str, str]]:
     sender, hub, receiver = Side.SENDER, Side.HUB, Side.RECEIVER
-    heard = mask(Event.FORWARDED, Event.STORED)
+    hub_lines = mask(Event.FORWARDED, Event.STORED)
 
     def when(side: Side, events: int, value: str) -> str:
         return f"CASE WHEN side = {side:d} AND bit & {events} <> 0 THEN {value} END"
 
-    reported = (f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {heard} <> 0 "
+    reported = (f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {hub_lines} <> 0 "
             f"OR side = {receiver:d} AND bit & {mask(Event.RECEIVED)} <> 0")  # fmt: skip
     digest = f"CASE WHEN digest <> '' AND ({reported}) THEN {dialect.hashed('digest')} END"
     target = f"CASE WHEN target <> '' THEN {dialect.hashed(_node('target'))} END"

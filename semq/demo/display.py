@@ -98,7 +98,7 @@ class Display:
     def reconciliation(self, found: Reconciliation) -> None:
         """Print the result of the reconciliation and the path of its report."""
         if not found.report:
-            self.line(f"Reconciliation: {found.outcome}. {found.said}")
+            self.line(f"Reconciliation: {found.outcome}. {found.detail}")
             return
         verdicts = ", ".join(f"{number} {name}" for name, number in found.verdicts.items())
         self.line(f"Reconciliation: {found.messages} documents: {verdicts}.")

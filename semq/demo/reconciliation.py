@@ -41,7 +41,7 @@ class Reconciliation:
     found: int = 0  #: planted defects that the report lists
     forgotten: int = 0  #: messages whose line a killed hub had not written yet: it writes lines of forwards afterwards
     strange: int = 0  #: all other exceptions
-    said: str = ""  #: the last line of a failed command, or why the step was skipped
+    detail: str = ""  #: the last line of a failed command, or why the step was skipped
     repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: results of the repair list by node
 
     @property
@@ -59,7 +59,7 @@ async def reconcile(
     The hub compares, or without a hub 56001.
     """
     if not await _install_spark(say):
-        return Reconciliation("left_out", said="It needs the packages that `./run setup spark` installs.")
+        return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
         # With certificates the sender's extract crosses the hub, and no ledger extracted before may know it.
@@ -72,7 +72,7 @@ async def reconcile(
         if secure:
             await _repair(places, say, found)
     except CalledProcessError as error:
-        return Reconciliation("failed", said=f"{error.cmd}: {error.stderr}")
+        return Reconciliation("failed", detail=f"{error.cmd}: {error.stderr}")
     return found
 
 

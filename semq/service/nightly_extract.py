@@ -96,6 +96,6 @@ class Nightly:
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()
-        self.last = {"at": utc_text(self._clock.wall()), "exit_status": status, "said": lines[-1] if lines else ""}
-        (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, said=lines[-5:])
+        self.last = {"at": utc_text(self._clock.wall()), "exit_status": status, "output": lines[-1] if lines else ""}
+        (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, output=lines[-5:])
         return status

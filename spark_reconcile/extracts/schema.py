@@ -40,7 +40,7 @@ COLUMNS = (
     Column("app_domain", pa.string(), "string", False, "AppKey domain in clear; null unless disclosed"),
     Column("app_type", pa.string(), "string", False, "AppKey data type in clear; null unless disclosed"),
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
-    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty where not said"),
+    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty if not given"),
     Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
     Column("reason", pa.string(), "string", False, "code SEMQ-nnnn, the direct link, or a document in pieces"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),

@@ -92,7 +92,7 @@ VERDICTS = (
 SHORT = {
     "open": "accepted|sent|forwarded|stored",  # states of the sender: not settled
     "moved": "sent|forwarded|stored",
-    "told": "delivered|cancelled|rejected",
+    "settled": "delivered|cancelled|rejected",
     "passed": "forwarded|released|returned|direct",  # states of the hub: no further task
     "given_up": "returned|returning",  # by an operator of the hub
     "taken": "received|parked",  # states of the receiver: recorded with its payload
@@ -159,10 +159,10 @@ hub_keeps_a_copy         ACK_NOT_RETURNED     open                   passed     
 reack_not_noted          REACK_NOT_RETURNED   delivered              passed               received        .
 reack_not_noted          REACK_NOT_RETURNED   open                   passed               received        untold
 hub_has_no_trace         STATE_CONTRADICTION  .                      none                 recorded        .
-hub_not_told             ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
+hub_uninformed           ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
 return_not_noted         ACK_NOT_RETURNED     open                   returning            none            .
-sender_not_told          ACK_NOT_RETURNED     open                   .                    recorded        .
-settled_without_record   STATE_CONTRADICTION  told                   .                    none            .
+sender_uninformed        ACK_NOT_RETURNED     open                   .                    recorded        .
+settled_without_record   STATE_CONTRADICTION  settled                .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
 lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort
 waits_at_sender          WAITING_OFFLINE      accepted               direct               none            no_hub
@@ -218,13 +218,13 @@ FINDINGS = {
         "",
         "",
     ),
-    "hub_not_told": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
+    "hub_uninformed": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
     "hub_keeps_a_copy": (
         "The hub stored it twice, and of one copy it does not know that it is done.",
         "hub",
         "inquire",
     ),
-    "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
+    "sender_uninformed": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
     "settled_without_record": ("The sender has an outcome; the receiver has no record of it.", "", ""),
     "released_without_record": ("The hub released its copy; the receiver has no record of it.", "sender", "inquire"),
     "waits_at_sender": (

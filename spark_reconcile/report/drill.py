@@ -21,7 +21,7 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Reco
     for group in groups:
         for message in group["messages"]:
             name = pair_name(message["row"]["sender"], message["row"]["receiver"])
-            pages.setdefault(name, []).append({**message, "verdict": group["verdict"], "said": group["said"]})
+            pages.setdefault(name, []).append({**message, "verdict": group["verdict"], "words": group["words"]})
     return [
         {
             "anchor": f"p{number}",

@@ -29,9 +29,9 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
     for finding, rows in groupby(sample, key=lambda row: row["finding"]):
         messages = [texts.describe(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
         verdict = messages[0]["row"]["verdict"]
-        said, _, deed = FINDINGS.get(finding, ("", "", ""))
+        words, _, deed = FINDINGS.get(finding, ("", "", ""))
         described.append({
-            "finding": finding, "verdict": VERDICT[verdict], "said": said, "deed": deed, "messages": messages,
+            "finding": finding, "verdict": VERDICT[verdict], "words": words, "deed": deed, "messages": messages,
             "figures": findings.tally.figures(finding=finding), "where": _where(pairs, finding),
         })  # fmt: skip
     return sorted(described, key=lambda group: URGENCY.index(group["verdict"].name))
@@ -84,7 +84,7 @@ class _MessageTexts:
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
             "node": line["node"],
             "side": side_word(line["side"]),
-            "said": event_words(line["side"], line["event"]),
+            "words": event_words(line["side"], line["event"]),
             "att": line["att"] or "",
             "more": " ".join(filter(None, (fault, line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
         }

@@ -38,12 +38,12 @@ class SettlingExchange(ServiceExchange):
 
     def __init__(self) -> None:
         super().__init__("door", "x-door")
-        self.heard: list[tuple[str, str, bytes]] = []
+        self.published: list[tuple[str, str, bytes]] = []
         self.waiting: list[Settle] = []
 
     def publish(self, message: OfferedMessage) -> None:
         session, routing_key, _, body, _, settle, _ = message
-        self.heard.append((session.user, routing_key, body))
+        self.published.append((session.user, routing_key, body))
         match routing_key:
             case "now":
                 settle(CONFIRMED)
@@ -156,7 +156,7 @@ async def test_outcomes_reach_the_publisher() -> None:
         ):
             assert await channel.publish_and_wait("door", key, header(b"b"), b"b", mandatory=mandatory) is expected
         assert returned == [(313, "NOBODY_THERE")]
-        assert house.door.heard[0] == ("guest", "now", b"b")
+        assert house.door.published[0] == ("guest", "now", b"b")
         link = both.links[0]
         for key, error in (("refuse", ContentTooLarge), ("raise", NotFound)):
             other = await link.open_channel()
@@ -414,7 +414,7 @@ async def test_transactions_wait_for_services() -> None:
         channel.publish("door", "later", header(b"1"), b"1")
         channel.publish("door", "return", header(b"2"), b"2", mandatory=True)
         await channel.qos(1)
-        assert house.door.heard == []
+        assert house.door.published == []
         returned: list[bytes] = []
         channel.on_returned = lambda event: returned.append(event.body)
         commit = asyncio.ensure_future(channel.call(m.TxCommit(), m.TxCommitOk))

@@ -38,7 +38,7 @@ STATUS = {
     "hub": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: BAD},
     "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_starts": 2,
     "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
-    "extract": {"at": BAD, "exit_status": 1, "said": BAD},
+    "extract": {"at": BAD, "exit_status": 1, "output": BAD},
     "telemetry": {"exported": BAD, "failures": 1, "failing_since": 1, "last_error": BAD},
     "datagrams": {"port": BAD, "strangers": 1, "peers": {BAD: {"state": "closed", "why": BAD, "sent": BAD}}},
 }  # fmt: skip

@@ -144,9 +144,9 @@ def write_runs(reports: Path) -> None:
         "Pair",
         "Message (LK0)",
         "Accepted",
-        "Sender says",
-        "Hub says",
-        "Receiver says",
+        "At the sender",
+        "At the hub",
+        "At the receiver",
         "What to do",
         "Command",
     )

@@ -18,7 +18,7 @@ FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")
 def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
     state = {"running": True, "failing": {}}
     status = STATUS | {
-        "drained": True, "violations": VIOLATIONS, "extract": {"exit_status": 0, "at": "", "said": ""},
+        "drained": True, "violations": VIOLATIONS, "extract": {"exit_status": 0, "at": "", "output": ""},
         "companions": dict.fromkeys(("http", "folders", "webhooks"), state),
         "telemetry": {"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"},
     }  # fmt: skip

@@ -62,5 +62,5 @@ async def test_without_spark_the_step_is_skipped_with_a_message(
     received: list[str] = []
     found = await reconciliation.reconcile({}, received.append, inject=False, hub_died=False)
     assert (found.outcome, found.is_good) == ("left_out", True)
-    assert "./run setup spark" in found.said
+    assert "./run setup spark" in found.detail
     assert bool(received) is (script is not None)

@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Primitive, AckFlag]] = {
 def losing(kind: str) -> Loses:
     """Return the condition that is true for acknowledgements of one kind."""
     primitive, flag = KINDS[kind]
-    return lambda heard, record: heard is primitive and getattr(record, "ack_flag", None) is flag
+    return lambda given, record: given is primitive and getattr(record, "ack_flag", None) is flag
 
 
 @dataclass

@@ -185,7 +185,7 @@ def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
     trio.later(200)
     return {
         "got": [sorted(node.app.payloads) for node in trio.nodes],
-        "told": [
+        "events": [
             sorted((event.kind, event.outcome) for event in node.reported.events if event.lk0) for node in trio.nodes
         ],
         "lines": [
@@ -202,9 +202,9 @@ def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable
     once = played(scene)
     with twice(set()):
         again = played(scene)
-    for event in again["told"]:
+    for event in again["events"]:
         event[:] = sorted(set(event))
-    once["told"] = [sorted(set(events)) for events in once["told"]]
+    once["events"] = [sorted(set(events)) for events in once["events"]]
     assert again == once
 
 

@@ -83,7 +83,7 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
             assert slow.recv(100) == b""  # dropped without waiting
         parameters = pika.ConnectionParameters("127.0.0.1", port, channel_max=100)
         connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
-        assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - told nowhere else
+        assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - no public name has it
         news: list[str] = []
         connection.add_on_connection_blocked_callback(lambda _, frame: news.append(frame.method.reason))
         connection.add_on_connection_unblocked_callback(lambda *_: news.append("over"))

@@ -37,7 +37,7 @@ class IntakeDesk:
                 break
         return self.turns[-1]
 
-    def heard(self, speaker: str) -> list[int]:
+    def taken(self, speaker: str) -> list[int]:
         return [piece for turn in self.turns for who, pieces in turn if who == speaker for piece in pieces]
 
 
@@ -55,9 +55,9 @@ async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
         desk.intake.put("quiet", n, 10)
     first = await desk.turn()
     assert sum(len(pieces) for _, pieces in first) <= PIECES_PER_TURN
-    assert desk.heard("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
+    assert desk.taken("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
     await until_empty(desk)
-    assert desk.heard("flood") == list(range(10 * PIECES_PER_TURN))
+    assert desk.taken("flood") == list(range(10 * PIECES_PER_TURN))
     assert max(sum(len(pieces) for _, pieces in turn) for turn in desk.turns) <= PIECES_PER_TURN
 
 
@@ -76,12 +76,12 @@ async def test_no_more_pieces_are_taken_than_the_store_commits() -> None:
         desk.intake.put("flood", n, 10)
     while await desk.turn():
         pass
-    assert len(desk.heard("flood")) == desk.intake.pieces_under_way == PIECES_UNDER_WAY
+    assert len(desk.taken("flood")) == desk.intake.pieces_under_way == PIECES_UNDER_WAY
     desk.commit()
     assert desk.intake.pieces_under_way == desk.intake.bytes_under_way == 0
     while await desk.turn():
         pass
-    assert len(desk.heard("flood")) == 2 * PIECES_UNDER_WAY
+    assert len(desk.taken("flood")) == 2 * PIECES_UNDER_WAY
 
 
 async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() -> None:
@@ -102,7 +102,7 @@ async def test_pieces_of_a_removed_speaker_are_processed_for_one_turn_at_most() 
         desk.intake.put("gone", n, 10)
     desk.intake.put("there", 0, 10)
     left = desk.intake.finish("gone")
-    assert desk.heard("gone") + left == list(range(2 * PIECES_PER_TURN))
+    assert desk.taken("gone") + left == list(range(2 * PIECES_PER_TURN))
     assert len(left) == PIECES_PER_TURN
     assert desk.intake.finish("nobody") == []
     assert desk.intake.waiting_bytes == 10 + PIECE_BYTES

@@ -64,7 +64,7 @@ async def test_a_failed_extract_is_repeated_and_leaves_the_node_alone(inprocess:
     await begun(node)
     await until(lambda: node.nightly.last)
     assert node.nightly.last["exit_status"] == 78
-    assert "SEMQ-6008" in str(node.nightly.last["said"])
+    assert "SEMQ-6008" in str(node.nightly.last["output"])
     assert (node.nightly._due - datetime.now(UTC)).total_seconds() < RETRY_S
     assert (await ask(await inprocess.client(node), "node.status"))["ok"]
 

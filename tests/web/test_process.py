@@ -30,7 +30,7 @@ PATIENCE_S = 120.0
 @contextmanager
 def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Run a hub with [http]; its output goes to a file."""
-    config, result = folder / "hub.toml", folder / "said"
+    config, result = folder / "hub.toml", folder / "output"
     config.write_text(HUB)
     command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
     with result.open("w") as out, (folder / "log").open("w") as log:

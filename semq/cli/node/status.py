@@ -126,7 +126,7 @@ def _extract(status: Status) -> Iterator[tuple[str, str]]:
     last = status.get("extract")
     if last:
         how = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
-        yield "last extract", f"{local(last.get('at'))} {how}: {last.get('said')}"
+        yield "last extract", f"{local(last.get('at'))} {how}: {last.get('output')}"
 
 
 def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from semq.sizes import size
 from semq.status_words import WORDS
 
 SIZES = ("size", "bytes")
-SAID_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # fields whose text contains times in UTC
+TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # they contain times in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -89,7 +89,7 @@ def plain(value: Any, name: str = "") -> str:
         return ", ".join(f"{key} {text}" for key, text in lines(value))
     if isinstance(value, list | tuple):
         return in_local(" ".join(map(plain, value))) if name == "reason" else ", ".join(map(plain, value))
-    text = in_local(str(value)) if name in SAID_BY_NODES else str(value)
+    text = in_local(str(value)) if name in TEXTS_OF_NODES else str(value)
     return f"{text} ({WORDS[text]})" if text in WORDS else text
 
 

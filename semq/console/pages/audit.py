@@ -27,7 +27,7 @@ async def audit(visit: Visit) -> Response:
         if len(rows) > PAGE
         else None
     )
-    shown = [row | {"said": _arguments(row)} for row in rows[:PAGE]]
+    shown = [row | {"arguments_text": _arguments(row)} for row in rows[:PAGE]]
     return show(
         visit, "audit.html", rows=shown, given=given, payloads=payloads, next=following,
         first=href("/audit", **chosen, payloads=int(payloads) or None) if number else None,

@@ -118,9 +118,9 @@ class Alerts:
             fault = str(error)
         facts = {name: alert[name] for name in ("check", "verdict", "detail")}
         if fault:
-            log.error("alert_not_told", fault=fault, failures=change.failures + 1, **facts)
+            log.error("alert_not_sent", fault=fault, failures=change.failures + 1, **facts)
         else:
-            log.info("alert_told", **facts)
+            log.info("alert_sent", **facts)
         return not fault
 
     async def _run(self, alert: bytes) -> str:

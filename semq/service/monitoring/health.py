@@ -65,7 +65,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     extract = status.get("extract")
     if extract:
         failed = extract["exit_status"] != 0
-        found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['said']}"))
+        found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['output']}"))
     return found
 
 

@@ -91,7 +91,7 @@ class OidcProvider:
         if query.get("iss", self._section.issuer) != self._section.issuer:
             raise OidcRefused("The answer comes from another provider.")
         if "code" not in query:
-            raise OidcRefused("The provider did not sign you in.", said=query.get("error", "")[:NAME_MAX])
+            raise OidcRefused("The provider did not sign you in.", error=query.get("error", "")[:NAME_MAX])
         claims = await self._claims(begun, query["code"])
         return self._person(claims), begun.next
 
@@ -106,7 +106,9 @@ class OidcProvider:
             auth = httpx.BasicAuth(quote_plus(section.client_id), quote_plus(section.client_secret.get_secret_value()))
         status, token = await _asked("POST", facts["token_endpoint"], data=form, auth=auth)
         if status != 200:
-            raise OidcRefused("The provider does not accept the code.", said=str(token.get("error", status))[:NAME_MAX])
+            raise OidcRefused(
+                "The provider does not accept the code.", error=str(token.get("error", status))[:NAME_MAX]
+            )
         text = token.get("id_token")
         if not isinstance(text, str):
             raise OidcRefused("The provider sent no ID token.")

@@ -1,4 +1,4 @@
-"""Sessions of people: a random cookie, its hash in the database, and the roles that the account has now.
+"""Sessions of signed-in users: a random cookie, its hash in the database, and the present roles of the account.
 
 A session is looked up at most once a second, so that a change of roles takes effect within that time. The cookie
 carries the name of the node, because browsers share cookies between the ports of one host.

@@ -32,7 +32,7 @@ async def test_a_consumer_that_a_service_ends_takes_no_transaction_with_it() -> 
         await until(lambda: bool(ended))
         assert house.inbox.settlements == [(tag, [b"2"], Disposition.LOST)]
         await channel.call(m.TxCommit(), m.TxCommitOk)
-        assert [body for _, _, body in house.door.heard] == [b"kept"]
+        assert [body for _, _, body in house.door.published] == [b"kept"]
         assert house.inbox.settlements[1:] == [(tag, [b"1"], Disposition.ACK)]
 
 

@@ -28,10 +28,10 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
 
 class Publisher:
     def __init__(self) -> None:
-        self.heard: list[tuple[int, int, BaseException | None]] = []
+        self.confirms: list[tuple[int, int, BaseException | None]] = []
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        self.heard.append((sequence, size, error))
+        self.confirms.append((sequence, size, error))
 
 
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
@@ -45,9 +45,9 @@ def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure
     journal.when_saved(received.append)
     assert journal.pending_bytes == 4
     journal.flush()
-    assert (publisher.heard, received) == ([], [])
+    assert (publisher.confirms, received) == ([], [])
     model.later.run()
-    assert (publisher.heard, received) == ([(7, 4, failure)], [failure])
+    assert (publisher.confirms, received) == ([(7, 4, failure)], [failure])
     assert journal.pending_bytes == 0
     assert list(model.store.messages) == ([] if failure else [(1, 1)])
 
@@ -186,5 +186,5 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model.flush()
     # an operation that is not stored is not confirmed
     assert [isinstance(error, BadInput) for error in received] == [True]
-    assert isinstance(publisher.heard[0][2], BadInput)
+    assert isinstance(publisher.confirms[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

@@ -128,7 +128,7 @@ def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
     owed, queue = Owed(), DeclareQueue(1, "/", "q", False, b"")
     assert not owed
     owed.owe([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
-    owed.owe([AddBodyChunk(3, 0, b"who sent it heard an error")])
+    owed.owe([AddBodyChunk(3, 0, b"its sender got an error")])
     assert owed
     assert list(owed.take()) == [
         [queue],

@@ -228,10 +228,10 @@ class AcceptingExchange(ServiceExchange):
 
     def __init__(self) -> None:
         super().__init__("door", "x-door", body_max=2 * CHUNK)
-        self.heard: list[bytes] = []
+        self.bodies: list[bytes] = []
 
     def publish(self, message: OfferedMessage) -> None:
-        self.heard.append(message.body)
+        self.bodies.append(message.body)
         message.settle(CONFIRMED)
 
 
@@ -245,7 +245,7 @@ async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
         channel = await opened(both)
         body = body_of(2 * CHUNK)
         assert await channel.publish_and_wait("door", "k", header(body), body)
-        assert door.heard == [body]
+        assert door.bodies == [body]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
             await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
@@ -274,7 +274,7 @@ async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() ->
                 channel.publish("door", "k", header(body), body)
             await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
             assert isinstance(channel.error, ContentTooLarge)
-        assert door.heard == [bytes(10)]
+        assert door.bodies == [bytes(10)]
 
 
 class SmallDrain(SmallDoor):
@@ -293,7 +293,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
         channel = await opened(both)
         for body in (bytes(10), bytes(11)):
             assert await channel.publish_and_wait("door", "k", header(body), body)
-        assert door.heard == [bytes(10), b""]
+        assert door.bodies == [bytes(10), b""]
 
 
 class Drain(AcceptingExchange):
@@ -305,7 +305,7 @@ class Drain(AcceptingExchange):
 
     def publish(self, message: OfferedMessage) -> None:
         size, body = message.header.body_size, message.body
-        self.heard.append(body if len(body) == size else b"%d bytes were dropped" % size)
+        self.bodies.append(body if len(body) == size else b"%d bytes were dropped" % size)
         message.settle(CONFIRMED)
 
 
@@ -319,7 +319,7 @@ async def test_a_draining_service_is_notified_of_too_large_messages_and_the_chan
         channel = await opened(both)
         for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
             assert await channel.publish_and_wait("door", "k", header(body), body)
-        assert door.heard == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
+        assert door.bodies == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
             await channel.publish_and_wait("", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))

@@ -121,7 +121,7 @@ async def test_a_target_that_is_offline_or_silent(inprocess: InProcess, scene: S
 
 async def refuse(peer: Peer, lk0: str, code: str) -> None:
     """Let 10008 refuse a document of 56001."""
-    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "said by hand"))
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "written by hand"))
     await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 

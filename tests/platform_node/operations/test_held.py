@@ -40,7 +40,7 @@ class HeldScene:
         return lk0s
 
     async def semq(self, *words: str, node: LocalNode | HubNode | None = None) -> CommandResult:
-        """The command line, at the hub unless said otherwise."""
+        """The command line, at the hub unless a node is given."""
         at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
         return await semq_aside(*words, "--node", at)
 

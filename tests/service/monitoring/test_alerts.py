@@ -21,8 +21,8 @@ HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 class AlertDesk:
     """A node's checks, the alerts that its program received, and the clock of both."""
 
-    def __init__(self, folder: Path, script: str = "cat >> told") -> None:
-        self.reported = folder / "told"
+    def __init__(self, folder: Path, script: str = "cat >> alerts") -> None:
+        self.reported = folder / "alerts"
         self.checks: list[Check] = []
         self.clock = ManualClock(0.0)
         file = folder / "node.toml"
@@ -86,14 +86,14 @@ async def test_a_check_that_is_no_longer_made_counts_as_recovered(tmp_path: Path
 async def test_a_program_that_fails_is_started_again_after_a_while(
     tmp_path: Path, fault: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    desk = AlertDesk(tmp_path, f"if [ -e mended ]; then cat >> told; else {fault}; fi")
+    desk = AlertDesk(tmp_path, f"if [ -e mended ]; then cat >> alerts; else {fault}; fi")
     await desk.at(0, DOWN)
     assert await desk.at(60, DOWN) == []
     (tmp_path / "mended").touch()
     assert await desk.at(64, DOWN) == [], "not at once"
     assert len(await desk.at(65, DOWN)) == 1
     result = capfd.readouterr()
-    assert "alert_not_told" in result.out + result.err
+    assert "alert_not_sent" in result.out + result.err
 
 
 async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> None:
@@ -103,14 +103,14 @@ async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> Non
     assert (tmp_path / "began").exists()
     (tmp_path / "began").unlink()
     await desk.at(120, DOWN)
-    assert not (tmp_path / "began").exists(), "it was told"
+    assert not (tmp_path / "began").exists(), "an alert was sent"
 
 
 async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
-    desk = AlertDesk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
+    desk = AlertDesk(tmp_path, "cat >> alerts; sleep 100 & echo begun >&2")
     await desk.at(0, DOWN)
     assert len(await desk.at(60, DOWN)) == 1
-    assert len(await desk.at(90, DOWN)) == 1, "it was told"
+    assert len(await desk.at(90, DOWN)) == 1, "an alert was sent"
 
 
 async def test_no_recovery_is_reported_for_a_check_that_could_not_run(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatc
 
 
 async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> None:
-    result = inprocess.folder / "told"
+    result = inprocess.folder / "alerts"
     node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {result}"]\nafter_s = 0\n')
     assert {one.verdict for one in await node.checks()} == {OK}
     url = str(node.settings.database.dsn)

@@ -43,7 +43,7 @@ class SimulatedMessage:
     done: bool = False  #: the application has acknowledged it, or it was parked
     parked: bool = False  #: it was parked at some time, so others need not wait for it
     sent: int = 0  #: number of copies sent by its source
-    heard: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
+    attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
     #: one attempt arrived more than once, which does not happen with TLS: it may be both refused and taken
     doubled: bool = False
     sent_late: int = 0  #: transmissions of the payload after the last fault, by any node

@@ -357,8 +357,8 @@ class Oracle:
         for frame in frames if host.home.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att
-                message.doubled = message.doubled or att in message.heard
-                message.heard.add(att)
+                message.doubled = message.doubled or att in message.attempts
+                message.attempts.add(att)
 
     def sent(self, host: "Host", frame: Frame) -> None:
         """Check sent frames: each acknowledgement leaves after the commit that makes it true."""

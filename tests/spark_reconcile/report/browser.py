@@ -22,7 +22,7 @@ _MEASURE = """
 const frame = document.querySelector("iframe"), page = frame.contentDocument;
 for (const fold of page.querySelectorAll("details")) fold.open = true;
 const seen = [...page.querySelectorAll("body *")].filter(one => one.getClientRects().length && !one.closest("svg"));
-const told = one => one.tagName + "." + one.className + ": " + one.textContent.trim().slice(0, 60);
+const shown = one => one.tagName + "." + one.className + ": " + one.textContent.trim().slice(0, 60);
 const pictures = [...page.querySelectorAll("svg")].filter(one => one.getClientRects().length);
 const words = pictures.flatMap(one => [...one.querySelectorAll("text")].map(text => [one, text]));
 const outside = (text, one) => {
@@ -31,9 +31,9 @@ const outside = (text, one) => {
 };
 document.querySelector("pre").textContent = JSON.stringify({
   width: page.documentElement.scrollWidth,
-  beyond: seen.filter(one => one.getBoundingClientRect().right > page.documentElement.clientWidth + 1).map(told),
+  beyond: seen.filter(one => one.getBoundingClientRect().right > page.documentElement.clientWidth + 1).map(shown),
   scrolled: seen.filter(one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth
-    && getComputedStyle(one).overflowX != "visible").map(told),
+    && getComputedStyle(one).overflowX != "visible").map(shown),
   cut: words.filter(([one, text]) => outside(text, one)).map(([one, text]) => text.textContent),
   pictures: pictures.length,
   bars: [...page.querySelectorAll("figure ul")].filter(one => one.getClientRects().length).length,

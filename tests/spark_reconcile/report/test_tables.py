@@ -20,9 +20,9 @@ def test_parts_are_read_in_their_order_and_other_files_left_alone(tmp_path: Path
 def test_bytes_that_are_no_text_are_shown_with_replacements(tmp_path: Path) -> None:
     ends = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 2, 4, 4)))
     result = pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"\xffaok"), pa.py_buffer(b"\x03"))
-    pq.write_table(pa.table({"said": result, "n": [1, 2, 3]}), tmp_path / "part-00000.parquet")
+    pq.write_table(pa.table({"text": result, "n": [1, 2, 3]}), tmp_path / "part-00000.parquet")
     assert list(read_rows(Place.at(tmp_path))) == [
-        {"said": "\ufffda", "n": 1},
-        {"said": "ok", "n": 2},
-        {"said": None, "n": 3},
+        {"text": "\ufffda", "n": 1},
+        {"text": "ok", "n": 2},
+        {"text": None, "n": 3},
     ]

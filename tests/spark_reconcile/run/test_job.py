@@ -127,7 +127,7 @@ def test_the_file_for_spreadsheets_lists_every_exception(published: PublishedRun
     exceptions = published.table("exceptions.parquet")
     assert [row["Message (LK0)"] for row in rows] == list(exceptions["lk0"])
     assert {row["Verdict"] for row in rows} == {name for name, v in VERDICT.items() if v.kind == "exception"}
-    assert all(row["What to do"] and row["Owner"] and row["Sender says"] for row in rows)
+    assert all(row["What to do"] and row["Owner"] and row["At the sender"] for row in rows)
     assert len(rows) == published.summary["exceptions"]
 
 

@@ -21,7 +21,7 @@ class NotifiedStore:
     def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
         self.url = url
         self.faults: list[SemqError] = []
-        self.heard: list[str] = []
+        self.notified: list[str] = []
         self.lost = asyncio.Event()
         self.rang = asyncio.Event()
         who = Owner("1.10008", "host", owner, place)
@@ -32,7 +32,7 @@ class NotifiedStore:
         self.lost.set()
 
     def _hear(self, channel: str) -> None:
-        self.heard.append(channel)
+        self.notified.append(channel)
         self.rang.set()
 
     async def do(self, *jobs: Job) -> list[Exception | None]:

@@ -434,7 +434,7 @@ async def test_applications_wake_the_node(database: str) -> None:
     async with living(database) as life:
         run(database, "SELECT semq_send('56001', 'x')")
         await life.rang.wait()
-        assert life.heard == ["semq_submit"]
+        assert life.notified == ["semq_submit"]
 
 
 # ---------------------------------------------------------------------------------------------------------- helpers
