@@ -18,6 +18,7 @@ from semq.store.rows import Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, after_commit, work
 from semq.umx_t.grids import HandlingHeard
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
 
 
@@ -142,7 +143,8 @@ class Handled:
         if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
             return None  # its body cannot be read, so it cannot be delivered
         hear(unit, row, news, self._after, self._detail)
-        leave(self._core, unit, row)
+        if row.target.user != PIECES_USER:
+            leave(self._core, unit, row)
         return row
 
     def apply(self) -> None:
@@ -151,6 +153,9 @@ class Handled:
             self._handing.release(bref)
         for row in self._rows:
             self._handing.answered(row)
+            if row.target.user == PIECES_USER:
+                self._core.pieces.end(row)
+                self._handing.to_clean.append(row.bref)  # thousands may end in one commit, which would delete gigabytes
             if self._answer.news is HandlingHeard.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:

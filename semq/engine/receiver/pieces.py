@@ -23,6 +23,7 @@ class PieceStock:
 
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
         self._sizes: dict[int, int] = {}  #: by row, because a deletion may be decided twice
+        self._ended: set[int] = set()  #: rows that are not counted any more, and not deleted yet
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self.notices: set[int] = set()  #: rows of notices
         for piece in stored:
@@ -37,20 +38,29 @@ class PieceStock:
         """Return the bytes counted for an institution's pieces."""
         return self._bytes.get(source, 0)
 
+    def size_of(self, bref: int) -> int:
+        """Return the bytes of a row, at least as many as are counted; 0 if it is no piece."""
+        return self._sizes.get(bref, 0)
+
     def add(self, row: Pending) -> None:
         """Count a recorded row, if it is a piece; after its commit."""
         if is_stored_piece(row):
             self._add(StoredPiece(row.bref, row.source, row.size))
 
-    def remove(self, row: Pending) -> None:
-        """Stop counting a row that is deleted."""
+    def end(self, row: Pending) -> None:
+        """Stop counting a row that has ended and is deleted later."""
         self.notices.discard(row.bref)
-        counted = self._sizes.pop(row.bref, None)
-        if counted is None:
-            return
-        self._bytes[row.source] -= counted
-        if not self._bytes[row.source]:
-            del self._bytes[row.source]
+        if row.bref in self._sizes and row.bref not in self._ended:
+            self._ended.add(row.bref)
+            self._bytes[row.source] -= self._sizes[row.bref]
+            if not self._bytes[row.source]:
+                del self._bytes[row.source]
+
+    def remove(self, row: Pending) -> None:
+        """Note that a row is deleted."""
+        self.end(row)
+        self._ended.discard(row.bref)
+        self._sizes.pop(row.bref, None)
 
     def _add(self, piece: StoredPiece) -> None:
         counted = self._sizes[piece.bref] = max(piece.size, COUNTED_MIN)

@@ -14,6 +14,9 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import AppStatus
 
+PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: others wait for it some 20 ms
+PIECES_PAUSE_S = 0.05  # between two such commits
+
 
 def leave(core: Core, unit: Unit, row: Pending) -> bool:
     """R9: delete a row of tb_0030 that is not needed any more; called by each piece of work that may fulfil the last
@@ -44,8 +47,10 @@ class Cleaner:
         if self._busy or now < self._not_before or not (self._outbound or self._pending):
             return
         self._busy = True
-        self._not_before = now + self._core.settings.cleanup_s
         outbound, pending = self._taken(self._outbound), self._taken(self._pending)
+        has_pieces = any(map(self._core.pieces.size_of, pending))
+        pause_s = self._core.settings.cleanup_s
+        self._not_before = now + (min(PIECES_PAUSE_S, pause_s) if has_pieces else pause_s)
         self._core.post(
             self._clean(outbound, pending), later=True, failed=lambda error: self._put_back(outbound, pending)
         )
@@ -56,7 +61,10 @@ class Cleaner:
         return self._not_before if not self._busy and (self._outbound or self._pending) else None
 
     def _taken(self, ids: list[int]) -> list[int]:
-        limit = self._core.settings.clean_rows
+        limit, pieces = 0, 0
+        while limit < min(self._core.settings.clean_rows, len(ids)) and pieces < PIECES_BYTES:
+            pieces += self._core.pieces.size_of(ids[limit])
+            limit += 1
         batch = ids[:limit]
         del ids[:limit]
         return batch

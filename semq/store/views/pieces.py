@@ -112,7 +112,10 @@ def arrived(
 ) -> list[RecordedMessage]:
     """Return pieces and notices of an institution that this node has recorded, in order; ``before_ms``: only those
     recorded earlier."""
-    conditions = [IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV, IN.bref > after]
+    conditions = [
+        IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
+        IN.bref > after,
+    ]  # fmt: skip
     if before_ms is not None:
         conditions.append(IN.received_at < func.to_timestamp(before_ms / 1000))
     return _arrived(connection, conditions, limit)

@@ -1,8 +1,12 @@
 """Bounds on the pieces that a receiver's node stores for one source; other sources and documents are not affected."""
 
+import pytest
+
 from local_node.node import LocalNode
 from semq.config import load
+from semq.engine.time import cleanup
 from semq.transport.client_channel import ClientChannel
+from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
     PIECES,
     SIZE,
@@ -10,6 +14,7 @@ from tests.local_node.pieces.test_transfer import (
     body_of,
     confirming,
     counted,
+    counted_at,
     is_clean,
     local,
     published,
@@ -110,4 +115,26 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
     await until(lambda: b.engine.core.pieces.notices)
     b.remains.sweep()
     await until(lambda: is_clean(b))
+    assert not b.engine.core.pieces.of("1.10008")
+
+
+async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_restart(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit that deletes all of them would delay other documents for seconds."""
+    monkeypatch.setattr(cleanup, "PIECES_BYTES", 3 * PIECE_BYTES)
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    await sent(await confirming(inprocess, a), "K1")
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    kept = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND app_status = 320"
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: 0 < counted(b, kept) < 19)
+    assert not b.engine.core.pieces.of("1.10008")  # they have ended
+    await b.stop()
+    assert counted_at(b.store.url, kept) in (3, 6, 9, 12, 15, 18)
+    b = await inprocess.started(load(inprocess.folder / "56001.toml", {}))
+    await until(lambda: is_clean(a) and is_clean(b))
     assert not b.engine.core.pieces.of("1.10008")
