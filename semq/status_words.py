@@ -26,5 +26,5 @@ WORDS: dict[str, str] = {
     "WAITS": "submitted by SQL, cannot be accepted yet",
     "SCHEDULED": "waits for its time (@NotBefore)",
     "IN_PIECES": "its pieces are sent first",
-    "REFUSED": "submitted by SQL, refused",
+    "REFUSED": "refused, not sent",
 }

@@ -15,7 +15,7 @@ from semq.engine.ports import AppEvent
 from semq.engine.sender.scheduled import envelope_of
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.store.rows import ClientToken, Event, LedgerLine, Reason, Side, SubmissionRefusal, Submitted
+from semq.store.rows import Event, LedgerLine, Reason, Side, SubmissionRefusal, Submitted
 from semq.store.unit import Needs, OpenSubmission, RefusedSubmissions, Unit
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import Address, parse_address
@@ -24,7 +24,7 @@ from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import Outcome
 
 DETAIL_MAX = 500  # characters
-WITHDRAWN = "Withdrawn before it was accepted."
+WITHDRAWN = "Withdrawn before it was sent."
 REJECTED = "REJECTED"
 
 
@@ -66,7 +66,7 @@ def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None]
 @work
 def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> Steps:
     """Withdraw a waiting submission: it ends CANCELLED, with its own locator in ledger and event."""
-    reason = (Cancelled.code, f"Withdrawn before it was accepted: {why}" if why else WITHDRAWN)
+    reason = (Cancelled.code, f"Withdrawn before it was sent: {why}" if why else WITHDRAWN)
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
     settled = {*unit.taken_submissions, *unit.refused_submissions}
@@ -78,7 +78,7 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     unit.taken_submissions[row.row_id] = lk0
     if row.envelope and row.token:  # the application has a confirm for it, and may repeat it
         with suppress(BodyUnreadable):
-            unit.cancelled_tokens[row.token] = ClientToken(lk0, envelope_of(row).digest)
+            unit.register_cancelled(row.token, lk0, envelope_of(row).digest)
     events = _end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
     yield COMMITTED
     core.count("submission_withdrawn")

@@ -118,7 +118,7 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     at = utc_text(facts["ended_at"])
     words, outcome = messages.WORDS[Event[event]], facts.get("outcome") or event
     if event == Event.REFUSED.name and facts["outcome"] is not None:
-        words = "it was never accepted"
+        words = "it was not sent"
     return TooLate(f"It has ended here: {outcome} ({words}) at {at}.", **naming, outcome=outcome, ended_at=at)
 
 

@@ -338,6 +338,10 @@ class Unit:
         """Note the document for which an application used a token: the same token does not accept another one."""
         self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
+    def register_cancelled(self, token: str, lk0: LK0, digest: bytes) -> None:
+        """Note the cancelled document for which an application used a token, unless the token has another document."""
+        self.cancelled_tokens[token] = self.tokens.setdefault(token, ClientToken(lk0, digest))
+
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
         """Note that a row changed; ``before`` is its status when loaded, which Postgres compares (compare-and-set)."""
         if row.object_id not in self.new_outbound:

@@ -76,11 +76,8 @@ class ScheduleBooks:
         if not (unit.new_submissions or unit.due_submissions or unit.taken_submissions or unit.refused_submissions):
             return
         name, now = host.name, host.engine.core.now_ms()
-        # A cancelled document leaves no token: a repeat after it, also in the same unit, is a new document.
-        cancelled = {str(lk0) for lk0 in unit.taken_submissions.values()}
         for number, row in unit.new_submissions.items():
-            alike = (one for (node, _), one in self._waiting.items() if (node, one.token) == (name, row.token))
-            again = [one for one in alike if one.lk0 not in cancelled]
+            again = any((node, one.token) == (name, row.token) for (node, _), one in self._waiting.items())
             self._oracle.demand(not again, "T", f"a token scheduled twice: {row.token}")
             self.tokens.add(row.token)
             self._waiting[name, number] = row

@@ -14,11 +14,11 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the
 @group.command()
 @on_node
 async def cancel(session: Session, id: Id, why: Why = "") -> None:
-    """Cancel a message if it has not arrived yet; its outcome shows whether that worked. A waiting submission by SQL
-    (sql-NUMBER) is withdrawn.
+    """Cancel a message if it has not arrived yet; its outcome shows whether that worked. A scheduled document,
+    or a submission by SQL that waits (sql-NUMBER), is withdrawn.
     """
     result: Any = await session.ask("msg.cancel", repeat=False, id=id, why=why)
-    done = "is withdrawn; it was never accepted" if result.get("withdrawn") else "is being cancelled"
+    done = "is withdrawn; it was not sent" if result.get("withdrawn") else "is being cancelled"
     session.out.say(result, f"{name_of(result)}  {done}")
 
 

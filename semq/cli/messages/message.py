@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from semq.app import AppKey
+from semq.app import AppKey, Sent
 from semq.app.content_type import content_type_of
 from semq.app.errors import NeverTold
 from semq.cli.errors import UnreadableFile
@@ -136,8 +136,13 @@ async def send(
         if wait is WaitFor.delivered:
             fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
             facts["outcome"] = fate.outcome
-        accepted = f"scheduled for {moment(sent.not_before)}" if sent.not_before else "accepted"
-        session.out.say(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else accepted}")
+        session.out.say(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else _state_of(sent)}")
+
+
+def _state_of(sent: Sent) -> str:
+    if sent.repeated:
+        return "was accepted before, with this token; nothing was sent"
+    return f"scheduled for {moment(sent.not_before)}" if sent.not_before else "accepted"
 
 
 @group.command()

@@ -124,10 +124,7 @@ def known(network: Network, name: str) -> str:
 def test_a_submission_that_waits_is_withdrawn(network: Network) -> None:
     at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '56001', ', encrypt => true')}"
     until_sync(lambda: "WAITS" in semq("msg", "show", name, *at).out)
-    assert (
-        semq("msg", "cancel", name, "--why", "ordered twice", *at).out
-        == f"{name}  is withdrawn; it was never accepted\n"
-    )
+    assert semq("msg", "cancel", name, "--why", "ordered twice", *at).out == f"{name}  is withdrawn; it was not sent\n"
     shown = semq("msg", "show", name, *at).out
-    assert "SEMQ-1210 Withdrawn before it was accepted: ordered twice" in shown
-    semq("msg", "cancel", name, *at).fails(1, "SEMQ-1208", "it was never accepted")
+    assert "SEMQ-1210 Withdrawn before it was sent: ordered twice" in shown
+    semq("msg", "cancel", name, *at).fails(1, "SEMQ-1208", "it was not sent")

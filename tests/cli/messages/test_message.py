@@ -49,6 +49,12 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
     assert all("node" not in line for line in alone["events"])
 
 
+def test_a_repeat_of_a_token_says_that_nothing_was_sent(network: Network) -> None:
+    send = ("msg", "send", "--to", "56001/repeats", "--token", "once", "--node", network.sender.url)
+    assert semq(*send, stdin=b"x").out.endswith("  accepted\n")
+    assert semq(*send, stdin=b"x").out.endswith("  was accepted before, with this token; nothing was sent\n")
+
+
 def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:
     at = {"SEMQ_NODE": network.sender.url}
     lk0 = semq("msg", "send", "--to", "56001/files", "--json", stdin=b"\0piped\xff", **at).data["lk0"]

@@ -245,3 +245,13 @@ def test_a_document_whose_token_has_become_a_message_can_be_cancelled() -> None:
     assert ended == [waiting.lk0]
     assert trio.scheduled == []
     assert trio.a.store.tables.tokens["t"].lk0 == sent.lk0
+
+
+def test_a_repeat_in_the_same_commit_as_the_cancellation_accepts_no_other_document() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"x", trio.at(50), token="t")
+    [first] = trio.a.accepted
+    trio.submissions.withdraw(first.lk0.object_id, "not wanted", lambda lk0: None, print)
+    trio.send(b"x", trio.at(50), token="t")
+    assert [(each.lk0, each.repeated) for each in trio.a.accepted] == [(first.lk0, False), (first.lk0, True)]
+    assert trio.scheduled == []

@@ -121,7 +121,7 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
     assert (state, code, text) == (
         "CANCELLED",
         "SEMQ-1210",
-        "Withdrawn before it was accepted: ordered twice (by guest)",
+        "Withdrawn before it was sent: ordered twice (by guest)",
     )
     (event,) = await until(lambda: result)
     assert (event["event"], event["outcome"], event["submission"], event["token"]) == (
@@ -134,7 +134,7 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
         assert (shown["outcome"], shown["reason"]) == ("CANCELLED", f"{code} {text}")
         late = (await ask(admin, "msg.cancel", {"id": name}))["error"]
         assert (late["code"], late["facts"]["outcome"]) == ("SEMQ-1208", "CANCELLED")
-        assert "it was never accepted" in late["text"]
+        assert "it was not sent" in late["text"]
     assert (await ask(admin, "stuck.list"))["result"] == []
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
