@@ -27,9 +27,9 @@ from semq.config.nearest import nearest
 from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
-# variables with the prefix that are not settings: those of the command line and of semq.service.failpoints, and the
-# variable that tls.passphrase_variable names
-NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
+# variables with the prefix that are not settings: those of the command line, and the variable that
+# tls.passphrase_variable names
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # section | keys whose values are paths, relative to the file
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),

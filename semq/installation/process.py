@@ -69,13 +69,17 @@ class NodeProcess:
         self.launch()
         self.await_ready()
 
+    def program(self) -> list[str]:
+        """Return the arguments of Python that run the node."""
+        return ["-m", MODULES[self.place.kind]]
+
     def launch(self, **variables: str) -> None:
         """Start the process, with more environment variables."""
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
         with self.place.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULES[self.place.kind], "--config", str(self.place.config)],
+                [sys.executable, "-P", *self.program(), "--config", str(self.place.config)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.place.folder,
                 env=environment | variables, start_new_session=True, preexec_fn=self.in_child,
             )  # fmt: skip

@@ -18,6 +18,5 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | companion                      | programs beside the node: folders, webhooks, web                    |
 | nightly_extract                | the extract of the ledger, started as a process                     |
 | log                            | log lines                                                           |
-| failpoints                     | durable steps at which crash campaigns end a node                   |
 | errors                         | requests that a node cannot begin to answer                         |
 """

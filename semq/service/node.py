@@ -6,7 +6,6 @@ committed rows: the same path as after a crash (PROTOCOL.md section 14).
 """
 
 import asyncio
-import os
 import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -28,7 +27,7 @@ from semq.engine.settings import EngineSettings
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
 from semq.seal.session import OVERHEAD
-from semq.service import access, failpoints
+from semq.service import access
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
@@ -97,7 +96,6 @@ class Node(Generic[E]):
         self._begun = AsyncExitStack()  #: parts that ``stop`` ends, in the reverse order of their start
         self._failed: asyncio.Future[None]
         self._stopping = False
-        self._failpoint = failpoints.armed(os.environ)
         self.users: UserTable  #: by name and password
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
@@ -195,8 +193,6 @@ class Node(Generic[E]):
         if self.telemetry is not None:
             self._begun.push_async_callback(self.telemetry.stop)
         self._begun.push_async_callback(self.store.stop)
-        if self._failpoint is not None:
-            self._failpoint.watch_store(self.store)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
         await self.prepare()
@@ -266,8 +262,6 @@ class Node(Generic[E]):
     def _build(self) -> None:
         self.engine_starts += 1
         self.engine = self.build_engine(self.recovered)
-        if self._failpoint is not None:
-            self._failpoint.watch_engine(self.engine)
         log.info(
             "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
             unsettled=self.recovered.unsettled, pending=self.recovered.pending, engine_start=self.engine_starts,

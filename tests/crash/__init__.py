@@ -14,5 +14,5 @@
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: the nodes'
 logs, their databases, the records, and `leftover.txt` with the rows that should have been deleted. Named durable steps
-are `semq.service.failpoints`.
+are in `armed.failpoints`; `python -m tests.crash.armed` runs a node that ends itself at one of them.
 """

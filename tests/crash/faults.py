@@ -14,8 +14,8 @@ from random import Random
 import psycopg
 
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
-from semq.service import failpoints
 from tests.crash import certificates, oracle
+from tests.crash.armed import failpoints
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld

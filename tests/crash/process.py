@@ -13,10 +13,11 @@ from pathlib import Path
 
 from semq.installation.configuration import NodePlace
 from semq.installation.process import STOP_S, NodeProcess
-from semq.service.failpoints import VARIABLE
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
+from tests.crash.armed.failpoints import VARIABLE
 
+ROOT = Path(__file__).parents[2]
 READY_S = 180.0  # from the start until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
 UNAVAILABLE_MAX = 5
@@ -193,9 +194,13 @@ class CrashProcess(RestartedProcess, NodeProcess):
     def _is_stopping(self) -> bool:
         return self._stopping
 
+    def program(self) -> list[str]:
+        """Return the arguments of Python that run the node, or the node with its failpoint."""
+        return ["-m", "tests.crash.armed", self.place.kind] if self.armed else super().program()
+
     async def _one_life(self) -> int:
         self.armed, self._failpoint = self._failpoint, ""
-        self.launch(**({VARIABLE: self.armed} if self.armed else {}))
+        self.launch(**({VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}))
         self.starts += 1
         self._over.clear()
         if await self.ready():

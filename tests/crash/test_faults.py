@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from semq.installation.configuration import CARRIER
-from semq.service import failpoints
+from tests.crash.armed import failpoints
 from tests.crash.faults import (
     BY_HAND,
     CLUSTER_KINDS,

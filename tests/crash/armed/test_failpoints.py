@@ -10,8 +10,7 @@ import psycopg
 import pytest
 
 from semq.clock import SystemClock
-from semq.service import failpoints
-from semq.service.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
+from semq.errors import BadInput
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
@@ -21,6 +20,8 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
+from tests.crash.armed import failpoints
+from tests.crash.armed.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
 from tests.store.jobs import own
 
 HERE, THERE = Address(1, "a"), Address(1, "b")
@@ -103,7 +104,8 @@ def test_an_unknown_failpoint_is_refused(text: str) -> None:
 
 
 def test_it_ends_the_process_as_a_power_cut_does() -> None:
-    code = "import sys\nfrom semq.service.failpoints import end_now\ntry:\n end_now()\nfinally:\n print('still here')"
+    imports = "import sys\nfrom tests.crash.armed.failpoints import end_now\n"
+    code = f"{imports}try:\n end_now()\nfinally:\n print('still here')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert ended.returncode == -signal.SIGKILL
     assert ended.stdout == b""
@@ -155,10 +157,10 @@ async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
 
 async def test_a_failed_piece_of_work_is_notified(store: PostgresStore) -> None:
     def refuse(unit: Unit) -> None:
-        raise NoSuchFailpoint
+        raise BadInput
 
     Failpoint("S1", AFTER, 1, lambda: None).watch_store(store)
-    assert isinstance((await posted(store, refuse)).error, NoSuchFailpoint)
+    assert isinstance((await posted(store, refuse)).error, BadInput)
 
 
 @pytest.mark.parametrize(("phase", "boots"), [(BEFORE, 1), (AFTER, 2)])

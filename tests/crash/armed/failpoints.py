@@ -1,8 +1,7 @@
 """Named durable steps at which a node kills itself, so that crash campaigns can stop a node exactly at one of them.
 
-``armed`` reads the variable SEMQ_FAILPOINT when a node is made. Without it this module has no effect and no cost. With
-it, say ``R1:after:3``, the process ends itself with SIGKILL the third time that it reaches step R1, in the named
-phase:
+``armed`` reads the variable CRASH_FAILPOINT of the process (``node``). With ``R1:after:3`` the process ends itself with
+SIGKILL the third time that it reaches step R1, in the named phase:
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
@@ -11,7 +10,7 @@ phase:
 | after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
 The steps are the rules of PROTOCOL.md that write or send, found by the ledger lines that their transactions carry and
-by the frames themselves, so the engine contains no code for them. Used by ``tests/crash``.
+by the frames themselves, so the engine contains no code for them.
 """
 
 import asyncio
@@ -23,14 +22,13 @@ from typing import Any, Protocol
 
 import structlog
 
-from semq.errors import Misconfigured
 from semq.store.rows import Event, Side
 from semq.store.unit import Recovered, Unit
 from semq.store.work import COMMITTED, Steps, Work, work
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, HubFlag
 
-VARIABLE = "SEMQ_FAILPOINT"
+VARIABLE = "CRASH_FAILPOINT"
 BEFORE, AMID, AFTER = "before", "amid", "after"
 FLUSHED_TURNS = 4  # turns of the loop after which what was sent is in the socket: engine, channel, link, libuv
 
@@ -92,11 +90,8 @@ SENDS: dict[str, Callable[[Frame], bool]] = {
 }
 
 
-class NoSuchFailpoint(Misconfigured):
-    """SEMQ_FAILPOINT names no step of the protocol."""
-
-    code = "SEMQ-2004"
-    remedy = "Unset it: it is meant for tests alone. Otherwise STEP:PHASE:COUNT, see semq/service/failpoints.py."
+class NoSuchFailpoint(ValueError):
+    """CRASH_FAILPOINT names no step of the protocol: STEP:PHASE:COUNT."""
 
 
 class FailpointStore(Protocol):
@@ -117,17 +112,14 @@ def all_failpoints() -> list[tuple[str, str]]:
 
 
 def armed(environment: Mapping[str, str]) -> "Failpoint | None":
-    """Return the failpoint named by the environment; None without one, which is the case outside of tests. Raises
-    NoSuchFailpoint.
-    """
+    """Return the failpoint named by the environment; None without one. Raises NoSuchFailpoint."""
     text = environment.get(VARIABLE)
     if not text:
         return None
     step, _, rest = text.partition(":")
     phase, _, count = rest.partition(":")
     if (step, phase) not in all_failpoints() or not count.isdecimal() or int(count) < 1:
-        raise NoSuchFailpoint(value=text[:80])
-    log.warning("failpoint_armed", step=step, phase=phase, count=int(count))
+        raise NoSuchFailpoint(text[:80])
     return Failpoint(step, phase, int(count))
 
 
@@ -147,6 +139,7 @@ class Failpoint:
 
     def watch_store(self, store: FailpointStore) -> None:
         """Watch every piece of work that is posted from now on, and every opening."""
+        log.warning("failpoint_armed", step=self.step, phase=self.phase, count=self.count)
         post, start = store.post, store.start
 
         async def watched_start() -> Recovered:
