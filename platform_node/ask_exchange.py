@@ -107,7 +107,7 @@ class AskService:
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
-        """Return another node's answer unchanged: ``story`` and ``signature``, or the reason for none (``unheard``)."""
+        """Return the unchanged answer of a node: ``story`` and ``signature``, or why there is none (``unanswered``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         session, member = self._node.engine.sessions.get(other), self._node.membership
         link = session.link if session is not None else None
@@ -115,12 +115,12 @@ class AskService:
             asked = await member.asking.ask_life(link.life, STORY, {"other": other, "question": question}, HUB)
             if asked.result is None:
                 why = asked.unreached or f"{(asked.error or {}).get('code')} {(asked.error or {}).get('text')}"
-                return {"node": other, "unheard": shortened(why, 300)}
+                return {"node": other, "unanswered": shortened(why, 300)}
             return self._passed_on(other, asked.result)
         try:
             answer = await self._node.questions.ask(other, question)
         except SemqError as error:
-            return {"node": other, "unheard": str(error)}
+            return {"node": other, "unanswered": str(error)}
         return self._passed_on(other, answer)
 
     def _passed_on(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class AskService:
         if not isinstance(result, dict):
             failure = answer.get("error")
             why = failure if isinstance(failure, dict) else {}
-            return {"node": other, "unheard": shortened(f"{why.get('code')} {why.get('text')}", 300)}
+            return {"node": other, "unanswered": shortened(f"{why.get('code')} {why.get('text')}", 300)}
         return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
     async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
@@ -142,17 +142,17 @@ class AskService:
         own = [{"node": me, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
         asked = await asyncio.gather(*(self._ask(party, me, lk0, "hub") for party in parties))
-        lines_of_all, unheard = list(own), list[dict[str, str]]()
+        lines_of_all, unanswered = list(own), list[dict[str, str]]()
         for answer in asked:
             try:
-                if "unheard" in answer:
-                    raise ValueError(answer["unheard"])
+                if "unanswered" in answer:
+                    raise ValueError(answer["unanswered"])
                 # The answer came over the node's own session, authenticated by certificate or password.
                 lines = story.read(answer["story"].encode())
                 lines_of_all += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
-                unheard.append({"node": answer["node"], "why": str(error)})
-        return traced | {"events": sorted(lines_of_all, key=lambda event: event["at"]), "unheard": unheard}
+                unanswered.append({"node": answer["node"], "why": str(error)})
+        return traced | {"events": sorted(lines_of_all, key=lambda event: event["at"]), "unanswered": unanswered}
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)

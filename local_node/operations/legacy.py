@@ -55,11 +55,11 @@ class LegacyOperations:
             raise BadArguments("It was sent by another institution.", lk0=str(lk0))
         if target == self._node.address:
             return {"received": False, "why": ""}
-        lines, unheard = await Traces(self._node).asked(str(lk0), str(target))
+        lines, unanswered = await Traces(self._node).asked(str(lk0), str(target))
         if any(line.get("side") == Side.RECEIVER.name.lower() for line in lines):
             return {"received": True, "why": ""}
-        why = next((one["why"] for one in unheard), "")
-        is_unknown = not unheard or NotThere.code in why
+        why = next((one["why"] for one in unanswered), "")
+        is_unknown = not unanswered or NotThere.code in why
         return {"received": False if is_unknown else None, "why": why}
 
     async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:

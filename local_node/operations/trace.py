@@ -4,7 +4,7 @@ The node asks its hub (``platform_node.ask_exchange``), which passes the questio
 there is no hub, or it does not answer, the node asks the other end itself, if it dials it (``partner_questions``). Each
 line names its node. The answer of the other end comes through the hub: with a certificate it is signed for this
 question (``proved``); if a required signature is missing, the answer is left out and reported. Parties that do not
-answer are listed in ``unheard``.
+answer are listed in ``unanswered``.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ class Traces:
         if not arguments.parties:
             return traced
         if "members" in traced:
-            return traced | {"unheard": [{"node": "hub and receivers", "why": GROUP}]}
+            return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
-            return traced | {"unheard": []}  # a submission that was never accepted is unknown to others
+            return traced | {"unanswered": []}  # a submission that was never accepted is unknown to others
         own: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
-        others, unheard = await self._others(traced["lk0"], traced["events"])
+        others, unanswered = await self._others(traced["lk0"], traced["events"])
         # Sorted by time, of several clocks; among equal times this node's lines first.
-        return traced | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
+        return traced | {"events": sorted(own + others, key=lambda event: event["at"]), "unanswered": unanswered}
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
         """Return the result of ``asked`` for a message of which this node has lines."""
@@ -69,29 +69,29 @@ class Traces:
         nonce = self._node.clock.uuid().hex
         if self._node.settings.has_no_hub:
             return await self._directly(lk0, nonce, target)
-        lines, unheard = await self._by_hub(lk0, nonce, target)
-        if len(unheard) > 1 and self._way(lk0, target) is not None:
+        lines, unanswered = await self._by_hub(lk0, nonce, target)
+        if len(unanswered) > 1 and self._way(lk0, target) is not None:
             theirs, silent = await self._directly(lk0, nonce, target)
-            return [*lines, *theirs], [unheard[0], *silent]
-        return lines, unheard
+            return [*lines, *theirs], [unanswered[0], *silent]
+        return lines, unanswered
 
     async def _by_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Return the lines of hub and other end; two parties are unheard if the hub does not answer."""
+        """Return the lines of hub and other end; two parties are unanswered if the hub does not answer."""
         asked = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
             async with asyncio.timeout(PATIENCE_S):
                 config = self._node.uplink.way_to(VIRTUAL_HOST)
                 theirs = await request(config, self._node.clock, EXCHANGE, "trace", asked)
         except TimeoutError:
-            return [], _unheard("hub", f"it did not answer within {PATIENCE_S:.0f} s", target)
+            return [], _unanswered("hub", f"it did not answer within {PATIENCE_S:.0f} s", target)
         except SemqError as error:
-            return [], _unheard("hub", str(error), target)
+            return [], _unanswered("hub", str(error), target)
         link = self._node.uplink.link
         hub = str(link.peer) if link is not None else "hub"  # from the session, not from the answer
         try:
             lines: Events = [{**story.read_line(event), "node": hub} for event in theirs.get("events") or []]
         except (TypeError, ValueError) as error:
-            return [], _unheard(hub, f"its answer cannot be read: {error}", target)
+            return [], _unanswered(hub, f"its answer cannot be read: {error}", target)
         return self._merged(lines, hub, theirs.get("other"), lk0, nonce, target)
 
     async def _directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
@@ -133,8 +133,8 @@ class Traces:
             return lines, []
         if not isinstance(other, dict):
             return lines, [{"node": teller, "why": "the version of the hub does not pass questions on"}]
-        if "unheard" in other:
-            return lines, [{"node": teller, "why": f"says {hub}: {other['unheard']}"}]
+        if "unanswered" in other:
+            return lines, [{"node": teller, "why": f"says {hub}: {other['unanswered']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         text = str(other.get("story")).encode("utf-8", "surrogatepass")
         try:
@@ -148,5 +148,5 @@ class Traces:
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)
 
 
-def _unheard(hub: str, why: str, target: str) -> list[dict[str, str]]:
+def _unanswered(hub: str, why: str, target: str) -> list[dict[str, str]]:
     return [{"node": hub, "why": why}, {"node": target or "the other end", "why": "its answers arrive through the hub"}]

@@ -215,7 +215,7 @@ def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
 
 def refuse_unheard(evidence: Evidence) -> None:
     """Raise SourcesMissing if the lines of the date name a ledger or a node that has not delivered."""
-    absent = mentions.unheard(evidence.sources, evidence.day)
+    absent = mentions.absent_sources(evidence.sources, evidence.day)
     if absent:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 

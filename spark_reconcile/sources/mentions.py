@@ -24,7 +24,7 @@ _TURNED_AWAY = [Event.REFUSED, Event.DROPPED]
 _LET_THROUGH = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
-def unheard(sources: Iterable[Source], day: date) -> list[str]:
+def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
     """Return the ledgers, and nodes without a known ledger, that occur in lines of a date and have not delivered it."""
     sources = [source for source in sources if source.day == day]
     used = [source for source in sources if source.is_used]

@@ -32,7 +32,7 @@ ROW: dict[str, Any] = {
 LINE = {
     "at": 1, "node": BAD, "side": BAD, "event": BAD, "words": BAD, "att": 1, "detail": BAD, "via": BAD, "proved": False
 }  # fmt: skip
-TRACE = {"lk0": LK0, "events": [LINE], "others": [BAD], "unheard": [{"node": BAD, "why": BAD}]}
+TRACE = {"lk0": LK0, "events": [LINE], "others": [BAD], "unanswered": [{"node": BAD, "why": BAD}]}
 STATUS = {
     "kind": BAD, "node": BAD, "started_at": BAD, "boot": BAD, "store_uuid": BAD, "incarnation": BAD, "shortage": BAD,
     "hub": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: BAD},

@@ -423,7 +423,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(Accepting, "_accept", rewritten(backwards)),),
     "late_read": (swap(deeds, "refusal", decided_from_the_row),),
-    "told_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
+    "reported_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
     "group_member": (swap(GroupExpansion, "check", without_the_last),),
@@ -465,7 +465,7 @@ retired          H9    100  lose_store,offline                          rows tha
 order_unit       N23    60  burst,overtake                              overtaken within one unit
 order_accept     N23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
-told_late        H16    60  act_on_copies,offline,cancel                a refusal reported as that of a marker
+reported_late    H16    60  act_on_copies,offline,cancel                a refusal reported as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 due_early        S1     30  schedule,offline                                 a scheduled document sent before its time
 group_member     2.1    30  groups,offline                                   a member of a group that is left out

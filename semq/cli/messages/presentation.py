@@ -158,7 +158,7 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
         if not line.get("proved", True):
             out.talk(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
             break
-    for one in traced.get("unheard") or ():
+    for one in traced.get("unanswered") or ():
         out.talk(f"without the lines of {one['node']}: {one['why']}")
     if traced.get("members", 0) > traced.get("members_traced", 0):
         out.talk(f"the first {traced['members_traced']} of {traced['members']} members; `semq msg show` names all")

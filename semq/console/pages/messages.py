@@ -87,7 +87,7 @@ async def message(visit: Visit) -> Response:
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
     return show(
         visit, "message.html", row=row, line=line, outlook=worded, others=traced.get("others") or [],
-        unheard=traced.get("unheard") or [], later=None if is_whole else href(path, parties=1), live=LIVE,
+        unanswered=traced.get("unanswered") or [], later=None if is_whole else href(path, parties=1), live=LIVE,
         sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
         acts=list(_acts(visit, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
     )  # fmt: skip

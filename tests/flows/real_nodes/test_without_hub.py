@@ -187,8 +187,8 @@ async def test_targets_that_need_a_hub_are_refused_and_a_trace_asks_the_partner(
     sent = await scene.clients[A].send(B, b"traced")
     await until(lambda: list(scene.got[B].values()) == [b"traced"])
     traced = await scene.clients[A].request("msg.trace", {"id": str(sent.lk0), "parties": True})
-    assert traced["unheard"] == []
+    assert traced["unanswered"] == []
     assert ("SENT", DIRECTLY) in [(one["event"], one["detail"]) for one in traced["events"]]
     assert ("1.56001", "RECEIVED", True) in [(one["node"], one["event"], one.get("proved")) for one in traced["events"]]
     known = await scene.clients[B].request("msg.trace", {"id": str(sent.lk0), "parties": True})
-    assert [(one["node"], "does not dial" in one["why"]) for one in known["unheard"]] == [("1.10008", True)]
+    assert [(one["node"], "does not dial" in one["why"]) for one in known["unanswered"]] == [("1.10008", True)]

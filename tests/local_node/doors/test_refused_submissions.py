@@ -59,7 +59,10 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     (line,) = (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]
     assert (line["event"], line["side"], line["detail"][:9]) == ("REFUSED", "sender", "SEMQ-1201")
     answer = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
-    assert (answer["events"], answer["unheard"]) == ([line], [])  # it never left this node, so no other party is asked
+    assert (answer["events"], answer["unanswered"]) == (
+        [line],
+        [],
+    )  # it never left this node
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
     assert [one["lk0"] for one in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
     assert [one["lk0"] for one in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
@@ -101,7 +104,7 @@ async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) ->
         assert [(line["event"], line["detail"][:9]) for line in answer["events"]] == [
             ("SUBMITTED", ""), ("WAITS", "SEMQ-5207"),
         ]  # fmt: skip
-        assert (answer["unheard"], answer["events"][1]["at"]) == ([], shown["waits_since"])
+        assert (answer["unanswered"], answer["events"][1]["at"]) == ([], shown["waits_since"])
         explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
         assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
         assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="

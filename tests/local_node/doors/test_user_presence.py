@@ -100,4 +100,4 @@ async def test_one_submission_reaches_all_users(inprocess: InProcess) -> None:
             ["1.56001/sales:", "member", "2"],
         ]
         assert sum(line["event"] == "DELIVERED" for line in traced["events"]) == traced["members"] == 2
-        assert traced["unheard"]
+        assert traced["unanswered"]

@@ -21,7 +21,7 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     await until(lambda: bool(ways(scene.a, Event.DELIVERED)))
     await scene.hub.stop()
     result = await trace_of(inprocess, scene.a, lk0)
-    assert [one["node"] for one in result["unheard"]] == ["hub"]
+    assert [one["node"] for one in result["unanswered"]] == ["hub"]
     theirs = [one for one in result["events"] if one["node"] == B]
     assert {(one["via"], one["proved"]) for one in theirs} == {(B, True)}
     assert "RECEIVED" in {one["event"] for one in theirs}
@@ -30,7 +30,7 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     silent = hub.model_copy(update={"answer_partners": False})
     scene.b.settings = scene.b.settings.model_copy(update={"hub": silent})
     result = await trace_of(inprocess, scene.a, lk0)
-    assert [(one["node"], NotTold.code in one["why"]) for one in result["unheard"]] == [("hub", False), (B, True)]
+    assert [(one["node"], NotTold.code in one["why"]) for one in result["unanswered"]] == [("hub", False), (B, True)]
 
 
 async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InProcess) -> None:

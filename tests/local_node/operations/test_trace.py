@@ -66,15 +66,15 @@ async def test_all_three_parties_report_their_events(inprocess: InProcess, secur
         await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
     for node, other in ((a, "1.56001"), (b, "1.10008")):
         result = await delivered(inprocess, node, "S1")
-        assert result["unheard"] == []
+        assert result["unanswered"] == []
         assert [one["at"] for one in result["events"]] == sorted(one["at"] for one in result["events"])
         passed_on = [one for one in result["events"] if one["node"] == other]
         assert {(one["via"], one["proved"]) for one in passed_on} == {("2.hub", secure)}
         assert all("via" not in one for one in result["events"] if one["node"] != other)
     at_hub = (await ask(await inprocess.client(hub), "msg.trace", {"id": lk0, "parties": True}))["result"]
-    assert ({one["node"] for one in at_hub["events"]}, at_hub["unheard"]) == ({"1.10008", "2.hub", "1.56001"}, [])
+    assert ({one["node"] for one in at_hub["events"]}, at_hub["unanswered"]) == ({"1.10008", "2.hub", "1.56001"}, [])
     alone = (await ask(await inprocess.client(a), "msg.trace", {"id": "S1"}))["result"]
-    assert "unheard" not in alone
+    assert "unanswered" not in alone
     assert all("node" not in one for one in alone["events"])
 
 
@@ -99,10 +99,10 @@ async def test_a_node_that_cannot_be_asked_is_named_with_the_reason(inprocess: I
     assert b.settings.hub is not None
     silent = b.settings.hub.model_copy(update={"answer_partners": False})
     b.settings = b.settings.model_copy(update={"hub": silent})
-    [unasked] = (await trace_of(inprocess, a, "S1"))["unheard"]
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotTold.code in unasked["why"]) == ("1.56001", True)
     await b.stop()
-    [unasked] = (await trace_of(inprocess, a, "S1"))["unheard"]
+    [unasked] = (await trace_of(inprocess, a, "S1"))["unanswered"]
     assert (unasked["node"], NotAsked.code in unasked["why"]) == ("1.56001", True)
 
 
@@ -142,7 +142,7 @@ async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
     for lie in (altered, unsigned, of_another, of_its_own, lambda answer: answer | {"result": None, "ok": 7}):
         lies = await trace_of(inprocess, a, lk0 if lie is not of_another else other)
         assert {one["node"] for one in lies["events"]} == {"1.10008", "2.hub"}
-        assert [one["node"] for one in lies["unheard"]] == ["1.56001"]
+        assert [one["node"] for one in lies["unanswered"]] == ["1.56001"]
 
 
 async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InProcess) -> None:
@@ -177,7 +177,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
         while True:
             try:
                 outcome = await request(way, flooder.clock, EXCHANGE, "trace", foreign)
-                result.append(str(outcome["other"].get("unheard")))
+                result.append(str(outcome["other"].get("unanswered")))
             except RefusedByHub as error:  # more than one institution may ask at the same time
                 result.append(str(error))
 
@@ -185,7 +185,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
     await until(lambda: len(result) > 20)
     for _ in range(5):
         outcome = await trace_of(inprocess, a, "S1")
-        assert (outcome["unheard"], "1.56001" in {one["node"] for one in outcome["events"]}) == ([], True)
+        assert (outcome["unanswered"], "1.56001" in {one["node"] for one in outcome["events"]}) == ([], True)
     for task in floods:
         task.cancel()
     await asyncio.gather(*floods, return_exceptions=True)
@@ -217,7 +217,7 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
     curious = {"lk0": lk0, "nonce": "n", "target": "1.56001"}
     passed_on = await request(way, other.clock, EXCHANGE, "trace", curious)
     assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)
-    assert NotThere.code in passed_on["other"]["unheard"]
+    assert NotThere.code in passed_on["other"]["unanswered"]
     own = a.uplink.way_to(VIRTUAL_HOST)
     assert (await request(own, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
     for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):
@@ -234,5 +234,5 @@ async def test_a_hub_that_is_away_is_named(inprocess: InProcess) -> None:
     await hub.stop()
     result = await trace_of(inprocess, a, "S1")
     assert next(one["event"] for one in result["events"]) == "ACCEPTED"
-    assert [one["node"] for one in result["unheard"]] == ["hub", "1.56001"]
-    assert DialFailed.code in result["unheard"][0]["why"]
+    assert [one["node"] for one in result["unanswered"]] == ["hub", "1.56001"]
+    assert DialFailed.code in result["unanswered"][0]["why"]

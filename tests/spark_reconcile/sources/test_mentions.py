@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 
 from spark_reconcile.sources.evidence import believe
-from spark_reconcile.sources.mentions import unheard
+from spark_reconcile.sources.mentions import absent_sources
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, STORED, Office, OfficeMessage
 
 SENT = "S:ACCEPTED@0 S:SENT@3"
 
 
 def absent(office: Office) -> list[str]:
-    return unheard(believe(office.settings, DAY, allow_partial=True).sources, DAY)
+    return absent_sources(believe(office.settings, DAY, allow_partial=True).sources, DAY)
 
 
 @pytest.mark.parametrize(
