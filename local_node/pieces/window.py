@@ -1,17 +1,16 @@
-"""The number of pieces under way to one node: as many as do not wait for each other.
+"""The limit of pieces under way to one node, adjusted so that pieces do not queue. Used by ``transfer``.
 
-Other documents wait behind pieces at every place that all share: writers, links, processors. So a second piece follows
-the first only while receipts come about as fast as for single pieces, as they do over a long line, where time passes
-without occupying anything. Where pieces queue, at either node or between them, one at a time is under way. While this
-node has no other documents, pieces may wait for each other. Used by ``transfer``.
+Other documents share writers, links and processors with pieces, and wait behind queued ones. So several pieces are
+under way only while receipts come about as fast as for a single piece, as on a link with high latency. Where pieces
+queue, at either node or between them, one is under way. Without other documents at this node, pieces may queue.
 """
 
 import asyncio
 from collections.abc import Callable
 
 UNDER_WAY_MAX = 4  # pieces: 1 MiB
-LATE = 1.5  # times the time of a piece alone: pieces wait somewhere
-ANEW = 64  # pieces, after which the time of one alone is measured again, as the way may change
+LATE = 1.5  # multiple of the time of a single piece above which pieces are queued
+ANEW = 64  # pieces, after which a single piece is measured again, since the latency of the link may change
 
 
 class PieceWindow:

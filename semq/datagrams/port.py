@@ -1,6 +1,6 @@
 """The socket of datagrams, and the sessions whose channels it carries. Used by the hub, and by each node for its link.
 
-Bytes that name no channel, and bytes that the other end has not made, are counted and nothing else: nothing is sent to
+Datagrams that name no channel, and datagrams that fail authentication, are counted and dropped. Nothing is sent to
 an address from which no authenticated datagram has come, or that the link has not named. The buffers of the
 kernel are the only queues.
 """
@@ -25,7 +25,7 @@ from semq.umx_t.records import ChannelRecord
 
 BUFFER_BYTES = 4 << 20
 DATAGRAM_BYTES_MAX = 65_536
-PER_TURN = 64  # datagrams read before others are served
+PER_TURN = 64  # datagrams read before the event loop serves other sockets
 # Linux: send with "don't fragment" and without the kernel's own estimate of the path's size
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PROBE = 10, 23, 3
 log = structlog.get_logger("semq.datagrams")
@@ -86,12 +86,12 @@ class DatagramPort(Carriage):
 
     @property
     def family(self) -> int:
-        """The kind of its addresses."""
+        """The address family of the socket; 0 if it is closed."""
         return int(self._socket.family) if self._socket is not None else 0
 
     @property
     def number(self) -> int:
-        """The number of the port."""
+        """The number of the port; 0 if the socket is closed."""
         return int(self._socket.getsockname()[1]) if self._socket is not None else 0
 
     # --- sessions

@@ -3,7 +3,7 @@
 Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
 shows what was not committed, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
 document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
-starts again knows those that it sends or delivers again.
+restarts has spans only of documents that it sends or delivers again.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
@@ -62,12 +62,12 @@ class DocumentSpans:
     """The sampled documents in progress at one node."""
 
     def __init__(self, ratio: float, now_ms: Callable[[], int], export: Callable[[Span], None]) -> None:
-        """``ratio``: the part of the documents without a trace of their application that is sampled."""
+        """``ratio``: sampled fraction of the documents whose application has set no trace."""
         self._ratio = ratio
         self._now_ms = now_ms
         self._export = export
         self._open: dict[tuple[Side, str], _Document] = {}
-        self.forgotten = 0  #: documents that were in progress when there were too many
+        self.forgotten = 0  #: documents in progress that were removed because of OPEN_MAX
 
     def begin(self, side: Side, envelope: Envelope, since: int) -> None:
         """Follow a document if it is sampled; ``since``: milliseconds since 1970 UTC."""

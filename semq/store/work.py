@@ -35,7 +35,7 @@ class Work:
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
-        #: Tables and payloads of large bodies that the store may write before, in any order with other work; set by
+        #: Tables and payloads of large bodies that the store may write before this work, in any order; set by
         #: the engine for work that may be overtaken.
         self.ahead: Sequence[tuple[str, bytes]] = ()
         self.is_wait = False  #: decides nothing, and only waits for the commit of earlier work
@@ -77,7 +77,7 @@ class Work:
 
 
 def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
-    """Make a function of a generator function: it returns the piece of work for its arguments."""
+    """Decorate a generator function; calling it returns a ``Work`` with its arguments."""
 
     @wraps(steps)
     def make(*args: P.args, **kwargs: P.kwargs) -> Work:

@@ -59,7 +59,7 @@ class Proxy:
     # ------------------------------------------------------------ what the faults do
 
     def change(self, **weather: float | bool) -> None:
-        """Change the faults of this and all later connections."""
+        """Change the faults of all open and later connections."""
         for name, value in weather.items():
             setattr(self.weather, name, value)
         self._changed.set()

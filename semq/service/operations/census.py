@@ -89,7 +89,7 @@ class Counting:
 
 
 def _marks(around: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return the rows about which the engine has facts beside the columns, at most some thousands of each kind."""
+    """Return the numbers of rows whose cause depends on the engine's memory, at most MARKED_MAX of each kind."""
     most = census.MARKED_MAX
     silent = [number for number, count in (around.asked or {}).items() if count >= SILENT_AFTER]
     sent = {"away": list(around.away)[:most], "silent": silent[:most]}

@@ -38,7 +38,7 @@ def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
 
 
 def rejected(answer: bytes) -> tuple[int, str]:
-    """Return how many spans a collector has rejected that answered 200, and why."""
+    """Return the number of rejected spans in an answer with status 200, and the reason."""
     try:
         partial = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
         return int(partial.rejected_spans), partial.error_message

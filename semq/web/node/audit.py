@@ -1,5 +1,6 @@
-"""The audit log: a line for every act, committed before the act is answered.
+"""The audit log: a line for every act.
 
+``note`` commits the line before the act is answered; ``note_soon``, for acts that the node's ledger has, afterwards.
 Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in bounded length.
 """
 
@@ -94,7 +95,7 @@ class Audit:
         )  # fmt: skip
 
     async def close(self) -> None:
-        """Wait until all lines are written."""
+        """Wait until the lines of ``note`` are written, and for those of ``note_soon`` at most CLOSE_S."""
         if self._writing is not None:
             await self._writing
         if self._soon is not None:

@@ -52,7 +52,7 @@ async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(sit
 async def test_one_answer_has_a_bounded_number_of_bytes_and_exactly_what_was_sent(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bodies of every length beside the chunks: the documents after the limit come with the next request."""
+    """Bodies shorter and longer than a chunk; the documents beyond the limit are in the next answer."""
     monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
     site.web.leases = Leases(10)
     program = await site.program("receive")
@@ -113,7 +113,7 @@ async def test_a_poll_that_does_not_wait_receives_what_waits(site: Site) -> None
 
 
 async def test_parallel_polls_receive_all_that_waits_and_none_of_them_waits_in_vain(site: Site) -> None:
-    """Whether the documents are in order or not, and with polls that give up while others begin."""
+    """Eight polls for eight documents, in rounds with and without an order key."""
     site.web.leases = Leases(100)
     program = await site.program("receive")
     for round_ in range(10):
