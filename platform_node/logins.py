@@ -8,7 +8,7 @@
 | a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
 
 A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three queues; the broker refuses everything
-else. The engine compares the contents of its frames with this name.
+else. The engine compares the origin that a frame names with the user of its connection.
 """
 
 from collections.abc import Callable

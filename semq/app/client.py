@@ -220,8 +220,8 @@ class Client:
         """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
 
         Raises NotDelivered(fate) for any other outcome, NotYetKnown after the time limit (the document has not
-        failed), NoReceipt if no receipt was requested (class 1 or 2 without ``ack2``), RefusedByNode if the node does
-        not know the document, NodeUnreachable, NodeBusy, NoAnswer.
+        failed), NoReceiptRequested (class 1 or 2 without ``ack2``), RefusedByNode if the node knows no such document,
+        NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 

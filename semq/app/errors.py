@@ -3,7 +3,7 @@
 SemqError
 ├── BadInput
 │   ├── RefusedByNode the node refused: ``code``, ``text`` and ``remedy`` are the node's
-│   └── NoReceipt        this node never learns whether the document is delivered
+│   └── NoReceiptRequested        this node never learns whether the document is delivered
 ├── Unavailable
 │   ├── NodeUnreachable  no connection within the time limit
 │   ├── NoAnswer         no answer within the time limit
@@ -120,7 +120,7 @@ class IncompleteAnswer(_Theirs, Unavailable):
         self.result = result  #: answer of the stores that were reached; None: they found nothing
 
 
-class NoReceipt(BadInput):
+class NoReceiptRequested(BadInput):
     """This node never learns whether the document is delivered: it requests no receipt, or another node has sent it."""
 
     code = "SEMQ-1304"

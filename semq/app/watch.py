@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from semq.app.errors import NoReceipt, NotDelivered, NotYetKnown
+from semq.app.errors import NoReceiptRequested, NotDelivered, NotYetKnown
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import DocumentEvent, Fate, reason_text
@@ -35,7 +35,7 @@ class Watch:
     async def wait(self, name: str, timeout_s: float) -> Fate:
         """Wait for the outcome of one document.
 
-        Raises NotDelivered, NotYetKnown, NoReceipt, and the errors of ``look``.
+        Raises NotDelivered, NotYetKnown, NoReceiptRequested, and the errors of ``look``.
         """
         until = self._clock.monotonic() + timeout_s
         shown, fate = await self._read(name, until)
@@ -56,11 +56,11 @@ class Watch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _read(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
-        """Return the node's record of a document, and its outcome if it has ended. Raises NoReceipt."""
+        """Return the node's record of a document, and its outcome if it has ended. Raises NoReceiptRequested."""
         shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(shown)
         if fate is None and has_no_outcome(shown):
-            raise NoReceipt(name=shown.get("name"), lk0=shown["lk0"])
+            raise NoReceiptRequested(name=shown.get("name"), lk0=shown["lk0"])
         return shown, fate
 
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:

@@ -19,7 +19,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # it
 
 from semq.cli.groups import chosen
 from semq.cli.options import parameters
-from semq.cli.output.printer import bear_every_character, complain
+from semq.cli.output.printer import complain, escape_unprintable_characters
 from semq.errors import Misconfigured, SemqError, Unavailable, unusable
 
 EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
@@ -62,7 +62,7 @@ def make(first: str | None = None) -> typer.Typer:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    bear_every_character()
+    escape_unprintable_characters()
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         make(words[0] if words else None)(args=words, prog_name="semq")

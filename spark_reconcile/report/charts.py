@@ -66,8 +66,8 @@ def bars(rows: Rows, title: str) -> Markup:
              "transform": [{"filter": {"field": "from", "equal": PARTS[0]}}]},
         ],
     }  # fmt: skip
-    lying = [(name, texts[name], [(count, colours[part]) for part, count in of]) for name, of in parts.items()]
-    return _both(wide, _narrow(lying, title, colours), title)
+    narrow_rows = [(name, texts[name], [(count, colours[part]) for part, count in of]) for name, of in parts.items()]
+    return _both(wide, _narrow(narrow_rows, title, colours), title)
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
@@ -79,8 +79,8 @@ def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
         "encoding": {"x": _named(label, labelAngle=0, labelLimit=80), "y": _counted(rows, value)},
         "layer": [{"mark": {"type": "bar", "color": _BAR, "width": 28}}, _numbers(rows, value)],
     }
-    lying = [(row[label], f"{row[value]:,}", [(row[value], _BAR)]) for row in rows]
-    return _both(wide, _narrow(lying, title), title)
+    narrow_rows = [(row[label], f"{row[value]:,}", [(row[value], _BAR)]) for row in rows]
+    return _both(wide, _narrow(narrow_rows, title), title)
 
 
 def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
@@ -103,20 +103,22 @@ def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
             {"data": {"values": totals}, **_numbers(totals, "messages")},
         ],
     }  # fmt: skip
-    lying = [(day, f"{sum(count for count, _ in of):,}", of) for day, of in days.items()]
-    return _both(wide, _narrow(lying, title, colours), title)
+    narrow_rows = [(day, f"{sum(count for count, _ in of):,}", of) for day, of in days.items()]
+    return _both(wide, _narrow(narrow_rows, title, colours), title)
 
 
 # The bars of a narrow screen: name, formatted number, and each part with its colour.
-Lying = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
+NarrowRows = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
 
 
-def _narrow(rows: Lying, title: str, keys: Mapping[str, str] | None = None) -> Markup:
+def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None) -> Markup:
     """Return bars for a narrow screen: each below its name and number, over the width of the screen."""
     most = max((sum(count for count, _ in parts) for _, _, parts in rows), default=0) or 1
     segment = Markup('<i style="width:{}%;background:{}"></i>').format
     key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format
-    bar = Markup('<li><span>{}</span> <span class="n">{}</span><span class="lying" aria-hidden="true">{}</span></li>')
+    bar = Markup(
+        '<li><span>{}</span> <span class="n">{}</span><span class="narrow_rows" aria-hidden="true">{}</span></li>'
+    )
     drawn = (
         bar.format(name, text, Markup("").join(segment(f"{100 * n / most:.2f}", colour) for n, colour in parts if n))
         for name, text, parts in rows

@@ -12,7 +12,7 @@ NODE = '[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "amqp://127.0.0.1"\npassw
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 
 
-def test_it_is_off_unless_it_is_there(tmp_path: Path) -> None:
+def test_without_the_section_there_are_no_datagrams(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text(NODE)
     assert load(file, {}).datagrams is None
@@ -20,7 +20,7 @@ def test_it_is_off_unless_it_is_there(tmp_path: Path) -> None:
     assert load(file, {}).datagrams == DatagramsSection()
 
 
-def test_the_end_that_listens_has_a_port_of_its_own_unless_one_is_given() -> None:
+def test_the_listening_port_has_a_default() -> None:
     assert DatagramsSection().listening_port == DATAGRAM_PORT
     assert DatagramsSection(port=0).listening_port == 0
 

@@ -1,7 +1,7 @@
 """A TCP proxy on a link that causes faults: cuts, silence, delay, low bandwidth.
 
 One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
-It copies bytes without interpreting them. The faults in ``faults`` change its ``Weather``, and the campaign resets it.
+It copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; the campaign resets it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ CHUNK = 64 * 1024
 
 
 @dataclass(slots=True)
-class Weather:
+class LinkFaults:
     """The faults of a link; the defaults cause none."""
 
     delay_s: float = 0.0  #: delay of each chunk, which also limits the bandwidth
@@ -31,7 +31,7 @@ class Proxy:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.weather = Weather()
+        self.faults = LinkFaults()
         self.target: tuple[str, int] | None = None  #: address of the server; None: connections are reset
         self.connections = 0  #: number of connections so far
         self._open: set[_Pair] = set()
@@ -58,16 +58,16 @@ class Proxy:
 
     # ------------------------------------------------------------ what the faults do
 
-    def change(self, **weather: float | bool) -> None:
+    def change(self, **faults: float | bool) -> None:
         """Change the faults of all open and later connections."""
-        for name, value in weather.items():
-            setattr(self.weather, name, value)
+        for name, value in faults.items():
+            setattr(self.faults, name, value)
         self._changed.set()
         self._changed = asyncio.Event()
 
     def clear(self) -> None:
         """End all faults, and pass on the bytes that were withheld."""
-        self.change(**{name: getattr(Weather(), name) for name in Weather.__slots__})
+        self.change(**{name: getattr(LinkFaults(), name) for name in LinkFaults.__slots__})
 
     def cut(self) -> None:
         """Reset every connection on both sides."""
@@ -90,7 +90,7 @@ class Proxy:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = self.target
-        if self.weather.refuses or target is None:
+        if self.faults.refuses or target is None:
             writer.transport.abort()
             return
         try:
@@ -102,8 +102,8 @@ class Proxy:
         pair = _Pair(writer, far_writer)
         self._open.add(pair)
         try:
-            there = self._carry(pair, reader, far_writer, lambda: self.weather.silent_there)
-            back = self._carry(pair, far_reader, writer, lambda: self.weather.silent_back)
+            there = self._carry(pair, reader, far_writer, lambda: self.faults.silent_there)
+            back = self._carry(pair, far_reader, writer, lambda: self.faults.silent_back)
             await asyncio.gather(there, back)
         finally:
             pair.abort()
@@ -115,7 +115,7 @@ class Proxy:
     ) -> None:
         """Copy one direction until it ends; an end on one side ends the other."""
         with suppress(OSError):
-            while chunk := await reader.read(self.weather.crumb or CHUNK):
+            while chunk := await reader.read(self.faults.crumb or CHUNK):
                 if pair.hanging:
                     continue
                 while silent() and not pair.over:
@@ -131,8 +131,8 @@ class Proxy:
             pair.end()
 
     async def _take_time(self, size: int) -> None:
-        rate = self.weather.bytes_per_s
-        pause = self.weather.delay_s + (size / rate if rate else 0.0)
+        rate = self.faults.bytes_per_s
+        pause = self.faults.delay_s + (size / rate if rate else 0.0)
         if pause:
             await asyncio.sleep(pause)
 

@@ -188,7 +188,7 @@ async def test_documents_come_in_through_sql_in_the_application_s_own_transactio
 
 
 def began_again(node: LocalNode | HubNode) -> bool:
-    """Whether it serves with a new engine: sessions begin after the engine is built."""
+    """Whether the node serves again, with an engine that it has built since the loss of the store."""
     return node.engine_starts > 1 and not node._begins_again
 
 
@@ -226,9 +226,7 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
 
 
 async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
-    """Two consumers, three documents of one order: one document is being processed while the store is lost and opened
-    again.
-    """
+    """Two consumers, three documents with one order key: one is processed while the store is lost and opened again."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))

@@ -148,7 +148,7 @@ async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> N
     answers = await asyncio.gather(*(known.ask("1.56001", {"asker": one}) for one in others))
     assert [one["ok"] for one in answers] == [True] * 9
     before = asked[: max(map(asked.index, others)) + 1]
-    assert before.count("1.66666") <= len(others) + questions.AT_ONCE + 1  # at most one turn of its own between theirs
+    assert before.count("1.66666") <= len(others) + questions.AT_ONCE + 1  # one for each of the others, at most
     assert refused
     for task in floods:
         task.cancel()

@@ -16,7 +16,7 @@ from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 OURS = authority()
-# Plain, encoded, and a part of it, so that such copies are found, too.
+# The forms in which the secret is searched: plain, encoded, a part of it, and its digest.
 FORMS = [
     SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
     sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),

@@ -13,7 +13,7 @@ import typer
 
 from semq.app import AppKey, Sent
 from semq.app.content_type import content_type_of
-from semq.app.errors import NoReceipt
+from semq.app.errors import NoReceiptRequested
 from semq.cli.errors import UnreadableFile
 from semq.cli.messages.files import STDIN, first_block, read_bodies
 from semq.cli.messages.presentation import (
@@ -102,7 +102,7 @@ async def send(
     """Send documents: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
     asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
     if wait is WaitFor.delivered and not asks_for_receipt:
-        raise NoReceipt(
+        raise NoReceiptRequested(
             "Nothing was sent: without a receipt this node never learns whether it is delivered.", save_fwd=save_fwd
         )
     for name, body in read_bodies(file, allow_empty=allow_empty):

@@ -104,7 +104,7 @@ def _bold(line: str) -> str:
     return line if plain_terminal else f"\x1b[1m{line}\x1b[0m"
 
 
-def bear_every_character() -> None:
+def escape_unprintable_characters() -> None:
     """Make streams escape characters that their encoding does not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

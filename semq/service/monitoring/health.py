@@ -90,8 +90,8 @@ def _links(status: Status) -> Iterable[Check]:
 
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Return the check of datagrams: paths to peers with a link that are closed although there were documents since,
-    and recent loss."""
+    """Return the check of datagrams. It warns of recent loss, and of closed paths to linked peers if documents for them
+    have gone by the AMQP connection since."""
     closed = [
         f"{peer}: {one['why']}"
         for peer, one in sorted(peers.items())
@@ -103,7 +103,7 @@ def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
         for direction, recent in (("to it", one["recent_there"]), ("from it", one["recent_here"]))
         if (loss := _loss(direction, **recent))
     ]
-    parts = [f"documents with @Reliable=0 go by the connection; {_listed(closed)}"] if closed else []
+    parts = [f"documents with @Reliable=0 go by the AMQP connection; {_listed(closed)}"] if closed else []
     parts += [f"{_listed(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
     return Check("datagrams", WARNING if parts else OK, "; ".join(parts))
 

@@ -66,12 +66,14 @@ HOSTILE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_file_that_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+def test_a_proof_with_invalid_contents_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
     assert verified(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[what])) == 1
     assert "semq: SEMQ-" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff" * 100, b"[" * 100_000, b'{"format": "semq-proof-1"}'])
-def test_a_file_that_is_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
+def test_a_file_in_another_format_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
     assert verified(tmp_path / "proof.json", data) == 1
     assert "semq: SEMQ-5211" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_the_signature_covers_everything_but_itself_and_its_time() -> None:
                    {"name": "part-1.parquet", "rows": 2, "bytes": 10, "sha256": "0" * 64}]),
     ],
 )  # fmt: skip
-def test_a_manifest_that_cannot_be_true_is_wrong(field: str, value: object) -> None:
+def test_a_manifest_with_an_impossible_value_is_refused(field: str, value: object) -> None:
     with pytest.raises(BadExtract) as caught:
         read_manifest(json.dumps({**msgspec.to_builtins(GOOD), field: value}).encode())
     assert caught.value.facts["state"] == "MANIFEST_WRONG"

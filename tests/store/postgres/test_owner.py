@@ -42,7 +42,7 @@ def test_one_process_after_the_other_has_the_same_place(tmp_path: Path) -> None:
     copy.release()
 
 
-def test_the_end_of_the_owner_is_not_proved_without_its_lock_or_the_name_of_this_start(
+def test_the_end_of_the_owner_is_not_proved_without_its_lock_or_the_boot_id_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

@@ -191,7 +191,7 @@ async def test_a_token_may_be_bound_to_one_inbox(site: Site) -> None:
 
 
 @pytest.mark.parametrize("query", ["max=0", "max=x", "wait_s=61", "wait_s=nan", "lease_s=0", "user=a.b", "user=%00"])
-async def test_wrong_numbers_are_refused(site: Site, query: str) -> None:
+async def test_invalid_arguments_are_refused(site: Site, query: str) -> None:
     program = await site.program("receive")
     assert (await program.post(f"/inbox/receive?{query}")).status_code == 400
 
