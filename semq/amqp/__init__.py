@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 without IO: bytes in, events out, bytes to send. Both roles; strict about everything a peer can send.
+"""AMQP 0-9-1 without IO: received bytes become events, commands become bytes to send. For clients and servers.
 
 The owner (semq/transport) has the socket and the clock; times are passed in as ``now``, seconds of any monotonic clock.
 
@@ -8,7 +8,7 @@ The owner (semq/transport) has the socket and the clock; times are passed in as 
     connection = ClientConnection(limits, mechanism="PLAIN", response=sasl.plain(user, password), virtual_host="/",
                                   client_properties=…)
     connection.start(now)                      # client: queues the protocol header; both: starts the handshake timeout
-    events = connection.receive(data, now)     # data: bytes as they arrive; never raises for what a peer sent
+    events = connection.receive(data, now)     # data: bytes as they arrive; errors of the peer become events
     events = connection.receive_eof(now)       # the peer closed the socket
     events = connection.tick(now)              # at or after next_deadline: heartbeats, silent or slow peers
     when = connection.next_deadline            # float | None, on the same clock
@@ -16,18 +16,17 @@ The owner (semq/transport) has the socket and the clock; times are passed in as 
     size = connection.output_size              # bytes waiting for take_output
 
 Attributes to read: ``is_open``, ``is_closed``, ``frame_max``, ``channel_max``, ``heartbeat`` (as negotiated),
-``peer_properties``, ``peer_capabilities`` (frozenset of the names that are true), ``open_channels`` (sorted list),
-``body_frame_max`` (largest part of a body in one frame, in bytes), ``may_send_content(channel)`` (False while the peer
-has stopped it by channel.flow, or while ``send_chunk`` is incomplete). Do not call ``receive`` while ``output_size`` is
+``peer_properties``, ``peer_capabilities`` (frozenset of the names that are true), ``body_frame_max`` (largest part of a
+body in one frame, in bytes), ``may_send_content(channel)`` (False while the peer has stopped contents by channel.flow,
+or while a body sent by ``send_chunk`` is incomplete). Do not call ``receive`` while ``output_size`` is
 larger than the memory you can spare: TCP then slows down a peer that sends requests without reading the replies.
 
-**Negotiation, server**: ``LoginOffered`` -> ``accept_login()`` | ``refuse_login(text)`` | ``challenge(data)`` ->
-``LoginAnswered`` …; then ``Tuned``; ``OpenRequested`` -> ``accept_open()`` | ``connection_error(exc)``. The answer may
-be given at any time before the handshake times out; until then the client may send only heartbeats. ``sasl`` reads
-PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
+**Negotiation, server**: answer ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and
+``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``; ``Tuned`` needs no answer. An answer may be given
+at any time before the handshake times out; until then the client may send only heartbeats. ``sasl`` reads PLAIN,
+AMQPLAIN and EXTERNAL. On an open connection, answer ``SecretOffered`` with ``accept_secret()``.
 
-**Negotiation, client**: ``Started``, ``Tuned``, ``Opened`` without action; ``Challenged`` ->
-``answer_challenge(data)``.
+**Negotiation, client**: ``Started``, ``Tuned`` and ``Opened`` need no answer.
 
 **Commands, both roles**: they queue output, or raise ``LocalMisuse`` (nothing sent) if the protocol forbids them now.
 
@@ -55,9 +54,10 @@ closed raise ``LocalMisuse``. ``header`` is a ``ContentHeader``: a received one 
 ``body_size``.
 
 **Automatic**: negotiation of the limits, open-ok of channels, close-ok, flow-ok, heartbeats, fragmentation, ignoring
-frames after a close, assembly of contents, 311 for bodies over ``limits.body_max``, matching replies to requests. An
-error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
-where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` immediately.
+frames after a close, assembly of contents, error 311 for bodies over ``limits.body_max``, matching replies to requests.
+An error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output.
+If the specification forbids sending (unknown frame type, bad frame end, silent peer), ``ConnectionClosed`` is reported
+immediately.
 
 **Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in
 ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables in ``semq.amqp.wire`` (``Table``, ``Timestamp``,

@@ -1,6 +1,6 @@
-"""Decoding of method frames to ``Method`` values and back, driven by the table of the specification.
+"""Conversion between method frames and ``Method`` values, by the table of the specification.
 
-Used for every method that is not on the hot path; ``hot`` has separate code for the others, and tests compare the two.
+Used for all methods except those that ``fast_path`` reads and writes itself; tests compare the two.
 Called by ``connection``. Raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values,
 ``NotSupported`` for unknown methods, all with the ids of the method; ``LocalMisuse`` when encoding.
 """
@@ -104,13 +104,13 @@ def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
     if len(payload) < IDS.size:
         raise FrameError("a method frame without class and method id")
     ids = IDS.unpack_from(payload)
-    known = METHODS.get(ids)
-    if known is None:
+    method_class = METHODS.get(ids)
+    if method_class is None:
         raise NotSupported(f"there is no method {ids[0]}.{ids[1]}", *ids)
     try:
-        return known(*_arguments(payload, PLANS[known], depth))
+        return method_class(*_arguments(payload, PLANS[method_class], depth))
     except TRUNCATED as error:
-        raise FrameError(f"{known.row.name} is truncated", *ids) from error
+        raise FrameError(f"{method_class.row.name} is truncated", *ids) from error
     except AmqpError as error:
         raise error.at(*ids) from None
 

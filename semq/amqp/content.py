@@ -1,8 +1,8 @@
 """Content headers, kept as raw bytes until a field is read.
 
 ``ContentHeader`` keeps the payload of the header frame as it arrived, so a hub that only forwards a message never
-decodes it. ``Properties`` is the value from which a header is built. Made by ``channel`` and ``hot`` from received
-frames, and by owners for what they send. Source: AMQP 0-9-1, 4.2.6.1.
+decodes it. ``Properties`` is the value from which a header is built. Headers are made by ``channel`` and ``fast_path``
+from received frames, and by owners for messages to be sent. Source: AMQP 0-9-1, 4.2.6.1.
 """
 
 import struct
@@ -83,7 +83,7 @@ _values_of = attrgetter(*NAMES)
 _CODECS = tuple(FLAGS.values()), tuple(WRITERS.values())
 
 
-class Lazy(Generic[T]):
+class LazyProperty(Generic[T]):
     """One property of a header, decoded on access; None if absent."""
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
@@ -132,19 +132,19 @@ class ContentHeader:
         self.spans: dict[str, tuple[int, int]] | None = None  # position of each property, set on the first access
         self._table: dict[str, Any] | None = None
 
-    content_type = Lazy(_text)
-    content_encoding = Lazy(_text)
-    delivery_mode = Lazy(_octet)
-    priority = Lazy(_octet)
-    correlation_id = Lazy(_text)
-    reply_to = Lazy(_text)
-    expiration = Lazy(_text)
-    message_id = Lazy(_text)
-    timestamp = Lazy(_timestamp)
-    type = Lazy(_text)
-    user_id = Lazy(_text)
-    app_id = Lazy(_text)
-    cluster_id = Lazy(_text)
+    content_type = LazyProperty(_text)
+    content_encoding = LazyProperty(_text)
+    delivery_mode = LazyProperty(_octet)
+    priority = LazyProperty(_octet)
+    correlation_id = LazyProperty(_text)
+    reply_to = LazyProperty(_text)
+    expiration = LazyProperty(_text)
+    message_id = LazyProperty(_text)
+    timestamp = LazyProperty(_timestamp)
+    type = LazyProperty(_text)
+    user_id = LazyProperty(_text)
+    app_id = LazyProperty(_text)
+    cluster_id = LazyProperty(_text)
 
     @property
     def headers(self) -> dict[str, Any] | None:
@@ -196,7 +196,8 @@ class ContentHeader:
         """Return a copy in which only the named properties and the named entries of ``headers`` differ.
 
         None removes a property, an entry, or all headers. Everything else keeps its bytes, so numbers keep their wire
-        types. Raises ``FrameError`` or ``SyntaxFault`` for a malformed header, and ``LocalMisuse``.
+        types. Raises ``FrameError`` or ``SyntaxFault`` for a malformed header, ``LocalMisuse`` for an unknown property
+        or a value that AMQP cannot carry.
         """
         spans = self.locate() if self.spans is None else self.spans
         octets = {name: self.raw[start:stop] for name, (start, stop) in spans.items()}
@@ -205,7 +206,7 @@ class ContentHeader:
                 raise LocalMisuse(f"there is no property {name}")
             octets.pop(name, None)
             if value is not None:
-                octets[name] = _written(name, value)
+                octets[name] = _encode_property(name, value)
         if headers is None:
             octets.pop("headers", None)
         elif headers:
@@ -216,8 +217,8 @@ class ContentHeader:
         )
 
     def locate(self) -> dict[str, tuple[int, int]]:
-        """Return start and stop of each property in ``raw``. Raises ``FrameError`` if anything is truncated or left
-        over.
+        """Return start and stop of each property in ``raw``. Raises ``FrameError`` for truncated or surplus data,
+        ``SyntaxFault`` for flags of unknown properties.
         """
         raw, at = self.raw, FIRST_AT
         spans = {}
@@ -261,7 +262,7 @@ def _layout(flags: int) -> tuple[tuple[str, int], ...]:
     return layout
 
 
-def _written(name: str, value: Any) -> bytes:
+def _encode_property(name: str, value: Any) -> bytes:
     try:
         return WRITERS[name](value)
     except (struct.error, TypeError, AttributeError) as error:

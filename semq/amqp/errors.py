@@ -5,7 +5,7 @@
         ├── ChannelException      soft: closes one channel; the other channels are not affected
         ├── ConnectionException   hard: closes the connection
         │   └── Broken            the connection ended without a close handshake (silent, gone, late, wrong version)
-        └── LocalMisuse           the owner of the state machine requested what the protocol forbids; nothing was sent
+        └── LocalMisuse           the owner of the state machine requested a forbidden action; nothing was sent
 
 ``by_code`` finds the class for a reply code. Raised by all modules of this package, sent on the wire by ``connection``;
 the broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
@@ -300,7 +300,7 @@ class LocalMisuse(AmqpError):  # noqa: N818 (the name states whose error it is)
     code = "SEMQ-4900"
     remedy = "Correct the program that uses the connection; the peer has done nothing wrong."
     name = "LOCAL_MISUSE"
-    reply_code = 541  # used only if it must be sent to a peer
+    reply_code = 541  # used only if this error must be sent to a peer
 
     def __init__(self, text: str) -> None:
         super().__init__(text, blame=Blame.LOCAL)
@@ -335,7 +335,7 @@ def by_code(
     reply_code: int, text: str, class_id: int = 0, method_id: int = 0, *, blame: Blame, level: type[AmqpError]
 ) -> AmqpError:
     """Return the error that a close method names; an unknown code becomes ``level`` with that code."""
-    known = BY_CODE.get(reply_code)
-    if known is not None:
-        return known(text, class_id, method_id, blame=blame)
+    error_class = BY_CODE.get(reply_code)
+    if error_class is not None:
+        return error_class(text, class_id, method_id, blame=blame)
     return level(text, class_id, method_id, blame=blame, reply_code=reply_code)

@@ -20,18 +20,12 @@ class ConnectionEvent(Record):
 
 
 class LoginOffered(ConnectionEvent):
-    """S: connection.start-ok. Answer with ``accept_login``, ``refuse_login`` or ``challenge``."""
+    """S: connection.start-ok. Answer with ``accept_login`` or ``refuse_login``."""
 
     mechanism: str
     response: bytes
     client_properties: Table
     locale: str
-
-
-class LoginAnswered(ConnectionEvent):
-    """S: connection.secure-ok. Answer as to ``LoginOffered``."""
-
-    response: bytes
 
 
 class Started(ConnectionEvent):
@@ -40,12 +34,6 @@ class Started(ConnectionEvent):
     server_properties: Table
     mechanisms: tuple[str, ...]
     locales: tuple[str, ...]
-
-
-class Challenged(ConnectionEvent):
-    """C: connection.secure. Answer with ``answer_challenge``."""
-
-    challenge: bytes
 
 
 class Tuned(ConnectionEvent):
@@ -82,7 +70,8 @@ class ConnectionFailed(ConnectionEvent):
 class ConnectionClosed(ConnectionEvent):
     """The connection has ended: write the output of ``take_output``, then close the socket. Reported exactly once.
 
-    ``error`` is None after an orderly close by either side. ``by_peer``: the peer closed it. ``pause`` as above.
+    ``error`` is None after an orderly close by either side. ``by_peer``: the peer closed it. ``pause``: as
+    in ``ConnectionFailed``.
     """
 
     error: AmqpError | None
@@ -117,10 +106,10 @@ class ChannelOpened(ConnectionEvent):
 
 
 class ChannelClosed(ConnectionEvent):
-    """The channel is closed; delete its consumers and requeue what is not acknowledged.
+    """The channel is closed; delete its consumers and requeue its unacknowledged messages.
 
-    ``by_peer``: it sent channel.close (close-ok has been answered). Otherwise this side found an error in what the peer
-    sent and has sent channel.close; the number is free again at ``ChannelReleased``. ``error`` is None for reply code
+    ``by_peer``: the peer sent channel.close, and this side has sent close-ok. Otherwise the peer made an error, and
+    this side has sent channel.close; the number is free again at ``ChannelReleased``. ``error`` is None for reply code
     200.
     """
 
@@ -202,7 +191,7 @@ class Got(ConnectionEvent):
     body: bytes
 
 
-# Contents in chunks (bodies of at least Limits.stream_from bytes)
+# Contents in chunks (bodies of at least ConnectionLimits.stream_from bytes)
 
 
 class ContentStarted(ConnectionEvent):

@@ -1,7 +1,7 @@
 """Frames: splitting received bytes into frames, and building frames.
 
-``FrameReader`` is given whatever the socket returned and yields the positions of complete frames, so that no bytes are
-copied unless they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; knows no
+``FrameReader`` takes the bytes that the socket returned and yields the positions of complete frames, so that no bytes
+are copied unless they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; knows no
 methods and no channels. Source: AMQP 0-9-1, 4.2.3.
 """
 
@@ -34,9 +34,9 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 class Pieces:
     """Bytes that arrive in pieces and are joined once.
 
-    Large pieces stay in the buffer in which they arrived. Small pieces are copied together, and so are those that would
-    keep a buffer of more than four times their size alive: so the memory that a peer can occupy stays in proportion to
-    the bytes it sent.
+    Large pieces stay in the buffer in which they arrived. Small pieces are copied into one buffer, and so is a piece
+    that would keep a received buffer of more than four times its size alive. Therefore the memory that a peer can
+    occupy stays in proportion to the bytes it sent.
     """
 
     __slots__ = ("_parts", "size")
@@ -65,8 +65,8 @@ class Pieces:
 class FrameReader:
     """A reader that splits bytes into frames. ``payload_max`` may change between two frames.
 
-    ``header_max`` is for readers of content headers: a header is never split, so a received one must fit into a sent
-    frame.
+    ``header_max`` is the largest content header in bytes, checked by those who read the header. A header is never split
+    into frames, so a received header can be forwarded only if it fits into one frame.
     """
 
     __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")
@@ -88,7 +88,7 @@ class FrameReader:
         Exhaust the iterator: its last step keeps an incomplete frame for the next call.
         """
         if self._head:
-            data = self._head + data  # a head is rarely split between two reads, and then one copy is the simplest way
+            data = self._head + data  # rare: a frame head was split between two reads
         self.buffer, self.at = data, 0
         if self._frame is not None and (event := self._gather(data, *self._frame)):
             yield event

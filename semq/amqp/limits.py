@@ -11,13 +11,13 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
-# value of body_max for any size that a content header can declare; costs no memory if stream_from is set
+# a body_max that permits every size that a content header can declare; costs no memory if stream_from is set
 ANY_SIZE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of one connection. The first three are this side's offer; the negotiation may lower them.
+    """Limits of one connection. The first three are this side's offer in the negotiation.
 
     Raises ``LocalMisuse`` if a value is out of range.
     """
@@ -30,7 +30,6 @@ class ConnectionLimits:
     arriving_max: int = 256 * MIB  # bytes of all messages being assembled at the same time; more are refused with 506
     stream_from: int | None = None  # bodies of at least this many bytes are reported in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
-    login_rounds: int = 8  # challenges of one login
     handshake_s: float = 10.0  # from start() to an open connection
     close_s: float = 10.0  # from close to close-ok
 
@@ -41,10 +40,7 @@ class ConnectionLimits:
             raise LocalMisuse(f"initial_frame_max {self.initial_frame_max} is below {FRAME_MIN_SIZE}")
         if not (0 <= self.channel_max < 1 << 16 and 0 <= self.heartbeat < 1 << 16):
             raise LocalMisuse("channel_max and heartbeat must be in 0..65535")
-        if (
-            min(self.body_max, self.arriving_max, self.table_depth, self.login_rounds, self.handshake_s, self.close_s)
-            < 0
-        ):
+        if min(self.body_max, self.arriving_max, self.table_depth, self.handshake_s, self.close_s) < 0:
             raise LocalMisuse("a limit must not be negative")
         if self.arriving_max < self.whole_max or self.table_depth > DEPTH_MAX:
             raise LocalMisuse(

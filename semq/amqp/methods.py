@@ -2,7 +2,7 @@
 
 Each class finds its row by its own name (``QueueDeclareOk`` is ``queue.declare-ok``) and fails at import if the names
 or the order of its arguments differ from the row. ``codec`` encodes and decodes them. Publish, deliver, ack, nack and
-reject are here for completeness and tests; on the hot path ``hot`` reads and writes them without these objects.
+reject are here for the general path and tests; ``fast_path`` reads and writes them without these objects.
 """
 
 from types import MappingProxyType
@@ -30,9 +30,9 @@ class Method(Record):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.row = _row_of(cls.__name__)
-        named = tuple(argument.name for argument in cls.row.arguments if argument.name)
-        if named != cls.names:
-            raise TypeError(f"{cls.row.name} has the arguments {named}, its class has {cls.names}")
+        arguments = tuple(argument.name for argument in cls.row.arguments if argument.name)
+        if arguments != cls.names:
+            raise TypeError(f"{cls.row.name} has the arguments {arguments}, its class has {cls.names}")
         cls.ids = cls.row.class_id, cls.row.method_id
         METHODS[cls.ids] = cls
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, dataclass_transform, get_origin
 class RecordType(type):
     """The metaclass that turns annotations into slots and writes the constructor."""
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> "RecordType":
-        annotations = space.get("__annotations__", {})
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "RecordType":
+        annotations = namespace.get("__annotations__", {})
         own = tuple(field for field, kind in annotations.items() if get_origin(kind) is not ClassVar)
-        defaults = {field: space.pop(field) for field in own if field in space}
-        space["__slots__"] = own
+        defaults = {field: namespace.pop(field) for field in own if field in namespace}
+        namespace["__slots__"] = own
         inherited = tuple(field for base in bases for field in getattr(base, "names", ()))
-        space["names"] = space["__match_args__"] = inherited + own
-        record = super().__new__(mcs, name, bases, space)
+        namespace["names"] = namespace["__match_args__"] = inherited + own
+        record = super().__new__(mcs, name, bases, namespace)
         if own:
             record.__init__ = _constructor(inherited + own, defaults)  # type: ignore[misc]
         return record

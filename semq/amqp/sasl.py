@@ -1,4 +1,4 @@
-"""The three SASL mechanisms of AMQP: their reading by a server, and the response of a client for PLAIN.
+"""The three supported SASL mechanisms: reading of their responses by a server, and the response of a client for PLAIN.
 
 The owner checks the password. Called by the owners of both roles. Source: RFC 4616 (PLAIN), RFC 4422 appendix A
 (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
@@ -35,10 +35,10 @@ def _text(octets: bytes) -> str:
 
 
 def _read_plain(response: bytes) -> Credentials:
-    identity, *rest = response.split(b"\0", 2)
-    if len(rest) != 2 or not rest[0]:
+    identity, *login = response.split(b"\0", 2)
+    if len(login) != 2 or not login[0]:
         raise SyntaxFault("the response of PLAIN is not identity, user and password")
-    return Credentials(_text(rest[0]), rest[1], _text(identity))
+    return Credentials(_text(login[0]), login[1], _text(identity))
 
 
 def _read_amqplain(response: bytes) -> Credentials:

@@ -28,8 +28,8 @@ from typing import Any, Final, TypeAlias
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
 TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
-DEPTH_MAX: Final = 256  # the owner's largest limit, and the limit for encoding: the decoders are recursive
-REMEMBERED: Final = 4096  # number of decoded names and keys that are cached; the cache is then cleared
+DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding: the decoders are recursive
+CACHED_TEXTS_MAX: Final = 4096  # number of names and keys in a cache, at which the cache is cleared
 
 
 class Timestamp(int):
@@ -62,7 +62,7 @@ def text_of(octets: bytes) -> str:
 
 def _learn_text(octets: bytes) -> str:
     text = uncached_text(octets)
-    if len(known_texts) >= REMEMBERED:
+    if len(known_texts) >= CACHED_TEXTS_MAX:
         known_texts.clear()
     known_texts[octets] = text
     return text
@@ -87,7 +87,7 @@ def short_string(text: str) -> bytes:
 
 def _learn_short_string(text: str) -> bytes:
     octets = uncached_short_string(text)
-    if len(known_short_strings) >= REMEMBERED:
+    if len(known_short_strings) >= CACHED_TEXTS_MAX:
         known_short_strings.clear()
     known_short_strings[text] = octets
     return octets

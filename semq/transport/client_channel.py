@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
-from semq.amqp.connection.channel import whole
+from semq.amqp.connection.channel import content_event
 from semq.amqp.connection.client import ClientConnection
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, LocalMisuse, UnexpectedFrame
@@ -317,7 +317,7 @@ class ClientChannel:
         elif isinstance(event, ContentFinished) and self._too_large is not None:
             body: Any = b"" if self._spool is None else self._spool
             self._spool = None
-            self.process(whole(self.number, self._too_large.method, self._too_large.header, body))
+            self.process(content_event(self.number, self._too_large.method, self._too_large.header, body))
 
     def end_of_read(self) -> None:
         """Report what has been collected during this read."""

@@ -2,7 +2,7 @@
 
 | name       | result                                                                       |
 |------------|------------------------------------------------------------------------------|
-| `Pair`     | a server and a client connection, and `flow`, which carries their bytes      |
+| `WirePair` | a server and a client connection, and `flow`, which carries their bytes      |
 | `opened`   | such a pair, negotiated, with one open channel                               |
 | `oracle`   | the frames in some bytes, as pamqp reads them                                |
 | `tables`   | hypothesis: field tables that decode to the same value                       |
@@ -17,6 +17,7 @@ import pamqp.frame
 from hypothesis import strategies as st
 
 from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
+from semq.amqp.connection.states import ChannelState
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import ConnectionEvent, LoginOffered, OpenRequested
 from semq.amqp.methods import METHODS, Method
@@ -98,6 +99,11 @@ def opened(
         pair.client.open_channel()
     pair.flow()
     return pair
+
+
+def open_channels(connection: ServerConnection | ClientConnection) -> list[int]:
+    """Return the numbers of the open channels."""
+    return sorted(number for number, channel in connection._channels.items() if channel.state is ChannelState.OPEN)
 
 
 def output(connection: ServerConnection | ClientConnection) -> bytes:

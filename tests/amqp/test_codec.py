@@ -38,7 +38,7 @@ def test_methods_have_the_octets_of_the_specification(method: Method, octets: by
 
 
 @given(methods)
-def test_methods_come_back_as_they_went(method: Method) -> None:
+def test_methods_are_decoded_as_they_were_encoded(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
@@ -73,7 +73,7 @@ PIKA_RENAMED = {"no_wait": "nowait", "global_": "global_qos"}
 @pytest.mark.parametrize("kind", METHODS.values())
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_client_library_writes_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
+def test_pamqp_encodes_methods_to_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
     method = data.draw(arguments_of(kind, LENIENT))
     arguments = {PIKA_RENAMED.get(name, name): plain(getattr(method, name)) for name in kind.names}
     theirs = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)

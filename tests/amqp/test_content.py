@@ -48,7 +48,7 @@ def test_a_header_without_properties_has_no_flags() -> None:
 
 @settings(max_examples=60)
 @given(properties, st.integers(0, (1 << 64) - 1))
-def test_properties_come_back_as_they_went(given_properties: Properties, body_size: int) -> None:
+def test_properties_are_decoded_as_they_were_encoded(given_properties: Properties, body_size: int) -> None:
     built = ContentHeader.build(body_size, given_properties)
     header = ContentHeader.parse(built.raw)
     assert header.body_size == body_size

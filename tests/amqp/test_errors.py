@@ -64,7 +64,7 @@ def test_an_error_carries_its_facts() -> None:
     assert "class_id=50" in str(error)
 
 
-def test_at_fills_ids_in_once() -> None:
+def test_at_sets_the_ids_once() -> None:
     assert NotFound("x").at(50, 10).ids == (50, 10)
     assert NotFound("x", 60, 70).at(50, 10).ids == (60, 70)
     assert NotFound("x").at(50, 10).facts["method_id"] == 10

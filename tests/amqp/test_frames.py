@@ -52,7 +52,7 @@ def test_frames_are_read_from_any_division_of_the_input(sent: list[Seen], places
     assert read_all(cut(data, places)) == sent
 
 
-def test_every_single_cut_and_octet_by_octet() -> None:
+def test_every_division_of_the_input_gives_the_same_frames() -> None:
     sent = [(1, 1, b"method"), (2, 1, b""), (3, 1, b"body of some octets"), (8, 0, b"")]
     data = b"".join(frame(*one) for one in sent)
     for at in range(len(data) + 1):
@@ -67,7 +67,7 @@ def test_a_frame_in_one_piece_is_not_copied_by_the_reader() -> None:
     assert reader.buffer is data
 
 
-def test_reading_on_moves_the_position() -> None:
+def test_a_caller_may_read_beyond_the_yielded_frame() -> None:
     reader = FrameReader(100)
     data = frame(1, 1, b"a") + frame(2, 1, b"b") + frame(3, 1, b"c")
     seen = []
@@ -78,7 +78,7 @@ def test_reading_on_moves_the_position() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_an_unknown_type_ends_it(places: list[int]) -> None:
+def test_no_frame_follows_an_unknown_type(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(4, 7, b"abc") + frame(8, 0, b"")
     reader = FrameReader(100)
     seen: list[Seen] = []
@@ -90,7 +90,7 @@ def test_an_unknown_type_ends_it(places: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_a_bad_end_ends_it(places: list[int]) -> None:
+def test_no_frame_follows_a_bad_end_byte(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 7, b"abc")[:-1] + b"\xcd"
     assert read_all(cut(data, places))[:2] == [(8, 0, b""), (BAD_END, 7, b"0")]
 
@@ -114,7 +114,7 @@ def test_a_declared_size_is_not_allocated() -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 25), st.integers(0, 25)), max_size=10))
-def test_pieces_join_to_what_was_added(parts: list[tuple[bytes, int, int]]) -> None:
+def test_pieces_join_to_the_added_bytes(parts: list[tuple[bytes, int, int]]) -> None:
     pieces, expected = Pieces(), b""
     for buffer, start, stop in parts:
         start, stop = min(start, stop, len(buffer)), min(max(start, stop), len(buffer))

@@ -11,7 +11,7 @@ from tests.amqp.helpers import amqplain, short_texts
 
 
 @given(short_texts.filter(bool), short_texts)
-def test_plain_and_amqplain_come_back(user: str, password: str) -> None:
+def test_plain_and_amqplain_are_decoded_as_they_were_encoded(user: str, password: str) -> None:
     expected = Credentials(user, password.encode())
     assert sasl.read("PLAIN", sasl.plain(user, password)) == expected
     assert sasl.read("AMQPLAIN", amqplain(user, password)) == expected
@@ -31,7 +31,7 @@ def test_the_name_of_external_may_be_empty() -> None:
     assert sasl.read("EXTERNAL", b"node-a") == Credentials("node-a", None)
 
 
-def test_a_password_of_octets() -> None:
+def test_a_password_may_be_bytes() -> None:
     response = b"\x05LOGINS\x00\x00\x00\x01u\x08PASSWORDS\x00\x00\x00\x01\xff"
     assert sasl.read("AMQPLAIN", response).password == b"\xff"
 

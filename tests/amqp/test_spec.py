@@ -16,7 +16,7 @@ def test_the_methods_are_those_of_the_oracle() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_a_row_agrees_with_the_oracle(row: MethodRow) -> None:
+def test_a_row_agrees_with_pamqp(row: MethodRow) -> None:
     kind: Any = pamqp.commands.INDEX_MAPPING[row.class_id << 16 | row.method_id]
     expected = [(name, kind.amqp_type(name)) for name in kind.attributes()]
     assert [argument.kind for argument in row.arguments] == [wire_type for _, wire_type in expected]
@@ -62,7 +62,7 @@ def test_an_unknown_word_is_refused(grid: str) -> None:
         read(grid)
 
 
-def test_the_constants_of_the_wire() -> None:
+def test_the_constants_are_those_of_the_specification() -> None:
     assert spec.PROTOCOL_HEADER == b"AMQP\x00\x00\x09\x01"
     assert (spec.FRAME_METHOD, spec.FRAME_HEADER, spec.FRAME_BODY, spec.FRAME_HEARTBEAT) == (1, 2, 3, 8)
     assert (spec.FRAME_END, spec.FRAME_MIN_SIZE, spec.BASIC, spec.CONNECTION) == (0xCE, 4096, 60, 10)

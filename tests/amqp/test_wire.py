@@ -107,7 +107,7 @@ def test_every_type_is_written(value: Any, octets: bytes) -> None:
 
 
 @given(tables)
-def test_tables_come_back_as_they_went(table: dict[str, Any]) -> None:
+def test_tables_are_decoded_as_they_were_encoded(table: dict[str, Any]) -> None:
     octets = encode_table(table)
     again, stop = decode_table(b"front" + octets + b"behind", 5)
     assert again == table
@@ -292,7 +292,7 @@ def test_a_short_string_that_does_not_fit_is_misuse(text: str) -> None:
 
 
 @given(short_texts)
-def test_short_strings_come_back(text: str) -> None:
+def test_short_strings_are_decoded_as_they_were_encoded(text: str) -> None:
     for _ in range(2):  # the second time from memory
         octets = short_string(text)
         assert octets == struct.pack(">B", len(text.encode())) + text.encode()
@@ -300,11 +300,11 @@ def test_short_strings_come_back(text: str) -> None:
 
 
 def test_the_memory_of_names_is_bounded() -> None:
-    for number in range(wire.REMEMBERED + 10):
+    for number in range(wire.CACHED_TEXTS_MAX + 10):
         text_of(b"name %d" % number)
         short_string(f"name {number}")
-    assert len(wire.known_texts) <= wire.REMEMBERED
-    assert len(wire.known_short_strings) <= wire.REMEMBERED
+    assert len(wire.known_texts) <= wire.CACHED_TEXTS_MAX
+    assert len(wire.known_short_strings) <= wire.CACHED_TEXTS_MAX
 
 
 @given(values)

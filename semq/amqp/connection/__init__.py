@@ -3,7 +3,7 @@
 | module         | subject                                                                |
 |----------------|------------------------------------------------------------------------|
 | server, client | the two roles: protocol header, login, tune, open                      |
-| negotiation    | limits and capabilities on which both agree                            |
+| negotiation    | limits and capabilities on which both sides agree                      |
 | lifecycle      | start, deadlines, and every way in which a connection ends             |
 | heartbeat      | deadlines of heartbeats                                                |
 | connection     | the receiving half: bytes to events                                    |

@@ -42,26 +42,32 @@ from semq.amqp.spec import ROWS
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 
 # Constructors of the events for complete contents: channel, then the method's arguments, then header and body.
-WHOLE: dict[type[Method], Callable[..., ConnectionEvent]] = {
+CONTENT_EVENTS: dict[type[Method], Callable[..., ConnectionEvent]] = {
     BasicPublish: Published,
     BasicDeliver: Delivered,
     BasicReturn: Returned,
     BasicGetOk: Got,
 }
 # Methods without content that have their own events; the others are reported as MethodReceived.
-NEWS: dict[type[Method], Callable[..., ConnectionEvent]] = {BasicAck: Acked, BasicNack: Nacked, BasicReject: Rejected}
+METHOD_EVENTS: dict[type[Method], Callable[..., ConnectionEvent]] = {
+    BasicAck: Acked,
+    BasicNack: Nacked,
+    BasicReject: Rejected,
+}
 REPLIES = frozenset(reply for row in ROWS.values() for reply in row.replies)
 
 
 def event_of(number: int, method: Method) -> ConnectionEvent:
     """Return the event for a method without content."""
-    news = NEWS.get(type(method))
-    return MethodReceived(number, method) if news is None else news(number, *_arguments(method))
+    event_class = METHOD_EVENTS.get(type(method))
+    return MethodReceived(number, method) if event_class is None else event_class(number, *_arguments(method))
 
 
-def whole(number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview) -> ConnectionEvent:
+def content_event(
+    number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview
+) -> ConnectionEvent:
     """Return the event for a complete content."""
-    return WHOLE[type(method)](number, *_arguments(method), header, body)
+    return CONTENT_EVENTS[type(method)](number, *_arguments(method), header, body)
 
 
 def _arguments(method: Method) -> list[Any]:
@@ -103,16 +109,16 @@ class Channel:
         self.awaited: deque[tuple[str, ...]] = deque()  # for each unanswered request, the replies that may answer it
         self.flowing = True  # False while the peer has stopped our content by channel.flow
         self.streaming = 0  # bytes of a body that remain to be sent by send_chunk
-        self.held: list[bytes | memoryview] = []  # output that must be sent after that body
+        self.held: list[bytes | memoryview] = []  # output that must be sent after the rest of that body
 
     # Requests and replies
 
     def request(self, method: Method) -> None:
-        """Note a request being sent and the replies that may answer it, unless it wants none."""
+        """Record the replies that may answer a request being sent, unless it asks for none."""
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)
 
-    def reply(self, method: Method) -> None:
+    def take_reply(self, method: Method) -> None:
         """Check that a received method, if it is a reply, answers the oldest request. Raises ``CommandInvalid``."""
         if method.row.name not in REPLIES:
             return
@@ -171,7 +177,7 @@ class Channel:
         self.drop_content()
         if content.streamed:
             return [ContentFinished(self.number)]
-        return [whole(self.number, content.method, header, body)]
+        return [content_event(self.number, content.method, header, body)]
 
     def drop_content(self) -> None:
         """Stop collecting the arriving content, because it is complete or no longer wanted."""

@@ -6,7 +6,7 @@ Made by semq/transport for each socket that it connects; ``connection`` does the
 
 from typing import ClassVar, Final
 
-from semq.amqp import hot
+from semq.amqp import fast_path
 from semq.amqp.connection.channel import Channel
 from semq.amqp.connection.connection import CHANNEL_MAX, AmqpConnection
 from semq.amqp.connection.negotiation import CLIENT_CAPABILITIES, answer
@@ -14,9 +14,9 @@ from semq.amqp.connection.sender import Octets
 from semq.amqp.connection.states import CLIENT, ChannelState, ConnectionState, Grid
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupported, WrongProtocol
-from semq.amqp.events import Blocked, Challenged, Opened, Started, Unblocked
+from semq.amqp.events import Blocked, Opened, Started, Unblocked
+from semq.amqp.fast_path import FastReader
 from semq.amqp.frames import UNKNOWN_TYPE
-from semq.amqp.hot import Lane
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     BasicPublish,
@@ -24,8 +24,6 @@ from semq.amqp.methods import (
     ConnectionBlocked,
     ConnectionOpen,
     ConnectionOpenOk,
-    ConnectionSecure,
-    ConnectionSecureOk,
     ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
@@ -35,7 +33,7 @@ from semq.amqp.methods import (
 from semq.amqp.spec import PROTOCOL_HEADER
 from semq.amqp.wire import Table
 
-# the first byte of a protocol header, with which a server of another version answers
+# first byte of the protocol header with which a server of another version answers
 OTHER_VERSION: Final = PROTOCOL_HEADER[0]
 
 
@@ -49,7 +47,7 @@ class ClientConnection(AmqpConnection):
     role: ClassVar[str] = "C"
     peer: ClassVar[str] = "S"
     grid: ClassVar[Grid[ConnectionState]] = CLIENT
-    lanes: ClassVar[dict[bytes, Lane]] = hot.CLIENT_LANES
+    fast_readers: ClassVar[dict[bytes, FastReader]] = fast_path.CLIENT_READERS
 
     def __init__(
         self,
@@ -64,7 +62,6 @@ class ClientConnection(AmqpConnection):
         self._mechanism, self._response = mechanism, response
         self._virtual_host = virtual_host
         self._properties: Table = {"capabilities": CLIENT_CAPABILITIES, **(client_properties or {})}
-        self._rounds = 0
 
     def start(self, now: float) -> None:
         """Send the protocol header on a connected socket and start the timeout of the negotiation."""
@@ -74,20 +71,13 @@ class ClientConnection(AmqpConnection):
 
     # Commands of a client
 
-    def answer_challenge(self, data: bytes) -> None:
-        """Answer ``Challenged`` with data of the mechanism."""
-        if self._state is not ConnectionState.SECURE_HEARD:
-            raise LocalMisuse(f"no challenge is open, state: {self._state.value}")
-        self._put_method(self._zero, ConnectionSecureOk(data))
-        self._state = ConnectionState.LOGIN_SENT
-
     def open_channel(self, channel: int | None = None) -> int:
-        """Open this channel, or the lowest free one if None; return its number. ``ChannelOpened`` follows."""
-        most = self.channel_max or CHANNEL_MAX
+        """Open a channel, with the lowest free number if None, and return its number. ``ChannelOpened`` follows."""
+        highest = self.channel_max or CHANNEL_MAX
         if channel is None:
-            channel = next((number for number in range(1, most + 1) if number not in self._channels), 0)
-        if not self.is_open or channel in self._channels or not 1 <= channel <= most:
-            raise LocalMisuse(f"channel {channel} cannot be opened now; the highest is {most}")
+            channel = next((number for number in range(1, highest + 1) if number not in self._channels), 0)
+        if not self.is_open or channel in self._channels or not 1 <= channel <= highest:
+            raise LocalMisuse(f"channel {channel} cannot be opened now; the highest is {highest}")
         self._channels[channel] = Channel(channel, ChannelState.OPENING, self._budget)
         self._put_method(self._channels[channel], ChannelOpen())
         return channel
@@ -108,23 +98,23 @@ class ClientConnection(AmqpConnection):
             self.send_content(channel, BasicPublish(exchange, routing_key, mandatory, immediate), header, body)
             return
         self._put(
-            self._open_channel(channel),
-            hot.publish_frames(channel, exchange, routing_key, mandatory | immediate << 1, raw, body),
+            self._require_channel(channel),
+            fast_path.publish_frames(channel, exchange, routing_key, mandatory | immediate << 1, raw, body),
         )
 
     def reject(self, channel: int, delivery_tag: int, requeue: bool = True) -> None:
         """Send basic.reject."""
-        self._put(self._open_channel(channel), hot.reject_frame(channel, delivery_tag, requeue))
+        self._put(self._require_channel(channel), fast_path.reject_frame(channel, delivery_tag, requeue))
 
     # Methods received by a client
 
-    def _garbage(self, kind: int, octet: int) -> AmqpError:
+    def _framing_error(self, kind: int, octet: int) -> AmqpError:
         if self._state is ConnectionState.HEADER_SENT and kind == UNKNOWN_TYPE and octet == OTHER_VERSION:
             return WrongProtocol("the server answered with the protocol header of another version")
-        return super()._garbage(kind, octet)
+        return super()._framing_error(kind, octet)
 
     def _on_start(self, method: ConnectionStart) -> None:
-        self._meet(method.server_properties)
+        self._record_properties(method.server_properties)
         offered = (method.version_major, method.version_minor)
         if offered != (PROTOCOL_HEADER[5], PROTOCOL_HEADER[6]):
             raise NotSupported(f"the server uses version {offered[0]}-{offered[1]}", *method.ids)
@@ -134,12 +124,6 @@ class ClientConnection(AmqpConnection):
         self._put_method(self._zero, ConnectionStartOk(self._properties, self._mechanism, self._response))
         locales = method.locales.decode("utf-8", "replace").split()
         self._events.append(Started(method.server_properties, tuple(mechanisms), tuple(locales)))
-
-    def _on_secure(self, method: ConnectionSecure) -> None:
-        self._rounds += 1
-        if self._rounds > self.limits.login_rounds:
-            raise CommandInvalid(f"more than {self.limits.login_rounds} challenges", *method.ids)
-        self._events.append(Challenged(method.challenge))
 
     def _on_tune(self, method: ConnectionTune) -> None:
         frame_max, channel_max, heartbeat = agreement = answer(self.limits, method)

@@ -36,8 +36,8 @@ from semq.amqp.events import (
     MethodReceived,
     Tuned,
 )
+from semq.amqp.fast_path import FastReader
 from semq.amqp.frames import BAD_END, OVERSIZE, UNKNOWN_TYPE, FrameReader
-from semq.amqp.hot import Lane
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     ChannelClose,
@@ -72,7 +72,7 @@ class AmqpConnection(Lifecycle):
 
     peer: ClassVar[str]  # the role of the other side
     grid: ClassVar[Grid[ConnectionState]]
-    lanes: ClassVar[dict[bytes, Lane]]
+    fast_readers: ClassVar[dict[bytes, FastReader]]
 
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits)
@@ -93,17 +93,17 @@ class AmqpConnection(Lifecycle):
         return self._take_events()
 
     def _read(self, data: bytes) -> None:
-        reader, lanes, channels, events = self._reader, self.lanes, self._channels, self._events
+        reader, fast_readers, channels, events = self._reader, self.fast_readers, self._channels, self._events
         body_max, depth = self._whole_max, self.limits.table_depth
         for kind, number, start, stop in reader.frames(data):
             if kind == FRAME_METHOD:
-                lane = lanes.get(reader.buffer[start : start + 4])
+                fast_reader = fast_readers.get(reader.buffer[start : start + 4])
                 if (
-                    lane is not None
+                    fast_reader is not None
                     and (channel := channels.get(number)) is not None
                     and channel.state is ChannelState.OPEN
                     and channel.arriving is None
-                    and (event := lane(reader, start, stop, number, body_max, depth)) is not None
+                    and (event := fast_reader(reader, start, stop, number, body_max, depth)) is not None
                 ):
                     events.append(event)
                     continue
@@ -112,9 +112,9 @@ class AmqpConnection(Lifecycle):
                 return
 
     def _take_frame(self, kind: int, number: int, start: int, stop: int) -> None:
-        """Process one frame on the general path, and report what is wrong with it."""
+        """Process one frame on the general path, and report its errors."""
         try:
-            if self._state is ConnectionState.CLOSE_HEARD:
+            if self._state is ConnectionState.CLOSE_RECEIVED:
                 self._answer_again(kind, number, start)
             elif kind == FRAME_METHOD:
                 self._take_method(number, self._reader.buffer[start:stop])
@@ -128,23 +128,21 @@ class AmqpConnection(Lifecycle):
             else:
                 # Send nothing more to a peer whose frames cannot be separated (4.2.3).
                 self._out, self._out_size = [], 0
-                self._terminate(self._garbage(kind, start))
+                self._terminate(self._framing_error(kind, start))
         except ChannelException as error:
             self._fail_channel(self._channels[number], error)
         except AmqpError as error:
             self._fail(error)
 
     def _answer_again(self, kind: int, number: int, start: int) -> None:
-        """Answer a repeated connection.close, the only method accepted after a close by the peer: several of its
-        threads may close at the same time.
+        """Answer a repeated connection.close, the only method accepted after a close by the peer: several threads of
+        the peer may close at the same time.
         """
         if kind == FRAME_METHOD and not number and self._reader.buffer[start : start + IDS.size] == CLOSE_IDS:
             self._put_method(self._zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
-        """Send the reason and end immediately, without waiting for close-ok: it may never arrive behind the oversized
-        frame.
-        """
+        """Send the reason and end without waiting for close-ok, which may never arrive behind the oversized frame."""
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return
@@ -153,13 +151,13 @@ class AmqpConnection(Lifecycle):
             self._put_method(self._zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
 
-    def _garbage(self, kind: int, octet: int) -> AmqpError:
+    def _framing_error(self, kind: int, octet: int) -> AmqpError:
         """Return the error for bytes that are not a frame."""
         names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end byte"}
         return FrameError(names[kind])
 
     def _take_method(self, number: int, payload: bytes) -> None:
-        if self._deaf(number, payload[: IDS.size]):
+        if self._is_ignored(number, payload[: IDS.size]):
             return
         method = decode_method(payload, self.limits.table_depth)
         row = method.row
@@ -174,18 +172,18 @@ class AmqpConnection(Lifecycle):
             cell = self.grid[self._state][row.name.partition(".")[2]]
             self._check(cell, row.name, self._state, ids)
             self._state = cell.state or self._state
-            getattr(self, f"_on_{cell.deed}")(method)  # _deaf has filtered out the cells that name no action
+            getattr(self, f"_on_{cell.action}")(method)  # _is_ignored has filtered out the cells that name no action
 
-    def _deaf(self, number: int, ids: bytes) -> bool:
+    def _is_ignored(self, number: int, ids: bytes) -> bool:
         """Return whether a frame is ignored: after close, only close and close-ok are processed (2.3.7)."""
         if self._state is ConnectionState.CLOSING:
             return number != 0 or ids not in CONNECTION_CLOSES
         channel = self._channels.get(number)
         return channel is not None and channel.state is ChannelState.CLOSING and ids not in CHANNEL_CLOSES
 
-    def _check(self, cell: Cell[Any], what: str, state: Enum, ids: tuple[int, int] = (0, 0)) -> None:
+    def _check(self, cell: Cell[Any], subject: str, state: Enum, ids: tuple[int, int] = (0, 0)) -> None:
         if cell.error is not None:
-            raise cell.error(f"{what} is not allowed in state: {state.value}", *ids)
+            raise cell.error(f"{subject} is not allowed in state: {state.value}", *ids)
 
     def _take_channel_method(self, number: int, method: Method) -> None:
         row = method.row
@@ -198,17 +196,17 @@ class AmqpConnection(Lifecycle):
         if cell.state is ChannelState.NONE:
             del self._channels[number]
         channel.state = cell.state or channel.state
-        getattr(self, f"_on_channel_{cell.deed}")(channel, method)
+        getattr(self, f"_on_channel_{cell.action}")(channel, method)
 
-    def _channel_of(self, number: int, what: str, ids: tuple[int, int] = (0, 0)) -> Channel:
-        """Return the channel that a frame is for, in any state; check that the connection is ready for it."""
-        self._check(self.grid[self._state]["channel"], what, self._state, ids)
+    def _channel_of(self, number: int, subject: str, ids: tuple[int, int] = (0, 0)) -> Channel:
+        """Return the channel of a frame, in any state; check that the connection is ready for frames of channels."""
+        self._check(self.grid[self._state]["channel"], subject, self._state, ids)
         if not number:
-            raise ChannelError(f"{what} arrived on channel 0", *ids)
+            raise ChannelError(f"{subject} arrived on channel 0", *ids)
         return self._channels.get(number) or Channel(number, ChannelState.NONE, self._budget)
 
     def _take_content(self, kind: int, number: int, start: int, stop: int) -> None:
-        if self._deaf(number, b""):
+        if self._is_ignored(number, b""):
             return
         channel = self._channel_of(number, "a content frame")
         self._check(CHANNEL[channel.state]["other"], "a content frame", channel.state)
@@ -226,13 +224,13 @@ class AmqpConnection(Lifecycle):
         """Apply the negotiated limits to both directions."""
         self.frame_max, self.channel_max, heartbeat = agreement
         self._limit_payload(self.frame_max)
-        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients fill it to that
-        # size.
+        # For received frames, frame-max applies to the payload alone, as in RabbitMQ: existing clients send payloads
+        # of that size.
         self._reader.payload_max, self._reader.header_max = self.frame_max or UNLIMITED, self._body_max
         self._heart.begin(heartbeat, self._now)
         self._events.append(Tuned(*agreement))
 
-    def _meet(self, properties: Table) -> None:
+    def _record_properties(self, properties: Table) -> None:
         """Record the properties that the peer announced."""
         self.peer_properties = properties
         self.peer_capabilities = capabilities_of(properties)
@@ -265,8 +263,9 @@ class AmqpConnection(Lifecycle):
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
     def _on_channel_both(self, channel: Channel, _method: ChannelClose) -> None:
+        """Answer a channel.close that crossed the one of this side."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
-        if channel.held:  # our close waits after a body that is no longer wanted, and will never be sent
+        if channel.held:  # our close was queued after the rest of a body, and will never be sent
             del self._channels[channel.number]
             self._events.append(ChannelReleased(channel.number))
 
@@ -274,7 +273,7 @@ class AmqpConnection(Lifecycle):
         self._events.append(ChannelReleased(channel.number))
 
     def _on_channel_other(self, channel: Channel, method: Method) -> None:
-        channel.reply(method)
+        channel.take_reply(method)
         if isinstance(method, ContentMethod):
             channel.begin(method)
         else:
@@ -287,13 +286,14 @@ class AmqpConnection(Lifecycle):
         self._terminate(_reason(method, ConnectionException), by_peer=True)
 
     def _on_both(self, _method: ConnectionClose) -> None:
+        """Answer a connection.close that crossed the one of this side."""
         self._put_method(self._zero, ConnectionCloseOk())
 
     def _on_done(self, _method: ConnectionCloseOk) -> None:
         self._terminate(self._reason)
 
     def _on_reply(self, method: Method) -> None:
-        self._zero.reply(method)
+        self._zero.take_reply(method)
         self._events.append(MethodReceived(0, method))
 
 

@@ -33,7 +33,7 @@ MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
 class Lifecycle(CommandSender):
-    """A connection that can be started, closed and given up, but cannot receive yet."""
+    """A connection without its receiving half: it can be started, closed and given up."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits.initial_frame_max)
@@ -45,7 +45,7 @@ class Lifecycle(CommandSender):
         self._events: list[ConnectionEvent] = []
         self._now = 0.0
         self._started = False
-        self._deadline: float | None = None  # end of the time for the negotiation or the close
+        self._deadline: float | None = None  # end of the time allowed for the negotiation or the close
         self._heart = Heartbeat()
         self._reason: AmqpError | None = None  # why this side closes
 
@@ -59,17 +59,12 @@ class Lifecycle(CommandSender):
     @property
     def is_closed(self) -> bool:
         """Whether the connection has ended; the socket may be closed once the output is written."""
-        return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_HEARD}
+        return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_RECEIVED}
 
     @property
     def heartbeat(self) -> int:
         """The negotiated interval in seconds, 0 for none."""
         return self._heart.interval
-
-    @property
-    def open_channels(self) -> list[int]:
-        """The numbers of the channels that are open."""
-        return sorted(number for number, channel in self._channels.items() if channel.state is ChannelState.OPEN)
 
     @property
     def next_deadline(self) -> float | None:
@@ -94,7 +89,7 @@ class Lifecycle(CommandSender):
         self._deadline = now + self.limits.handshake_s
 
     def tick(self, now: float) -> list[ConnectionEvent]:
-        """Send a heartbeat, or give up a peer that is silent or too slow, if it is due."""
+        """Send a heartbeat if it is due; end the connection to a peer that is silent or too slow."""
         self._now = now
         if self.is_closed:
             return self._take_events()
@@ -102,8 +97,8 @@ class Lifecycle(CommandSender):
         if heart.dead_at is not None and now >= heart.dead_at:
             self._terminate(PeerSilent(f"nothing was received for {2 * heart.interval} s"))
         elif self._deadline is not None and now >= self._deadline:
-            doing = "close" if self._state is ConnectionState.CLOSING else "negotiation"
-            self._terminate(TooSlow(f"the {doing} was not completed in time"))
+            phase = "close" if self._state is ConnectionState.CLOSING else "negotiation"
+            self._terminate(TooSlow(f"the {phase} was not completed in time"))
         elif heart.send_at is not None and now >= heart.send_at:
             self._put(self._zero, HEARTBEAT_FRAME)
             heart.sent_at = now
@@ -179,7 +174,7 @@ class Lifecycle(CommandSender):
     def _fail(self, error: AmqpError) -> None:
         if self._state in MUTE:
             self._terminate(error)
-        elif self._state is not ConnectionState.CLOSING:  # after close, only its answer matters
+        elif self._state is not ConnectionState.CLOSING:  # after our close, only close-ok matters
             self._events.append(ConnectionFailed(error, self._pause))
             self.connection_error(error)
 
@@ -190,7 +185,7 @@ class Lifecycle(CommandSender):
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
         """End the connection: nothing more is received or sent."""
         pause = self._pause and not by_peer and error is not None and not isinstance(error, Broken)
-        self._state = ConnectionState.CLOSE_HEARD if by_peer else ConnectionState.CLOSED
+        self._state = ConnectionState.CLOSE_RECEIVED if by_peer else ConnectionState.CLOSED
         self._deadline = None
         self._channels.clear()
         self._events.append(ConnectionClosed(error, by_peer, pause))

@@ -1,4 +1,4 @@
-"""Negotiation of limits, capabilities and mechanisms. Pure arithmetic, called by ``server`` and ``client``.
+"""Negotiation of limits and capabilities. Pure arithmetic, called by ``server`` and ``client``.
 
 The lower value applies; 0 means "no limit". Source: AMQP 0-9-1, 2.2.4 and 4.2.3; the capabilities are RabbitMQ's.
 """
@@ -40,7 +40,7 @@ class NegotiatedLimits(NamedTuple):
     heartbeat: int
 
 
-def lower(ours: int, theirs: int) -> int:
+def lower_limit(ours: int, theirs: int) -> int:
     """Return the lower of two limits, of which 0 means no limit."""
     return min(ours, theirs) if ours and theirs else ours or theirs
 
@@ -49,9 +49,9 @@ def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
     """Return a client's answer to the server's limits. Raises ``NotAllowed``."""
     _check_frame_max(tune)
     return NegotiatedLimits(
-        lower(limits.frame_max, tune.frame_max),
-        lower(limits.channel_max, tune.channel_max),
-        lower(limits.heartbeat, tune.heartbeat),
+        lower_limit(limits.frame_max, tune.frame_max),
+        lower_limit(limits.channel_max, tune.channel_max),
+        lower_limit(limits.heartbeat, tune.heartbeat),
     )
 
 
@@ -66,8 +66,8 @@ def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLi
         if offered and chosen > offered:
             raise NotAllowed(f"{name} {chosen} exceeds the offered {offered}")
     return NegotiatedLimits(
-        lower(limits.frame_max, answered.frame_max),
-        lower(limits.channel_max, answered.channel_max),
+        lower_limit(limits.frame_max, answered.frame_max),
+        lower_limit(limits.channel_max, answered.channel_max),
         answered.heartbeat,
     )
 
@@ -82,4 +82,4 @@ def capabilities_of(properties: Table) -> frozenset[str]:
     announced = properties.get("capabilities")
     if not isinstance(announced, dict):
         return frozenset()
-    return frozenset(name for name, able in announced.items() if able is True)
+    return frozenset(name for name, value in announced.items() if value is True)

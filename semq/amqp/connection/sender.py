@@ -1,6 +1,6 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-``Connection`` derives from it. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now.
+``Lifecycle`` derives from it. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now.
 Small bodies are copied once, larger ones never; a body beyond one frame is split without copying. Source: AMQP 0-9-1,
 4.2.
 """
@@ -8,7 +8,7 @@ Small bodies are copied once, larger ones never; a body beyond one frame is spli
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from semq.amqp import hot
+from semq.amqp import fast_path
 from semq.amqp.codec import encode_method
 from semq.amqp.connection.channel import Budget, Channel, ContentMethod
 from semq.amqp.connection.states import ChannelState, ConnectionState
@@ -21,7 +21,7 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
 LIFECYCLE: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
-SENDABLE: Final = frozenset({"channel.flow"})  # exceptions from the classes above
+SENDABLE: Final = frozenset({"channel.flow"})  # exceptions to LIFECYCLE
 
 Octets = bytes | memoryview
 
@@ -67,7 +67,7 @@ class CommandSender:
             self._out_size += len(octets)
 
     def _put_now(self, pieces: Sequence[Octets]) -> None:
-        """Queue output ahead of what a channel holds back."""
+        """Queue output before the output that a channel holds back."""
         self._out += pieces
         self._out_size += sum(map(len, pieces))
 
@@ -82,7 +82,7 @@ class CommandSender:
 
     # Channels
 
-    def _open_channel(self, number: int) -> Channel:
+    def _require_channel(self, number: int) -> Channel:
         channel = self._channels.get(number)
         if channel is None or channel.state is not ChannelState.OPEN:
             raise LocalMisuse(f"channel {number} is not open")
@@ -92,8 +92,8 @@ class CommandSender:
         """Return False while the peer has stopped content by channel.flow, or while another body is being sent in
         chunks.
         """
-        state = self._open_channel(channel)
-        return state.flowing and not state.streaming
+        target = self._require_channel(channel)
+        return target.flowing and not target.streaming
 
     # Methods
 
@@ -103,33 +103,33 @@ class CommandSender:
         if self.role not in row.senders:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")
         if isinstance(method, ConnectionUpdateSecret):
-            target = self._open_connection(channel)
+            target = self._require_connection(channel)
         elif row.content or (row.class_id in LIFECYCLE and row.name not in SENDABLE):
             raise LocalMisuse(f"{row.name} cannot be sent by send()")
         else:
-            target = self._open_channel(channel)
+            target = self._require_channel(channel)
         octets = self._method_frame(channel, method)
         target.request(method)
         self._put(target, octets)
 
-    def _open_connection(self, number: int) -> Channel:
+    def _require_connection(self, number: int) -> Channel:
         if number or self._state is not ConnectionState.OPEN:
             raise LocalMisuse("this method is for channel 0 of an open connection")
         return self._zero
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool = False) -> None:
         """Send basic.ack: of deliveries (client), of publishes (server)."""
-        self._put(self._open_channel(channel), hot.ack_frame(channel, delivery_tag, multiple))
+        self._put(self._require_channel(channel), fast_path.ack_frame(channel, delivery_tag, multiple))
 
     def nack(self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
         """Send basic.nack: of deliveries (client), of publishes (server, where ``requeue`` has no meaning)."""
-        self._put(self._open_channel(channel), hot.nack_frame(channel, delivery_tag, multiple, requeue))
+        self._put(self._require_channel(channel), fast_path.nack_frame(channel, delivery_tag, multiple, requeue))
 
     # Contents
 
     def send_content(self, channel: int, method: ContentMethod, header: ContentHeader, body: Octets) -> None:
         """Send a method with its complete content."""
-        target = self._open_channel(channel)
+        target = self._require_channel(channel)
         front = self._content_front(target, method, header)
         if len(body) != header.body_size:
             raise LocalMisuse(f"the header declares {header.body_size} bytes, the body has {len(body)}")
@@ -138,7 +138,7 @@ class CommandSender:
 
     def start_content(self, channel: int, method: ContentMethod, header: ContentHeader) -> None:
         """Send a method with its content header; ``header.body_size`` bytes must follow by ``send_chunk``."""
-        target = self._open_channel(channel)
+        target = self._require_channel(channel)
         if target.streaming:
             raise LocalMisuse(
                 f"channel {channel} is still sending a body of which {target.streaming} bytes are missing"
@@ -158,6 +158,7 @@ class CommandSender:
             self._put_now(held)
 
     def _content_front(self, channel: Channel, method: Method, header: ContentHeader) -> bytes:
+        """Return the frames of a method and its content header."""
         if self.role not in method.row.senders or not method.row.content:
             raise LocalMisuse(f"{method.row.name} cannot be sent by this side with a content")
         if len(header.raw) > self._body_max:

@@ -7,15 +7,15 @@ and virtual hosts. Source: AMQP 0-9-1, 2.2.4, 4.2.2 and 4.10.2.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from semq.amqp import hot
+from semq.amqp import fast_path
 from semq.amqp.connection.connection import AmqpConnection
 from semq.amqp.connection.negotiation import SERVER_CAPABILITIES, accept
 from semq.amqp.connection.sender import Octets
 from semq.amqp.connection.states import SERVER, ConnectionState, Grid
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, CommandInvalid, LocalMisuse, WrongProtocol
-from semq.amqp.events import LoginAnswered, LoginOffered, OpenRequested, SecretOffered
-from semq.amqp.hot import Lane
+from semq.amqp.events import LoginOffered, OpenRequested, SecretOffered
+from semq.amqp.fast_path import FastReader
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     BasicCancel,
@@ -23,8 +23,6 @@ from semq.amqp.methods import (
     ConnectionBlocked,
     ConnectionOpen,
     ConnectionOpenOk,
-    ConnectionSecure,
-    ConnectionSecureOk,
     ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
@@ -47,7 +45,7 @@ class ServerConnection(AmqpConnection):
     role: ClassVar[str] = "S"
     peer: ClassVar[str] = "C"
     grid: ClassVar[Grid[ConnectionState]] = SERVER
-    lanes: ClassVar[dict[bytes, Lane]] = hot.SERVER_LANES
+    fast_readers: ClassVar[dict[bytes, FastReader]] = fast_path.SERVER_READERS
 
     def __init__(
         self,
@@ -60,30 +58,20 @@ class ServerConnection(AmqpConnection):
         self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
         self.mechanisms = tuple(mechanisms)
         self._greeting = b""
-        self._rounds = 0
         self._secrets = 0  # number of update-secrets waiting for accept_secret
 
     # Answers of the owner
 
     def accept_login(self) -> None:
         """Accept the login and offer the limits."""
-        self._expect(ConnectionState.LOGIN_HEARD)
+        self._expect(ConnectionState.LOGIN_RECEIVED)
         limits = self.limits
         self._put_method(self._zero, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat))
         self._state = ConnectionState.TUNE_SENT
 
-    def challenge(self, data: bytes) -> None:
-        """Send another challenge of the mechanism."""
-        self._expect(ConnectionState.LOGIN_HEARD)
-        self._rounds += 1
-        if self._rounds > self.limits.login_rounds:
-            raise LocalMisuse(f"a login has at most {self.limits.login_rounds} challenges")
-        self._put_method(self._zero, ConnectionSecure(data))
-        self._state = ConnectionState.SECURE_SENT
-
     def refuse_login(self, text: str) -> None:
-        """Refuse the login. For a client without authentication_failure_close the socket is closed without a reason."""
-        self._expect(ConnectionState.LOGIN_HEARD)
+        """Refuse the login. A client without authentication_failure_close gets no reason: its socket is closed."""
+        self._expect(ConnectionState.LOGIN_RECEIVED)
         error = AccessRefused(text)
         if "authentication_failure_close" in self.peer_capabilities:
             self.connection_error(error)
@@ -92,7 +80,7 @@ class ServerConnection(AmqpConnection):
 
     def accept_open(self) -> None:
         """Accept the virtual host for this user: the connection is open."""
-        self._expect(ConnectionState.OPEN_HEARD)
+        self._expect(ConnectionState.OPEN_RECEIVED)
         self._put_method(self._zero, ConnectionOpenOk())
         self._state, self._deadline = ConnectionState.OPEN, None
 
@@ -127,8 +115,10 @@ class ServerConnection(AmqpConnection):
             self.send_content(channel, method, header, body)
             return
         self._put(
-            self._open_channel(channel),
-            hot.deliver_frames(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, raw, body),
+            self._require_channel(channel),
+            fast_path.deliver_frames(
+                channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, raw, body
+            ),
         )
 
     def block(self, reason: str) -> bool:
@@ -140,17 +130,17 @@ class ServerConnection(AmqpConnection):
         return self._notify("connection.blocked", ConnectionUnblocked())
 
     def _notify(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
-        able = self.is_open and capability in self.peer_capabilities
-        if able:
+        is_supported = self.is_open and capability in self.peer_capabilities
+        if is_supported:
             self._put_method(self._zero, method)
-        return able
+        return is_supported
 
     def cancel_consumer(self, channel: int, consumer_tag: str) -> bool:
         """Notify the client that a consumer has ended; return False if it does not support this."""
-        able = "consumer_cancel_notify" in self.peer_capabilities
-        if able:
+        is_supported = "consumer_cancel_notify" in self.peer_capabilities
+        if is_supported:
             self.send(channel, BasicCancel(consumer_tag, True))
-        return able
+        return is_supported
 
     # Methods received by a server
 
@@ -175,13 +165,10 @@ class ServerConnection(AmqpConnection):
         return data[missing:]
 
     def _on_login(self, method: ConnectionStartOk) -> None:
-        self._meet(method.client_properties)
+        self._record_properties(method.client_properties)
         if method.mechanism not in self.mechanisms:
             raise CommandInvalid(f"the mechanism {method.mechanism!r:.60} is not offered", *method.ids)
         self._events.append(LoginOffered(method.mechanism, method.response, method.client_properties, method.locale))
-
-    def _on_answer(self, method: ConnectionSecureOk) -> None:
-        self._events.append(LoginAnswered(method.response))
 
     def _on_tuned(self, method: ConnectionTuneOk) -> None:
         self._agree(accept(self.limits, method))

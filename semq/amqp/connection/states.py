@@ -21,18 +21,16 @@ class ConnectionState(Enum):
 
     NEW = "new"  # server: waits for the protocol header; client: not started
     START_SENT = "start sent"  # server: waits for start-ok
-    LOGIN_HEARD = "login received"  # server: the owner decides
-    SECURE_SENT = "secure sent"  # server: waits for secure-ok
+    LOGIN_RECEIVED = "login received"  # server: the owner decides
     TUNE_SENT = "tune sent"  # server: waits for tune-ok
     TUNED = "tuned"  # server: waits for open
-    OPEN_HEARD = "open received"  # server: the owner decides
+    OPEN_RECEIVED = "open received"  # server: the owner decides
     HEADER_SENT = "header sent"  # client: waits for start
-    LOGIN_SENT = "login sent"  # client: waits for secure or tune
-    SECURE_HEARD = "secure received"  # client: the owner answers
+    LOGIN_SENT = "login sent"  # client: waits for tune
     OPEN_SENT = "open sent"  # client: waits for open-ok
     OPEN = "open"
     CLOSING = "closing"  # close has been sent: waits for close-ok
-    CLOSE_HEARD = "close received"  # close-ok has been sent: only a repeated close is answered
+    CLOSE_RECEIVED = "close received"  # close-ok has been sent: only a repeated close is answered
     CLOSED = "closed"
 
 
@@ -47,45 +45,42 @@ class ChannelState(Enum):
     CLOSING = "closing"  # close has been sent: waits for close-ok
 
 
-# Methods of class connection; "channel" is any frame on a channel other than 0.
+# Methods of class connection; "channel" is any frame on a channel other than 0. No supported SASL mechanism has
+# challenges, so secure and secure-ok are never allowed.
 SERVER_GRID = """
-state       start-ok          secure-ok          tune-ok     open             update-secret
-START_SENT  LOGIN_HEARD:login !                  !           !                !
-LOGIN_HEARD !                 !                  !           !                !
-SECURE_SENT !                 LOGIN_HEARD:answer !           !                !
-TUNE_SENT   !                 !                  TUNED:tuned !                !
-TUNED       !                 !                  !           OPEN_HEARD:asked !
-OPEN_HEARD  !                 !                  !           !                !
-OPEN        !                 !                  !           !                .:secret
-CLOSING     .                 .                  .           .                .
+state          start-ok             secure-ok tune-ok     open                update-secret
+START_SENT     LOGIN_RECEIVED:login !         !           !                   !
+LOGIN_RECEIVED !                    !         !           !                   !
+TUNE_SENT      !                    !         TUNED:tuned !                   !
+TUNED          !                    !         !           OPEN_RECEIVED:asked !
+OPEN_RECEIVED  !                    !         !           !                   !
+OPEN           !                    !         !           !                   .:secret
+CLOSING        .                    .         .           .                   .
 
-state       close              close-ok    channel
-START_SENT  CLOSE_HEARD:closed !           !504
-LOGIN_HEARD CLOSE_HEARD:closed !           !504
-SECURE_SENT CLOSE_HEARD:closed !           !504
-TUNE_SENT   CLOSE_HEARD:closed !           !504
-TUNED       CLOSE_HEARD:closed !           !504
-OPEN_HEARD  CLOSE_HEARD:closed !           !504
-OPEN        CLOSE_HEARD:closed !           .:traffic
-CLOSING     .:both             CLOSED:done .
+state          close                 close-ok    channel
+START_SENT     CLOSE_RECEIVED:closed !           !504
+LOGIN_RECEIVED CLOSE_RECEIVED:closed !           !504
+TUNE_SENT      CLOSE_RECEIVED:closed !           !504
+TUNED          CLOSE_RECEIVED:closed !           !504
+OPEN_RECEIVED  CLOSE_RECEIVED:closed !           !504
+OPEN           CLOSE_RECEIVED:closed !           .:traffic
+CLOSING        .:both                CLOSED:done .
 """
 
 CLIENT_GRID = """
-state        start            secure              tune           open-ok     close              close-ok    channel
-HEADER_SENT  LOGIN_SENT:start !                   !              !           CLOSE_HEARD:closed !           !504
-LOGIN_SENT   !                SECURE_HEARD:secure OPEN_SENT:tune !           CLOSE_HEARD:closed !           !504
-SECURE_HEARD !                !                   !              !           CLOSE_HEARD:closed !           !504
-OPEN_SENT    !                !                   !              OPEN:opened CLOSE_HEARD:closed !           !504
-OPEN         !                !                   !              !           CLOSE_HEARD:closed !           .:traffic
-CLOSING      .                .                   .              .           .:both             CLOSED:done .
+state       start            secure tune           open-ok     close                 close-ok    channel
+HEADER_SENT LOGIN_SENT:start !      !              !           CLOSE_RECEIVED:closed !           !504
+LOGIN_SENT  !                !      OPEN_SENT:tune !           CLOSE_RECEIVED:closed !           !504
+OPEN_SENT   !                !      !              OPEN:opened CLOSE_RECEIVED:closed !           !504
+OPEN        !                !      !              !           CLOSE_RECEIVED:closed !           .:traffic
+CLOSING     .                .      .              .           .:both                CLOSED:done .
 
-state        blocked   unblocked   update-secret-ok
-HEADER_SENT  !         !           !
-LOGIN_SENT   !         !           !
-SECURE_HEARD !         !           !
-OPEN_SENT    .:blocked .:unblocked !
-OPEN         .:blocked .:unblocked .:reply
-CLOSING      .         .           .
+state       blocked   unblocked   update-secret-ok
+HEADER_SENT !         !           !
+LOGIN_SENT  !         !           !
+OPEN_SENT   .:blocked .:unblocked !
+OPEN        .:blocked .:unblocked .:reply
+CLOSING     .         .           .
 """
 
 # Methods of class channel; "other" is any other method or content frame.
@@ -104,7 +99,7 @@ class Cell(NamedTuple, Generic[State]):
     """One cell: the next state (None: unchanged) and the action ('': none), or the error."""
 
     state: State | None = None
-    deed: str = ""
+    action: str = ""
     error: type[ConnectionException] | None = None
 
 
@@ -115,18 +110,18 @@ def read(text: str, states: type[State]) -> "Grid[State]":
     """Return the grid in ``text``. Raises KeyError or ValueError for unknown words."""
     grid: Grid[State] = {}
     for block in text.strip().split("\n\n"):
-        (_, *events), *rows = map(str.split, block.splitlines())
+        (_, *methods), *rows = map(str.split, block.splitlines())
         for name, *cells in rows:
             row = grid.setdefault(states[name], {})
-            row.update({word: _cell(cell, states) for word, cell in zip(events, cells, strict=True)})
+            row.update({word: _cell(cell, states) for word, cell in zip(methods, cells, strict=True)})
     return grid
 
 
 def _cell(cell: str, states: type[State]) -> Cell[State]:
     if cell.startswith("!"):
         return Cell(error=HARD[cell])
-    goal, _, deed = cell.partition(":")
-    return Cell(None if goal == "." else states[goal], deed)
+    next_state, _, action = cell.partition(":")
+    return Cell(None if next_state == "." else states[next_state], action)
 
 
 SERVER = read(SERVER_GRID, ConnectionState)

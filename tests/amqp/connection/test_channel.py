@@ -40,7 +40,7 @@ def begun(body: bytes, limits: ConnectionLimits = LIMITS, method: m.BasicPublish
 
 
 @pytest.mark.parametrize("sizes", [[10], [4, 6], [1] * 10, [0, 10], [3, 0, 7]])
-def test_a_body_in_frames_of_any_size(sizes: list[int]) -> None:
+def test_a_body_may_arrive_in_frames_of_any_size(sizes: list[int]) -> None:
     made, body = begun(b"0123456789"), b"0123456789"
     events = []
     for size in sizes:
@@ -82,7 +82,7 @@ def test_each_method_has_its_event() -> None:
 # Out of order
 
 
-def test_a_body_without_header() -> None:
+def test_a_body_without_header_is_refused() -> None:
     made = channel()
     with pytest.raises(UnexpectedFrame):
         made.take_body(b"x", 0, 1)
@@ -91,14 +91,14 @@ def test_a_body_without_header() -> None:
         made.take_body(b"x", 0, 1)
 
 
-def test_a_header_without_method_or_twice() -> None:
+def test_a_second_header_or_one_without_method_is_refused() -> None:
     with pytest.raises(UnexpectedFrame):
         channel().take_header(header_of(b"x").raw, LIMITS)
     with pytest.raises(UnexpectedFrame):
         begun(b"x").take_header(header_of(b"x").raw, LIMITS)
 
 
-def test_a_method_within_a_content() -> None:
+def test_a_method_within_a_content_is_refused() -> None:
     made = channel()
     made.check_idle()
     made.begin(m.BasicPublish("e", "k"))
@@ -109,7 +109,7 @@ def test_a_method_within_a_content() -> None:
         begun(b"x").check_idle()
 
 
-def test_a_body_longer_than_declared() -> None:
+def test_a_body_longer_than_declared_is_refused() -> None:
     made = begun(b"12345")
     made.take_body(b"123", 0, 3)
     with pytest.raises(UnexpectedFrame, match="longer than 5") as caught:
@@ -117,7 +117,7 @@ def test_a_body_longer_than_declared() -> None:
     assert caught.value.ids == (60, 40)
 
 
-def test_a_header_of_another_class() -> None:
+def test_a_header_of_another_class_is_refused() -> None:
     made = channel()
     made.begin(m.BasicPublish("e", "k"))
     with pytest.raises(FrameError):
@@ -174,7 +174,7 @@ def test_many_small_frames_stay_small() -> None:
 # Streaming
 
 
-def test_a_large_body_comes_in_chunks() -> None:
+def test_a_large_body_is_reported_in_chunks() -> None:
     made, method, header = channel(), m.BasicPublish("e", "k"), header_of(b"0123456789")
     made.begin(method)
     assert made.take_header(header.raw, STREAMED) == [ContentStarted(1, method, header)]
@@ -184,7 +184,7 @@ def test_a_large_body_comes_in_chunks() -> None:
     assert made.budget.used == 0
 
 
-def test_a_smaller_one_comes_whole() -> None:
+def test_a_small_body_is_reported_in_one_piece() -> None:
     (event,) = begun(b"123456789", STREAMED).take_body(b"123456789", 0, 9)
     assert isinstance(event, Published)
 
@@ -196,7 +196,7 @@ def test_all_bodies_can_be_streamed() -> None:
     assert made.take_header(header.raw, everything) == [ContentStarted(1, method, header), ContentFinished(1)]
 
 
-def test_a_streamed_body_longer_than_declared() -> None:
+def test_a_streamed_body_longer_than_declared_is_refused() -> None:
     made = begun(b"0123456789", STREAMED)
     with pytest.raises(UnexpectedFrame):
         made.take_body(b"0123456789x", 0, 11)
@@ -211,9 +211,9 @@ def test_replies_answer_requests_in_order() -> None:
     made.request(m.QueuePurge("q", no_wait=True))
     made.request(m.BasicGet("q"))
     made.request(m.BasicAck(1))
-    made.reply(m.QueueDeclareOk("q", 0, 0))
-    made.reply(m.BasicCancel("c", True))  # no reply at all
-    made.reply(m.BasicGetEmpty())
+    made.take_reply(m.QueueDeclareOk("q", 0, 0))
+    made.take_reply(m.BasicCancel("c", True))  # no reply at all
+    made.take_reply(m.BasicGetEmpty())
     assert not made.awaited
 
 
@@ -223,12 +223,12 @@ def test_a_reply_to_nothing_is_refused(asked: m.Method | None) -> None:
     if asked:
         made.request(asked)
     with pytest.raises(CommandInvalid) as caught:
-        made.reply(m.QueueBindOk())
+        made.take_reply(m.QueueBindOk())
     assert isinstance(caught.value, AmqpError)
     assert caught.value.ids == (50, 21)
 
 
-def test_methods_without_an_event_of_their_own() -> None:
+def test_methods_without_an_event_of_their_own_are_reported_as_received() -> None:
     assert event_of(1, m.BasicAck(5, True)) == Acked(1, 5, True)
     assert event_of(1, m.BasicNack(5, True, False)) == Nacked(1, 5, True, False)
     assert event_of(1, m.BasicReject(5, True)) == Rejected(1, 5, True)

@@ -20,7 +20,7 @@ from semq.amqp.errors import (
 from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, ConnectionEvent
 from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.spec import FRAME_METHOD
-from tests.amqp.helpers import WirePair, opened, oracle, output
+from tests.amqp.helpers import WirePair, open_channels, opened, oracle, output
 
 BEATING = ConnectionLimits(heartbeat=10)
 
@@ -72,7 +72,7 @@ def test_a_finished_negotiation_has_no_deadline() -> None:
 # Heartbeats
 
 
-def test_heartbeats_go_out_when_nothing_else_does() -> None:
+def test_heartbeats_are_sent_when_no_other_output_is() -> None:
     pair = opened(BEATING)
     assert pair.server.heartbeat == pair.client.heartbeat == 10
     assert pair.server.next_deadline == 5
@@ -182,7 +182,7 @@ def test_closing_again_does_nothing() -> None:
     assert pair.client.output_size == 0
 
 
-def test_a_closing_text_fits() -> None:
+def test_a_long_text_of_a_close_is_cut() -> None:
     pair = opened()
     pair.client.close(200, "é" * 300)
     _, frame_ = oracle(output(pair.client))[0]
@@ -205,14 +205,14 @@ def test_a_connection_closed_before_its_start_sends_nothing_more(
 # Closing of the socket without connection.close
 
 
-def test_the_socket_of_an_open_connection_closes() -> None:
+def test_a_closed_socket_ends_an_open_connection_as_peer_gone() -> None:
     pair = opened()
     event = closed(pair.server.receive_eof(1))
     assert isinstance(event.error, PeerGone)
     assert pair.server.receive_eof(2) == []
 
 
-def test_the_socket_of_a_closing_connection_closes() -> None:
+def test_a_closed_socket_ends_a_closing_connection_with_the_reason_of_the_close() -> None:
     pair = opened()
     pair.server.connection_error(InternalError("broken"))
     assert isinstance(closed(pair.server.receive_eof(1)).error, InternalError)
@@ -231,7 +231,7 @@ def test_a_channel_closes_orderly() -> None:
         result = dict(zip(("server", "client"), pair.flow(), strict=True))
         assert result[by] == [ChannelReleased(1)]
         assert result["server" if by == "client" else "client"] == [ChannelClosed(1, True, None)]
-        assert closing.open_channels == other.open_channels == [2]
+        assert open_channels(closing) == open_channels(other) == [2]
 
 
 def test_a_channel_error_names_the_method() -> None:
@@ -244,7 +244,7 @@ def test_a_channel_error_names_the_method() -> None:
     assert event.error.ids == (50, 10)
     assert event.error.text == "NOT_FOUND - no queue 'q'"
     assert at_server == [ChannelReleased(1)]
-    assert pair.client.open_channels == [2]
+    assert open_channels(pair.client) == [2]
 
 
 def test_both_close_a_channel_at_once() -> None:
@@ -289,4 +289,4 @@ def test_a_channel_number_is_free_again() -> None:
         pair.flow()
         assert pair.client.open_channel() == 1
         pair.flow()
-    assert pair.server.open_channels == [1]
+    assert open_channels(pair.server) == [1]

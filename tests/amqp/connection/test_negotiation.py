@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from semq.amqp import ConnectionLimits
-from semq.amqp.connection.negotiation import NegotiatedLimits, accept, answer, capabilities_of, lower
+from semq.amqp.connection.negotiation import NegotiatedLimits, accept, answer, capabilities_of, lower_limit
 from semq.amqp.errors import NotAllowed
 from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
 
@@ -15,7 +15,7 @@ NONE = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)
 
 @pytest.mark.parametrize(("ours", "theirs", "agreed"), [(5, 7, 5), (7, 5, 5), (0, 5, 5), (5, 0, 5), (0, 0, 0)])
 def test_the_lower_value_holds_and_zero_is_no_limit(ours: int, theirs: int, agreed: int) -> None:
-    assert lower(ours, theirs) == agreed
+    assert lower_limit(ours, theirs) == agreed
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_returned_and_requested_messages_reach_the_client_with_their_content() -
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 9000), min_size=1, max_size=5))
-def test_a_body_in_chunks_of_any_size(sizes: list[int]) -> None:
+def test_a_body_may_be_sent_in_chunks_of_any_size(sizes: list[int]) -> None:
     pair = opened(SMALLEST)
     total = sum(sizes)
     pair.server.start_content(1, m.BasicDeliver("c", 1, False, "e", "k"), declared(total))
@@ -269,7 +269,7 @@ def test_the_secret_of_a_connection_that_is_closing() -> None:
 # The rest
 
 
-def test_acks_of_all_kinds() -> None:
+def test_acks_nacks_and_rejects_are_sent_as_their_methods() -> None:
     pair = opened()
     pair.client.ack(1, 1, True)
     pair.client.nack(1, 2, False, False)
@@ -301,7 +301,7 @@ def test_each_side_can_stop_the_content_of_the_other_by_flow() -> None:
     assert not pair.client.may_send_content(1)
 
 
-def test_the_body_of_a_frame_follows_the_agreement() -> None:
+def test_body_frames_fit_the_negotiated_frame_max() -> None:
     assert opened(SMALLEST).client.body_frame_max == 4088
     unlimited = opened(ConnectionLimits(frame_max=0), ConnectionLimits(frame_max=0))
     assert unlimited.client.body_frame_max == (1 << 32) - 1

@@ -10,10 +10,8 @@ from semq.amqp.codec import encode_method
 from semq.amqp.errors import AccessRefused, InvalidPath, LocalMisuse, WrongProtocol
 from semq.amqp.events import (
     Blocked,
-    Challenged,
     ConnectionClosed,
     ConnectionFailed,
-    LoginAnswered,
     LoginOffered,
     MethodReceived,
     OpenRequested,
@@ -95,36 +93,12 @@ def test_a_login_is_offered_to_the_owner() -> None:
     assert server.peer_capabilities == {"basic.nack"}
 
 
-def test_a_mechanism_that_was_not_offered() -> None:
+def test_a_mechanism_that_was_not_offered_is_refused() -> None:
     server = started()
     (failed,) = server.receive(method_bytes(m.ConnectionStartOk(mechanism="EXTERNAL")), 0)
     assert isinstance(failed, ConnectionFailed)
     assert failed.error.reply_code == 503
     assert failed.pause
-
-
-def test_a_login_in_several_rounds() -> None:
-    pair = WirePair()
-    pair.flow()
-    for number in range(3):
-        pair.server.challenge(b"%d?" % number)
-        _, result = pair.flow()
-        assert result == [Challenged(b"%d?" % number)]
-        pair.client.answer_challenge(b"%d!" % number)
-        assert pair.flow()[0] == [LoginAnswered(b"%d!" % number)]
-    pair.server.accept_login()
-    assert isinstance(pair.flow()[0][-1], OpenRequested)
-
-
-def test_a_login_has_a_bounded_number_of_rounds() -> None:
-    pair = WirePair(ServerConnection(ConnectionLimits(login_rounds=1)))
-    pair.flow()
-    pair.server.challenge(b"?")
-    pair.flow()
-    pair.client.answer_challenge(b"!")
-    pair.flow()
-    with pytest.raises(LocalMisuse):
-        pair.server.challenge(b"?")
 
 
 def test_a_refused_login_is_reported_to_clients_with_that_capability() -> None:
@@ -164,7 +138,7 @@ def test_garbage_in_the_negotiation_pauses() -> None:
     assert closed.pause
 
 
-def test_a_frame_above_the_initial_maximum() -> None:
+def test_a_frame_above_the_initial_maximum_is_refused() -> None:
     server = started(limits=ConnectionLimits(initial_frame_max=5000))
     (closed,) = server.receive(method_bytes(m.ConnectionStartOk(response=bytes(5000))), 0)
     assert isinstance(closed, ConnectionClosed)
@@ -228,10 +202,9 @@ def test_answers_are_refused_at_the_wrong_time(command: str) -> None:
         getattr(opened().server, command)()
 
 
-@pytest.mark.parametrize("command", ["challenge", "refuse_login"])
-def test_answers_with_an_argument_are_refused_at_the_wrong_time(command: str) -> None:
+def test_a_refusal_of_the_login_is_refused_at_the_wrong_time() -> None:
     with pytest.raises(LocalMisuse):
-        getattr(opened().server, command)(b"x")
+        opened().server.refuse_login("x")
 
 
 # Open

@@ -1,9 +1,9 @@
-"""The hot path: publish, deliver, ack, nack and reject with complete contents, read and written in one step.
+"""The fast path: publish, deliver, ack, nack and reject with complete contents, read and written in one step.
 
-A *lane* reads the usual case: a well-formed method on an idle channel and, if it carries content, its header and its
-body in one frame each, complete in the buffer. It moves the reader past them and returns the event. For anything else
-it returns None and leaves the reader where it was; the general path (``codec``, ``channel``) then reads the same bytes
-and reports errors. Tests compare both paths. Called by ``connection`` and ``sender``.
+A *fast reader* reads the usual case: a well-formed method on an idle channel and, if the method carries content, header
+and body in one frame each, complete in the buffer. It moves the frame reader past them and returns the event. In any
+other case it returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the
+same bytes and reports errors. Tests compare both paths. Called by ``connection`` and ``sender``.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from semq.amqp.methods import BasicAck, BasicDeliver, BasicNack, BasicPublish, B
 from semq.amqp.spec import BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD
 from semq.amqp.wire import known_short_strings, known_texts, short_string, text_of
 
-Lane: TypeAlias = Callable[[FrameReader, int, int, int, int, int], ConnectionEvent | None]
+FastReader: TypeAlias = Callable[[FrameReader, int, int, int, int, int], ConnectionEvent | None]
 """(reader, start and stop of the payload, channel, largest body in bytes, nesting limit of tables) -> event"""
 
 _FRAME = Struct(">BHI").unpack_from  # type, channel, size
@@ -159,13 +159,13 @@ def _rejected(
     return Rejected(channel, delivery_tag, bits & 1 != 0)
 
 
-SERVER_LANES: dict[bytes, Lane] = {
+SERVER_READERS: dict[bytes, FastReader] = {
     _ids(BasicPublish): _published,
     _ids(BasicAck): _acked,
     _ids(BasicNack): _nacked,
     _ids(BasicReject): _rejected,
 }
-CLIENT_LANES: dict[bytes, Lane] = {
+CLIENT_READERS: dict[bytes, FastReader] = {
     _ids(BasicDeliver): _delivered,
     _ids(BasicAck): _acked,
     _ids(BasicNack): _nacked,
@@ -189,7 +189,7 @@ def _short(text: str) -> bytes:
 def publish_frames(
     channel: int, exchange: str, routing_key: str, bits: int, raw: bytes, body: bytes | memoryview
 ) -> bytes:
-    """Return the frames of basic.publish, its header and its body, which must fit into one frame and not be empty."""
+    """Return the frames of basic.publish, header and body. The body must fit into one frame and must not be empty."""
     target, key = _short(exchange), _short(routing_key)
     return b"".join(
         (
@@ -217,7 +217,7 @@ def deliver_frames(
     raw: bytes,
     body: bytes | memoryview,
 ) -> bytes:
-    """Return the frames of basic.deliver, its header and its body, which must fit into one frame and not be empty."""
+    """Return the frames of basic.deliver, header and body. The body must fit into one frame and must not be empty."""
     consumer, source, key = _short(consumer_tag), _short(exchange), _short(routing_key)
     return b"".join(
         (

@@ -1,4 +1,4 @@
-"""The hot path compared with the general path: the same bytes, the same events, the same errors."""
+"""The fast path compared with the general path: the same bytes, the same events, the same errors."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -7,28 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semq.amqp import ClientConnection, ServerConnection, hot
+from semq.amqp import ClientConnection, ServerConnection, fast_path
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Acked, ConnectionEvent, Delivered, Nacked, Published, Rejected
+from semq.amqp.fast_path import CLIENT_READERS, SERVER_READERS, FastReader
 from semq.amqp.frames import FrameReader, frame
-from semq.amqp.hot import CLIENT_LANES, SERVER_LANES, Lane
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from tests.amqp.helpers import WirePair, header_of, octet_by_octet, opened, output, short_texts
 
 
 class SlowServer(ServerConnection):
-    """A server without lanes, which uses the general path for everything."""
+    """A server without fast readers, which uses the general path for everything."""
 
-    lanes: ClassVar[dict[bytes, Lane]] = {}
+    fast_readers: ClassVar[dict[bytes, FastReader]] = {}
 
 
 class SlowClient(ClientConnection):
-    """A client without lanes."""
+    """A client without fast readers."""
 
-    lanes: ClassVar[dict[bytes, Lane]] = {}
+    fast_readers: ClassVar[dict[bytes, FastReader]] = {}
 
 
 def open_pair(server: ServerConnection, client: ClientConnection) -> WirePair:
@@ -92,42 +92,44 @@ def test_a_client_reads_the_same_by_both_decoders(contents: list[tuple[Method, b
     assert len(result) == len(contents)
 
 
-def test_the_hot_path_is_used() -> None:
-    """Each lane is called: the equality above would hold without lanes, too."""
+def test_the_fast_path_is_used() -> None:
+    """Each fast reader is called: the equality above would hold without them, too."""
     header, body = header_of(b"body"), b"body"
-    cases: list[tuple[dict[bytes, Lane], Method, ConnectionEvent]] = [
-        (SERVER_LANES, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
-        (CLIENT_LANES, m.BasicDeliver("c", 7, True, "e", "k"), Delivered(1, "c", 7, True, "e", "k", header, body)),
-        (SERVER_LANES, m.BasicAck(7, True), Acked(1, 7, True)),
-        (CLIENT_LANES, m.BasicAck(7, True), Acked(1, 7, True)),
-        (SERVER_LANES, m.BasicNack(7, False, True), Nacked(1, 7, False, True)),
-        (CLIENT_LANES, m.BasicNack(7, False, True), Nacked(1, 7, False, True)),
-        (SERVER_LANES, m.BasicReject(7, True), Rejected(1, 7, True)),
+    cases: list[tuple[dict[bytes, FastReader], Method, ConnectionEvent]] = [
+        (SERVER_READERS, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
+        (CLIENT_READERS, m.BasicDeliver("c", 7, True, "e", "k"), Delivered(1, "c", 7, True, "e", "k", header, body)),
+        (SERVER_READERS, m.BasicAck(7, True), Acked(1, 7, True)),
+        (CLIENT_READERS, m.BasicAck(7, True), Acked(1, 7, True)),
+        (SERVER_READERS, m.BasicNack(7, False, True), Nacked(1, 7, False, True)),
+        (CLIENT_READERS, m.BasicNack(7, False, True), Nacked(1, 7, False, True)),
+        (SERVER_READERS, m.BasicReject(7, True), Rejected(1, 7, True)),
     ]
-    for lanes, method, expected in cases:
-        assert lane(lanes, method, content_frames(method, header, body)) == expected
+    for fast_readers, method, expected in cases:
+        assert fast_read(fast_readers, method, content_frames(method, header, body)) == expected
 
 
-def lane(lanes: dict[bytes, Lane], method: Method, data: bytes, body_max: int = 100) -> ConnectionEvent | None:
-    """Return the result of a lane for a method and its content."""
+def fast_read(
+    fast_readers: dict[bytes, FastReader], method: Method, data: bytes, body_max: int = 100
+) -> ConnectionEvent | None:
+    """Return the result of a fast reader for a method and its content."""
     reader = FrameReader(1000)
     _, channel, start, stop = next(reader.frames(data))
-    return lanes[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
+    return fast_readers[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
 
 
-# Incomplete or malformed input: the lane passes it to the general path, which reports the fault.
+# Incomplete or malformed input: the fast reader leaves it to the general path, which reports the fault.
 
 PUBLISH, DELIVER = m.BasicPublish("exchange", "key"), m.BasicDeliver("tag", 1, False, "exchange", "key")
 HEADER = header_of(b"body", Properties(message_id="m"))
 WHOLE_PUBLISH, WHOLE_DELIVER = content_frames(PUBLISH, HEADER, b"body"), content_frames(DELIVER, HEADER, b"body")
 
 
-def made_server(lanes: bool) -> ServerConnection:
-    return open_pair(ServerConnection() if lanes else SlowServer(), ClientConnection()).server
+def made_server(fast_readers: bool) -> ServerConnection:
+    return open_pair(ServerConnection() if fast_readers else SlowServer(), ClientConnection()).server
 
 
-def made_client(lanes: bool) -> ClientConnection:
-    return open_pair(ServerConnection(), ClientConnection() if lanes else SlowClient()).client
+def made_client(fast_readers: bool) -> ClientConnection:
+    return open_pair(ServerConnection(), ClientConnection() if fast_readers else SlowClient()).client
 
 
 both_roles = pytest.mark.parametrize(
@@ -144,9 +146,9 @@ def test_every_changed_byte_gives_the_same_by_both_decoders(made: Callable[[bool
             assert outcome(fast_state, changed, made, True) == outcome(slow_state, changed, made, False)
 
 
-def outcome(connection: Any, data: bytes, made: Callable[[bool], Any], lanes: bool) -> tuple[list[str], bytes]:
+def outcome(connection: Any, data: bytes, made: Callable[[bool], Any], fast_readers: bool) -> tuple[list[str], bytes]:
     """Return events and output; with a new connection each time, since many inputs are fatal."""
-    connection = made(lanes)
+    connection = made(fast_readers)
     events = connection.receive(data + WHOLE_PUBLISH, 0.0)
     return [repr(event) for event in events], output(connection)
 
@@ -162,19 +164,19 @@ def test_every_cut_gives_the_same_by_both_decoders(made: Callable[[bool], Any], 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 9, 15, 16])
 def test_short_payloads_use_the_general_decoder(size: int) -> None:
-    contents: list[tuple[dict[bytes, Lane], Method]] = [(SERVER_LANES, PUBLISH), (CLIENT_LANES, DELIVER)]
-    for lanes, method in contents:
+    contents: list[tuple[dict[bytes, FastReader], Method]] = [(SERVER_READERS, PUBLISH), (CLIENT_READERS, DELIVER)]
+    for fast_readers, method in contents:
         payload = encode_method(method)[:4] + b"\0" * size
-        assert lane(lanes, method, frame(FRAME_METHOD, 1, payload)) is None
+        assert fast_read(fast_readers, method, frame(FRAME_METHOD, 1, payload)) is None
     if size != 9:
         for method in (m.BasicAck(), m.BasicNack(), m.BasicReject()):
             payload = encode_method(method)[:4] + b"\0" * size
-            assert lane(SERVER_LANES, method, frame(FRAME_METHOD, 1, payload)) is None
+            assert fast_read(SERVER_READERS, method, frame(FRAME_METHOD, 1, payload)) is None
 
 
 def test_bodies_above_the_limit_use_the_general_decoder() -> None:
-    assert lane(SERVER_LANES, PUBLISH, WHOLE_PUBLISH, 4) is not None
-    assert lane(SERVER_LANES, PUBLISH, WHOLE_PUBLISH, 3) is None
+    assert fast_read(SERVER_READERS, PUBLISH, WHOLE_PUBLISH, 4) is not None
+    assert fast_read(SERVER_READERS, PUBLISH, WHOLE_PUBLISH, 3) is None
 
 
 def test_contents_of_two_channels_may_be_mixed() -> None:
@@ -192,7 +194,7 @@ def test_contents_of_two_channels_may_be_mixed() -> None:
 def test_publish_is_written_as_the_codec_does(method: m.BasicPublish, body: bytes) -> None:
     header = header_of(body)
     bits = method.mandatory | method.immediate << 1
-    written = hot.publish_frames(9, method.exchange, method.routing_key, bits, header.raw, body)
+    written = fast_path.publish_frames(9, method.exchange, method.routing_key, bits, header.raw, body)
     assert written == content_frames(method, header, body, 9)
 
 
@@ -200,15 +202,15 @@ def test_publish_is_written_as_the_codec_does(method: m.BasicPublish, body: byte
 def test_deliver_is_written_as_the_codec_does(method: m.BasicDeliver, body: bytes) -> None:
     header = header_of(body)
     arguments = (method.consumer_tag, method.delivery_tag, method.redelivered, method.exchange, method.routing_key)
-    assert hot.deliver_frames(9, *arguments, header.raw, body) == content_frames(method, header, body, 9)
+    assert fast_path.deliver_frames(9, *arguments, header.raw, body) == content_frames(method, header, body, 9)
 
 
 @given(acks, nacks, rejects)
 def test_acks_are_written_as_the_codec_does(ack: m.BasicAck, nack: m.BasicNack, reject: m.BasicReject) -> None:
     for written, method in (
-        (hot.ack_frame(9, ack.delivery_tag, ack.multiple), ack),
-        (hot.nack_frame(9, nack.delivery_tag, nack.multiple, nack.requeue), nack),
-        (hot.reject_frame(9, reject.delivery_tag, reject.requeue), reject),
+        (fast_path.ack_frame(9, ack.delivery_tag, ack.multiple), ack),
+        (fast_path.nack_frame(9, nack.delivery_tag, nack.multiple, nack.requeue), nack),
+        (fast_path.reject_frame(9, reject.delivery_tag, reject.requeue), reject),
     ):
         assert written == frame(FRAME_METHOD, 9, encode_method(method))
 
