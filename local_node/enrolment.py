@@ -174,6 +174,6 @@ async def _ask(
 ) -> Mapping[str, Any]:
     config = DialConfig(
         hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=ConnectionLimits(heartbeat=10),
-        only=PRODUCT, check=must_be_hub,
+        product=PRODUCT, check=must_be_hub,
     )  # fmt: skip
     return await request(config, clock, "semq.enroll", operation, arguments)

@@ -231,7 +231,7 @@ def ways_to_partner(section: DirectSection, own: Address, partner: Address, tls:
 def _way(url: str, own: Address, partner: Address, tls: ssl.SSLContext) -> DialConfig:
     parts = urlsplit(url)
     way = DialConfig(
-        only=PRODUCT, host=parts.hostname or "127.0.0.1", port=parts.port or 5671, virtual_host=UMX, user=str(own),
+        product=PRODUCT, host=parts.hostname or "127.0.0.1", port=parts.port or 5671, virtual_host=UMX, user=str(own),
         tls=tls, check=must_be(partner),
     )  # fmt: skip
     return replace(way, connect_s=CONNECT_S)

@@ -27,7 +27,7 @@ def ways_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, v
 def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
     parts = urlsplit(url)
     return DialConfig(
-        only=PRODUCT,
+        product=PRODUCT,
         host=parts.hostname or "127.0.0.1",
         port=parts.port or (5671 if tls else 5672),
         virtual_host=virtual_host,

@@ -26,7 +26,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import schema_version
 from semq.store.postgres.connections import Places, Readers, Rest, SharedReaders
 from semq.store.postgres.errors import StoreUnavailable
-from semq.transport.listener import ListenerConfig, Listening
+from semq.transport.listener import ConnectionAcceptor, ListenerConfig
 from semq.transport.turn import Turn
 
 THREADS = 32  # for reading; one store uses two at most
@@ -96,13 +96,13 @@ class SharedHost(NodeHost):
     def probe(self, host: str, port: int) -> None:
         """Do nothing: the port is open."""
 
-    def door_of(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], Listening] | None:
+    def door_of(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
         return partial(self._door, settings.institution or "")
 
-    def _door(self, name: str, server: AmqpServer, config: ListenerConfig) -> Listening:
+    def _door(self, name: str, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
         return self.port.door(name, config, server)
 
-    def administration(self, server: AmqpServer, config: ListenerConfig) -> Listening:
+    def administration(self, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
         """Return the door of virtual host ``/``."""
         return self._door("", server, config)
 

@@ -40,7 +40,7 @@ def read_url(url: str) -> DialConfig:
     if parts.scheme not in PORTS or not parts.hostname:
         raise BadUrl(scheme=parts.scheme, host=parts.hostname or "")
     return DialConfig(
-        only=PRODUCT,
+        product=PRODUCT,
         host=parts.hostname,
         port=port or PORTS[parts.scheme],
         virtual_host=unquote(parts.path[1:]) or "/",
@@ -123,7 +123,7 @@ class NodeConnection:
         try:
             async with asyncio.timeout(left):
                 client = await dial(self._config, self.clock, self._turn)
-                client.spools = True
+                client.keeps_large_bodies = True
                 return client
         except TimeoutError as error:
             raise DialFailed(host=self._config.host, port=self._config.port, cause="timeout") from error

@@ -30,7 +30,7 @@ class Pulled:
         try:
             await self._channel.qos(1)  # the answer shows that the node has read everything sent before
             if self._left <= 0:
-                await self._channel.close()
+                self._channel.close()
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
 
@@ -52,10 +52,10 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
             arrived = await _taken(channel, queue, at_most, wait_s)
             pulled = Pulled(channel, [read_document(channel, one) for one in arrived])
             if not arrived:
-                await channel.close()
+                channel.close()
         except BaseException:
             if channel.is_open:
-                channel.close_soon()  # documents that have arrived return to the queue
+                channel.close()  # documents that have arrived return to the queue
             raise
     except ChannelException as error:
         raise RefusedByNode({"code": error.code, "text": error.text, "remedy": error.remedy}) from error
@@ -100,7 +100,7 @@ async def _first(channel: ClientChannel, queue: str, wait_s: float) -> list[Deli
         first.set()
 
     channel.on_closed = _waker(first)
-    channel.on_cancelled = lambda _: channel.close_soon()
+    channel.on_cancelled = lambda _: channel.close()
     await channel.qos(1)
     tag = await channel.consume(queue, on_delivered)
     try:

@@ -150,7 +150,7 @@ class Requests:
             try:
                 yield desk
             finally:
-                await desk.channel.close()
+                desk.channel.close()
         else:
             async with self._opening:
                 if self._desk is None or not self._desk.channel.is_open:

@@ -71,7 +71,7 @@ class Subscription(Generic[T]):
         channel, self._channel = self._channel, None
         self._arrived.put_nowait(None)
         if channel is not None:
-            await channel.close()
+            channel.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -136,7 +136,7 @@ class Subscription(Generic[T]):
                 arrived.put_nowait(delivered)
 
         channel.on_closed = lambda _: arrived.put_nowait(None)
-        channel.on_cancelled = lambda _: channel.close_soon()
+        channel.on_cancelled = lambda _: channel.close()
         await channel.consume(queue, on_delivered, consumer_tag=self._consumer_tag)
         self._channel = channel
         self.opened += 1

@@ -37,7 +37,7 @@ from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
 from semq.store.broker.operations import MessageStore, OrderlyEnd
 from semq.transport.link import AmqpMachine
-from semq.transport.listener import Drainable, Listener, ListenerConfig, Listening
+from semq.transport.listener import ConnectionAcceptor, Drainable, Listener, ListenerConfig
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
@@ -73,7 +73,7 @@ class ServerConfig:
     vhosts: tuple[str, ...] = ("/",)
     properties: Mapping[str, Any] = field(default_factory=dict)  # properties that extend or replace those of ``ABOUT``
     #: creates the listener, if several servers share one port (``shared_port``)
-    door: "Callable[[AmqpServer, ListenerConfig], Listening] | None" = None
+    door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
 
 
 class AmqpServer:
@@ -119,7 +119,7 @@ class AmqpServer:
         self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
         self._queue_ids = count(1)
         self.vhosts = {name: self._make_vhost(name) for name in config.vhosts}
-        self.listener: Listening = (
+        self.listener: ConnectionAcceptor = (
             config.door(self, config.listener)
             if config.door is not None
             else Listener(config.listener, self._accept, clock, self.turn)

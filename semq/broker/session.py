@@ -231,7 +231,7 @@ class BrokerSession:
         for hooks in vhost.hooks:
             hooks.on_open(self.info)
 
-    def say_goodbye(self, text: str) -> None:
+    def force_close(self, text: str) -> None:
         """Close the connection because the node is stopping."""
         self.close(ConnectionForced(text))
 
@@ -268,7 +268,7 @@ class BrokerSession:
     def _end(self) -> None:
         self.is_ending = True
         self.is_writable = False
-        self.link.read_on()
+        self.link.resume_for_close()
         if not self.is_open:
             return
         self.is_open = False

@@ -123,7 +123,7 @@ class ServerDoor:
         if self._shared.doors.get(self._name) is self:
             del self._shared.doors[self._name]
         for session in list(self._sessions):
-            session.say_goodbye(text)
+            session.force_close(text)
         try:
             async with asyncio.timeout(drain_s):
                 await self._is_empty.wait()
@@ -200,10 +200,10 @@ class PortSession:
         self._machine.connection_error(error)
         self.link.touch()
 
-    def say_goodbye(self, text: str) -> None:
+    def force_close(self, text: str) -> None:
         """Close the connection because the server, or the process, is stopping."""
         if self._session is not None:
-            self._session.say_goodbye(text)
+            self._session.force_close(text)
         elif not self._is_ending:
             self.link.abort()
 

@@ -12,7 +12,7 @@ from semq.config.settings import Settings
 from semq.service.database import NodeDatabase
 from semq.service.errors import PortTaken
 from semq.store.postgres.connections import NeverRests, OwnReaders, Readers, Rest
-from semq.transport.listener import ListenerConfig, Listening
+from semq.transport.listener import ConnectionAcceptor, ListenerConfig
 from semq.transport.turn import Turn
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class NodeHost:
         except OSError as error:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
-    def door_of(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], Listening] | None":
+    def door_of(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None":
         """Return a function that attaches a node's AMQP server to a shared port; None: the node has its own port."""
         return None
 

@@ -1,12 +1,12 @@
-"""Sockets: accepts and opens AMQP 0-9-1 connections; does not interpret messages.
+"""Sockets: opening and accepting of AMQP 0-9-1 connections. Messages are not interpreted here.
 
-**Turn** (``turn.Turn``): one per event loop. An object that has output or work marks it; at the end of the turn, hooks
-run and links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
+**Turn** (``turn.Turn``): one per event loop. Links with output and hooks with work register during a turn; at its end,
+the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
 
 **Dialling** (``dialer``)::
 
-    link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, limits=Limits(), connect_s=10.0,
-                                 client_properties={}), clock, turn)        # raises DialFailed, AmqpError
+    link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, limits=ConnectionLimits(),
+                                 connect_s=10.0, client_properties={}), clock, turn)     # raises DialFailed, AmqpError
     link.is_open, link.is_blocked, link.error, link.machine.peer_properties
     link.on_closed = lambda error: ...         # called once; None after an orderly close, else AmqpError or LinkLost
     link.on_blocked = lambda reason: ...       # connection.blocked; None: unblocked
@@ -22,7 +22,6 @@ run and links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.befo
     await channel.ready()                      # wait for may_publish; channel.on_ready is the callback
     channel.on_settled = lambda pairs: ...     # list[(token, confirmed)] of one read; channel.unconfirmed counts
     channel.on_returned = lambda returned: ... # called before the confirm of the returned message
-    confirmed = await channel.publish_and_wait(exchange, routing_key, header, body, mandatory=False)
     await channel.qos(prefetch_count, per_channel=False)
     tag = await channel.consume(queue, on_delivered, no_ack=False, exclusive=False, consumer_tag="", arguments=None)
                                                # on_delivered(list[Delivered]): all deliveries of one read
@@ -32,7 +31,7 @@ run and links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.befo
     await channel.declare_queue(name, durable=True, ...)          # the arguments of queue.declare by name
     await channel.declare_exchange(name, kind, ...); await channel.bind_queue(queue, exchange, routing_key, arguments)
     reply = await channel.call(method, reply_type)                # any other synchronous method
-    channel.on_closed = lambda error: ...; await channel.close(); channel.close_soon()
+    channel.on_closed = lambda error: ...; channel.close()
 
 Headers are ``semq.amqp.content.ContentHeader`` (``ContentHeader.build(len(body), Properties(...))``); a received header
 may be published again unchanged.

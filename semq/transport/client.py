@@ -2,7 +2,7 @@
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
 one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
-by the engine's links between nodes, the Python client and the command line.
+by the links between nodes, the Python client and the command line.
 """
 
 import asyncio
@@ -50,15 +50,15 @@ class ClientLink:
         self,
         machine: ClientConnection,
         check: Callable[[PeerInfo], None] = lambda _: None,
-        only: str | None = None,
+        product: str | None = None,
     ) -> None:
         self.machine = machine
-        self._only = only
+        self._product = product
         self.channels: dict[int, ClientChannel] = {}
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        self.spools = False  #: for channels opened from now on: large bodies are kept in files, not dropped
+        self.keeps_large_bodies = False  #: of channels opened from now on: in files; otherwise they are dropped
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -126,7 +126,7 @@ class ClientLink:
             link.abort()  # before the first byte: nothing is sent to an unknown peer
 
     def process(self, events: list[ConnectionEvent]) -> None:
-        """Give each channel its events of one read; deliveries and confirms are passed in one list each."""
+        """Pass the events of one read to their channels, which report deliveries and confirms in one list each."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
             kind = type(event)
@@ -138,17 +138,17 @@ class ClientLink:
             elif isinstance(event, ContentStarted | BodyChunk | ContentFinished):
                 channel = self.channels.get(event.channel)
                 if channel is not None:
-                    channel.drain(event)
+                    channel.process_part(event)
                     touched[channel] = None
             else:
                 self._process_connection(event)
         for channel in touched:
-            channel.end_of_read()
+            channel.report_read()
 
     def _process_connection(self, event: ConnectionEvent) -> None:
         match event:
             case Started(server_properties=properties):
-                self._know(properties)
+                self._check_product(properties)
             case Opened():
                 self._opened.set_result(None)
             case ChannelOpened(channel=number):
@@ -165,18 +165,18 @@ class ClientLink:
             case _:
                 pass  # Tuned, ChannelReleased: the state machine has done everything
 
-    def _know(self, properties: Mapping[str, Any]) -> None:
+    def _check_product(self, properties: Mapping[str, Any]) -> None:
         """Abort if the server is another product than expected; the reply with the password has not been sent yet."""
-        if self._only is not None and properties.get("product") != self._only:
+        if self._product is not None and properties.get("product") != self._product:
             facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}
             self._refusal = ForeignBroker(**facts)
             self.link.abort()
 
     def _channel_opened(self, number: int) -> None:
-        channel = self.channels[number] = ClientChannel(self, number, self.spools)
+        channel = self.channels[number] = ClientChannel(self, number, self.keeps_large_bodies)
         waiting = self._opening.pop(number)
         if waiting.cancelled():  # the caller was cancelled
-            channel.close_soon()
+            channel.close()
         else:
             waiting.set_result(channel)
 
@@ -202,7 +202,7 @@ class ClientLink:
         self._opening.clear()
         channels, self.channels = self.channels, {}
         for channel in channels.values():
-            channel.ended(failure)
+            channel.end(failure)
         self._closed.set()
         self.on_closed(self.error)
 

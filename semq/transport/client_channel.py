@@ -1,9 +1,9 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
 All deliveries of one read of the socket are passed to the consumer as one list, and so are confirms, so a caller that
-works in batches (the engine) is called once for many messages. A content that the limits stream (``stream_from``) is
-reported in order like the others, with its body in a file (``spools``) or without its body, which is then dropped; its
-header states the size. Created by ``client.ClientLink.open_channel``.
+works in batches (the engine) is called once for many messages. A content whose body arrives in chunks (``stream_from``)
+is reported in order like the others, with its body in a file (``keeps_large_bodies``) or with an empty body; its header
+states the size. Created by ``client.ClientLink.open_channel``.
 """
 
 import asyncio
@@ -50,23 +50,23 @@ class ChannelOwner(Protocol):
         """The connected socket."""
 
     def forget(self, number: int) -> None:
-        """The channel has ended."""
+        """Remove a channel that has ended."""
 
 
 class ClientChannel:
     """A channel. The callbacks are attributes and may be set at any time:
 
-    ``on_settled(list of (token, confirmed))``: publishes with a token were confirmed, or refused;
+    ``on_settled(list of (token, confirmed))``: publishes were confirmed (True) or refused (False);
     ``on_returned(Returned)``: a mandatory message had no queue; called before its confirm;
     ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue was deleted;
     ``on_ready()``: publishing is possible again after ``may_publish`` was False;
     ``on_closed(error)``: the channel has ended, for any reason.
     """
 
-    def __init__(self, owner: ChannelOwner, number: int, spools: bool = False) -> None:
-        """``spools``: contents that the limits stream are kept in files, instead of dropped."""
+    def __init__(self, owner: ChannelOwner, number: int, keeps_large_bodies: bool = False) -> None:
+        """``keeps_large_bodies``: bodies that arrive in chunks are kept in files; otherwise they are dropped."""
         self.number = number
-        self._spools = spools
+        self._keeps_large_bodies = keeps_large_bodies
         self._spool: SpooledBody | None = None
         self._writable: asyncio.Event | None = None
         self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
@@ -90,13 +90,13 @@ class ClientChannel:
         self._confirmed_to = 0
         self._consumers_made = 0
         self._ready: asyncio.Event | None = None
-        self._too_large: ContentStarted | None = None  # its body is dropped as it arrives
+        self._streamed: ContentStarted | None = None  # the content whose body is arriving in chunks
 
     # Publishing.
 
     @property
     def may_publish(self) -> bool:
-        """False while the socket is full, the server is short of resources, or it has stopped this channel."""
+        """False while the socket is full, the server is short of resources, or has stopped it by channel.flow."""
         if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
             return False
         try:
@@ -168,15 +168,6 @@ class ClientChannel:
                 self._link.abort()
             raise
 
-    async def publish_and_wait(
-        self, exchange: str, routing_key: str, header: ContentHeader, body: Body, *, mandatory: bool = False
-    ) -> bool:
-        """Publish and wait for the confirm: True if the server accepted the message, False if it refused it (nack)."""
-        answer: asyncio.Future[bool] = self._loop.create_future()
-        await self.ready()
-        self.publish(exchange, routing_key, header, body, mandatory=mandatory, token=answer)
-        return await answer
-
     # Consuming.
 
     async def consume(
@@ -213,8 +204,8 @@ class ClientChannel:
         await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
 
     def ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        """Send basic.ack. On a channel that has ended, this, ``nack`` and ``reject`` do nothing: the tags ended with
-        it.
+        """Send basic.ack. On a channel that has ended, ``ack``, ``nack`` and ``reject`` do nothing: the delivery tags
+        are no longer valid.
         """
         self._settle_delivery(lambda: self._machine.ack(self.number, delivery_tag, multiple))
 
@@ -237,8 +228,8 @@ class ClientChannel:
 
     async def get(self, queue: str, no_ack: bool = False) -> Got | None:
         """Return one message, or None when the queue is empty."""
-        found = await self._ask(m.BasicGet(queue, no_ack))
-        return found if isinstance(found, Got) else None
+        reply = await self._ask(m.BasicGet(queue, no_ack))
+        return reply if isinstance(reply, Got) else None
 
     # Everything else.
 
@@ -268,16 +259,12 @@ class ClientChannel:
         """Send queue.bind."""
         await self.call(m.QueueBind(queue, exchange, routing_key, False, arguments or {}), m.QueueBindOk)
 
-    async def close(self) -> None:
-        """Close in an orderly way; unacknowledged messages return to their queue."""
-        self.close_soon()
-
-    def close_soon(self) -> None:
-        """Close without waiting for the reply of the peer, for callers that cannot await."""
+    def close(self) -> None:
+        """Close without waiting for the reply of the peer; unacknowledged messages return to their queue."""
         if self.is_open:
             self._machine.close_channel(self.number)
             self._link.touch()
-            self.ended(None)
+            self.end(None)
 
     # Called by the connection.
 
@@ -295,7 +282,7 @@ class ClientChannel:
             case Got():
                 self._answer(event)
             case MethodReceived(method=m.BasicCancel(consumer_tag=tag)):
-                self._end_of_deliveries(tag)
+                self._report_deliveries(tag)
                 self._consumers.pop(tag, None)
                 self.on_cancelled(tag)
             case MethodReceived():
@@ -303,29 +290,29 @@ class ClientChannel:
             case FlowChanged():
                 self.resume()
             case ChannelClosed():
-                self.ended(event.error)
+                self.end(event.error)
             case _:
                 raise AssertionError(f"no channel expects {event!r}")
 
-    def drain(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """Process a part of a content that is too large to be kept; at its end it is reported without its body."""
+    def process_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
+        """Process a part of a content whose body arrives in chunks. The content is reported at its end."""
         if isinstance(event, ContentStarted):
-            self._too_large = event
-            self._spool = SpooledBody() if self._spools else None
+            self._streamed = event
+            self._spool = SpooledBody() if self._keeps_large_bodies else None
         elif isinstance(event, BodyChunk) and self._spool is not None:
             self._spool.add(event.data)
-        elif isinstance(event, ContentFinished) and self._too_large is not None:
+        elif isinstance(event, ContentFinished) and self._streamed is not None:
             body: Any = b"" if self._spool is None else self._spool
             self._spool = None
-            self.process(content_event(self.number, self._too_large.method, self._too_large.header, body))
+            self.process(content_event(self.number, self._streamed.method, self._streamed.header, body))
 
-    def end_of_read(self) -> None:
-        """Report what has been collected during this read."""
+    def report_read(self) -> None:
+        """Report the confirms and deliveries collected during this read."""
         if self._settled:
             settled, self._settled = self._settled, []
             self.on_settled(settled)
         for tag in list(self._delivered):
-            self._end_of_deliveries(tag)
+            self._report_deliveries(tag)
 
     def resume(self) -> None:
         """Resume publishing, if it is possible again."""
@@ -338,17 +325,16 @@ class ClientChannel:
                 self._ready = None
             self.on_ready()
 
-    def ended(self, error: AmqpError | LinkLost | None) -> None:
+    def end(self, error: AmqpError | LinkLost | None) -> None:
         """End the channel: all waiting callers get the reason."""
         if not self.is_open:
             return
         self.is_open = False
         self.error = error
-        self.end_of_read()
+        self.report_read()
         self._owner.forget(self.number)
         failure = error or LinkLost("the channel was closed")
-        waiting = [*self._calls, *(token for token in self._unconfirmed.values() if isinstance(token, asyncio.Future))]
-        for future in waiting:
+        for future in self._calls:
             if not future.done():
                 future.set_exception(failure)
         self._calls.clear()
@@ -373,7 +359,7 @@ class ClientChannel:
         if not waiting.done():
             waiting.set_result(value)
 
-    def _end_of_deliveries(self, tag: str) -> None:
+    def _report_deliveries(self, tag: str) -> None:
         batch = self._delivered.pop(tag, None)
         consumer = self._consumers.get(tag)
         if batch and consumer is not None:
@@ -386,12 +372,7 @@ class ClientChannel:
             self._confirmed_to = max(self._confirmed_to, tag)
         for number in numbers:
             if number in self._unconfirmed:
-                token = self._unconfirmed.pop(number)
-                if isinstance(token, asyncio.Future):
-                    if not token.done():
-                        token.set_result(confirmed)
-                else:
-                    self._settled.append((token, confirmed))
+                self._settled.append((self._unconfirmed.pop(number), confirmed))
 
     def _check_open(self) -> None:
         if not self.is_open:

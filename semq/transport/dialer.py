@@ -34,7 +34,7 @@ class DialConfig:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connect_s: float = 10.0
     client_properties: Mapping[str, Any] = field(default_factory=dict)
-    only: str | None = None  #: product name that the server must announce before a password is sent to it
+    product: str | None = None  #: product name that the server must announce before a password is sent to it
     check: Callable[[PeerInfo], None] = lambda _: None
     """checks the peer before anything is sent to it; raises SemqError to abort"""
 
@@ -42,10 +42,10 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if the server cannot be reached, AmqpError if it refused, ForeignBroker, or the error raised by
-    ``config.check``.
+    Raises DialFailed if the server cannot be reached, AmqpError if it refuses, ForeignBroker if it is another product,
+    or the error raised by ``config.check``.
     """
-    owner = ClientLink(_machine(config), config.check, config.only)
+    owner = ClientLink(_machine(config), config.check, config.product)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(config.connect_s):
@@ -59,8 +59,8 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
             await owner.opened()
     except (OSError, TimeoutError, LinkLost, Broken) as error:
         _give_up(owner)
-        kind = NotTrusted if _is_distrust(error) else DialFailed
-        raise kind(host=config.host, port=config.port, cause=_cause(error, config.connect_s)) from error
+        error_class = NotTrusted if _is_distrust(error) else DialFailed
+        raise error_class(host=config.host, port=config.port, cause=_cause(error, config.connect_s)) from error
     except BaseException:
         _give_up(owner)
         raise
@@ -82,12 +82,12 @@ def _machine(config: DialConfig) -> ClientConnection:
         mechanism="EXTERNAL" if external else "PLAIN",
         response=b"" if external else sasl.plain(config.user, config.password or ""),
         virtual_host=config.virtual_host,
-        client_properties={"product": "SEMQ", **config.client_properties},
+        client_properties={"product": PRODUCT, **config.client_properties},
     )
 
 
 def _is_distrust(error: BaseException) -> bool:
-    """Whether TLS ended because one end does not trust the authority of the other."""
+    """Return whether TLS ended because one end does not trust the authority of the other."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__

@@ -1,7 +1,7 @@
 """TLS handshakes of a listener: accepts sockets and hands over those whose handshake has succeeded.
 
-Needed because asyncio's servers neither count nor log sockets during the handshake, nor limit its time: here each
-socket is counted from the start, has a time limit, and is logged when its handshake fails. Owned by ``listener``.
+asyncio's servers neither count nor log sockets during the handshake. Here each socket is counted from the start, has a
+time limit for the handshake, and is logged if the handshake fails. Owned by ``listener``.
 """
 
 import asyncio
@@ -19,24 +19,28 @@ PAUSE_S = 0.5  # after the machine has run out of file descriptors
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Gate(Protocol):
-    """The counter of sockets."""
+class HandshakeCounter(Protocol):
+    """The counter of the sockets of each address. Implemented by ``Listener``."""
 
-    def knock(self, address: str) -> bool:
+    def begin_handshake(self, address: str) -> bool:
         """Count a new socket; return False if there are too many."""
 
-    def knocked(self, address: str) -> None:
-        """Note that its handshake has ended, with or without success."""
+    def end_handshake(self, address: str) -> None:
+        """Note that the handshake of a socket has ended, with or without success."""
 
 
 class Handshakes:
     """The listening sockets of a TLS port, and the handshakes in progress."""
 
     def __init__(
-        self, gate: Gate, tls: ssl.SSLContext, handshake_s: float, make: Callable[[], asyncio.BaseProtocol]
+        self,
+        counter: HandshakeCounter,
+        tls: ssl.SSLContext,
+        handshake_s: float,
+        make: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         self.failed = 0
-        self._gate = gate
+        self._counter = counter
         self.tls = tls
         self._handshake_s = handshake_s
         self._make = make
@@ -46,15 +50,15 @@ class Handshakes:
     async def start(self, host: str, port: int, backlog: int) -> None:
         """Bind, listen and accept. Raises OSError if the port is in use."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, kind, number, _, address in dict.fromkeys(found):
-                self._sockets.append(_listening(socket.socket(family, kind, number), address, backlog))
+            for family, kind, number, _, address in dict.fromkeys(addresses):
+                self._sockets.append(_listening_socket(socket.socket(family, kind, number), address, backlog))
         except OSError:
             self.stop()
             raise
-        for one in self._sockets:
-            loop.add_reader(one, self._accept, one)
+        for listening in self._sockets:
+            loop.add_reader(listening, self._accept, listening)
 
     @property
     def port(self) -> int | None:
@@ -64,9 +68,9 @@ class Handshakes:
     def stop(self) -> None:
         """Stop accepting, and drop the sockets whose handshake is in progress."""
         loop = asyncio.get_running_loop()
-        for one in self._sockets:
-            loop.remove_reader(one)
-            one.close()
+        for listening in self._sockets:
+            loop.remove_reader(listening)
+            listening.close()
         self._sockets.clear()
         for task in self._tasks:
             task.cancel()
@@ -82,16 +86,16 @@ class Handshakes:
             return  # otherwise the peer closed the socket before it was accepted (accept(2))
         accepted.setblocking(False)
         address = str(name[0]) if isinstance(name, tuple) else ""
-        if not self._gate.knock(address):
+        if not self._counter.begin_handshake(address):
             accepted.close()
             return
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self._shake(accepted, address))
+        task = loop.create_task(self._handshake(accepted, address))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, accepted, address))
 
     def _pause(self, listening: socket.socket) -> None:
-        """Accept nothing for a moment."""
+        """Accept nothing for ``PAUSE_S``."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening)
 
@@ -101,8 +105,8 @@ class Handshakes:
 
         loop.call_later(PAUSE_S, resume)
 
-    async def _shake(self, accepted: socket.socket, address: str) -> bool:
-        """Return True after a handshake that succeeded."""
+    async def _handshake(self, accepted: socket.socket, address: str) -> bool:
+        """Run the handshake; return whether it succeeded."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, accepted, ssl=self.tls, ssl_handshake_timeout=self._handshake_s
@@ -114,22 +118,22 @@ class Handshakes:
         return True
 
     def _ended(self, accepted: socket.socket, address: str, task: asyncio.Task[bool]) -> None:
-        """Close a socket without a link, also if its task was cancelled before it began."""
+        """Close a socket whose handshake failed, also if the task was cancelled before its first step."""
         self._tasks.discard(task)
-        self._gate.knocked(address)
+        self._counter.end_handshake(address)
         if task.cancelled() or task.exception() is not None or not task.result():
             accepted.close()
 
 
-def _listening(made: socket.socket, address: Any, backlog: int) -> socket.socket:
+def _listening_socket(unbound: socket.socket, address: Any, backlog: int) -> socket.socket:
     try:
-        made.setblocking(False)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if made.family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)
-        made.listen(backlog)
+        unbound.setblocking(False)
+        unbound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if unbound.family == socket.AF_INET6:
+            unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        unbound.bind(address)
+        unbound.listen(backlog)
     except OSError:
-        made.close()
+        unbound.close()
         raise
-    return made
+    return unbound

@@ -1,7 +1,7 @@
 """One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
 
-``SocketLink`` is an asyncio protocol. It passes what it reads to a sans-IO connection (``semq.amqp``), passes the
-events of one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines
+``SocketLink`` is an asyncio protocol. It passes received bytes to a connection without IO (``semq.amqp``), passes
+the events of one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines
 (heartbeats, handshake, close). It limits the output that waits: while the peer does not read, the owner is notified
 that the link is not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
 """
@@ -19,8 +19,8 @@ WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link co
 WRITE_LOW = 128 * 1024
 LINGER_S = 1.0  # time for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
-EVENTS_PER_READ = 256
-READ_SIZE_MIN = 1024
+EVENTS_PER_READ = 256  # more events of one read make the next reads smaller
+READ_SIZE_MIN = 1024  # bytes
 UNREAD_MAX = 4 * 1024 * 1024  # bytes of output that a peer may leave unread before nothing more is read from it
 
 
@@ -48,7 +48,7 @@ class LinkOwner(Protocol):
     """The owner of a link, which receives its events."""
 
     def link_made(self, link: "SocketLink") -> None:
-        """The socket is connected; nothing has been read yet."""
+        """Note that the socket is connected; nothing has been read yet."""
 
     def process(self, events: list[ConnectionEvent]) -> None:
         """Process all events of one read, or of one deadline."""
@@ -79,8 +79,8 @@ class SocketLink(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._held: asyncio.TimerHandle | None = None
-        self._lingering: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None  # end of the pause after a failed negotiation
+        self._linger_timer: asyncio.TimerHandle | None = None
         self._ending_event: ConnectionEvent | None = None
         self._is_ending = False
         self._is_parting = False  # the peer has sent close: it closes the socket, and may repeat close before
@@ -111,7 +111,7 @@ class SocketLink(asyncio.BufferedProtocol):
             if nbytes == self._read_size:
                 self._let_others_read()
             events = self.machine.receive(data, self._clock.monotonic())
-            self._measure(nbytes, len(events))
+            self._adjust_read_size(nbytes, len(events))
             self._pass_on(events)
             if self._timer is None:
                 self._arm()
@@ -120,12 +120,12 @@ class SocketLink(asyncio.BufferedProtocol):
         if not self._is_ending:
             self._pass_on(self.machine.receive_eof(self._clock.monotonic()))
         # True keeps our side open until the delayed output has been sent; TLS has no half-open connections.
-        return self._held is not None and self.peer.tls is None
+        return self._pause_timer is not None and self.peer.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = self._is_ending = True
         self.is_writable = False
-        for timer in (self._timer, self._held, self._lingering):
+        for timer in (self._timer, self._pause_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
         self._owner.link_lost(exc)
@@ -162,15 +162,10 @@ class SocketLink(asyncio.BufferedProtocol):
                 self._has_resumed = True
                 self.touch()
 
-    def read_on(self) -> None:
-        """Resume reading on a closing connection, to receive the reply of the peer."""
+    def resume_for_close(self) -> None:
+        """Resume reading on a closing connection, to receive the answer of the peer."""
         for reason in self._read_pauses - {_NEGOTIATION_FAILED}:
             self.resume_reading(reason)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that this side has produced and the network has not accepted."""
-        return self.machine.output_size + (0 if self.is_lost else self._transport.get_write_buffer_size())
 
     def flush(self) -> None:
         """Process the events of the state machine itself, write its output, and set the timer for its next deadline."""
@@ -179,7 +174,7 @@ class SocketLink(asyncio.BufferedProtocol):
             return
         if not self._is_ending:
             self._catch_up()
-        if self._held is None:
+        if self._pause_timer is None:
             self._write()
         self._arm()
 
@@ -187,8 +182,8 @@ class SocketLink(asyncio.BufferedProtocol):
         """Delay the output, and do not read, for the pause that the specification requires after a failed
         negotiation.
         """
-        if self._pause_s and self._held is None:
-            self._held = self._loop.call_later(self._pause_s, self._release)
+        if self._pause_s and self._pause_timer is None:
+            self._pause_timer = self._loop.call_later(self._pause_s, self._release)
             self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
@@ -208,7 +203,7 @@ class SocketLink(asyncio.BufferedProtocol):
         if self.machine.output_size:
             self.touch()
 
-    def _measure(self, size: int, events: int) -> None:
+    def _adjust_read_size(self, size: int, events: int) -> None:
         """Adjust the size of reads to the work they cause: many small requests cost as much as few large messages."""
         if events > EVENTS_PER_READ:
             self._read_size = max(READ_SIZE_MIN, size * EVENTS_PER_READ // events)
@@ -230,7 +225,7 @@ class SocketLink(asyncio.BufferedProtocol):
     def _write(self) -> None:
         pieces = self.machine.take_output()
         if pieces and not self._transport.is_closing():
-            self._transport.writelines(pieces if self.peer.tls is None else list(joined(pieces)))
+            self._transport.writelines(pieces if self.peer.tls is None else list(join_small(pieces)))
             if not self.is_writable and self._transport.get_write_buffer_size() > UNREAD_MAX:
                 self.pause_reading("unread")
             self._owner.flushed()
@@ -239,11 +234,11 @@ class SocketLink(asyncio.BufferedProtocol):
         self._ending_event = event
         if getattr(event, "pause", False):
             self.hold_back()
-        if self._held is None:
+        if self._pause_timer is None:
             self._conclude()
 
     def _release(self) -> None:
-        self._held = None
+        self._pause_timer = None
         self.resume_reading(_NEGOTIATION_FAILED)
         self._conclude()
         self._arm()
@@ -253,9 +248,9 @@ class SocketLink(asyncio.BufferedProtocol):
         if isinstance(self._ending_event, ConnectionClosed):
             self._is_ending = True
             self._is_parting = self._ending_event.by_peer
-            self._hang_up()
+            self._close_socket()
 
-    def _hang_up(self) -> None:
+    def _close_socket(self) -> None:
         """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
         output.
 
@@ -264,8 +259,8 @@ class SocketLink(asyncio.BufferedProtocol):
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
                 self._transport.write_eof()
-            self.read_on()
-            self._lingering = self._loop.call_later(LINGER_S, self._transport.close)
+            self.resume_for_close()
+            self._linger_timer = self._loop.call_later(LINGER_S, self._transport.close)
         else:
             self._transport.close()
         self._arm_abort()
@@ -292,6 +287,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._pass_on(self.machine.tick(now))
 
     def _arm(self) -> None:
+        """Set the timer for the next deadline of the state machine."""
         if self._is_ending:
             return
         deadline = self.machine.next_deadline
@@ -299,18 +295,18 @@ class SocketLink(asyncio.BufferedProtocol):
             return
         if self._timer is not None:
             if self._timer_at <= deadline:
-                return  # it fires earlier and is then set again: cheaper than a new timer for every read
+                return  # the timer fires earlier and is then set again: cheaper than a new timer for every read
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._ring)
+        self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.flush()
 
 
-def joined(pieces: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Yield the same bytes with small pieces joined: over TLS each piece would be a record of its own."""
+def join_small(pieces: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield the same bytes with small pieces joined: over TLS each piece would be sent as a record of its own."""
     small: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:

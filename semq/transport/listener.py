@@ -40,12 +40,12 @@ class ListenerConfig:
 class Drainable(LinkOwner, Protocol):
     """An owner that can be asked to close its connection."""
 
-    def say_goodbye(self, text: str) -> None:
+    def force_close(self, text: str) -> None:
         """Send connection.close 320; the link ends when the peer answers."""
 
 
-class Listening(Protocol):
-    """The acceptor of connections for a server, with limits."""
+class ConnectionAcceptor(Protocol):
+    """The acceptor of connections for a server, within limits: a ``Listener``, or a part of a shared port."""
 
     config: ListenerConfig
     accepted: int
@@ -69,7 +69,7 @@ class Listening(Protocol):
         """The number of failed TLS handshakes."""
 
 
-class _Refusing(asyncio.Protocol):
+class _RefusingProtocol(asyncio.Protocol):
     """A protocol used instead of a link when there are too many connections: it closes the socket immediately and keeps
     no state.
     """
@@ -78,8 +78,8 @@ class _Refusing(asyncio.Protocol):
         transport.close()
 
 
-class _Counted(SocketLink):
-    """A link that the listener counts."""
+class _CountedLink(SocketLink):
+    """A link counted by the listener."""
 
     def __init__(self, listener: "Listener", machine: AmqpMachine, owner: Drainable) -> None:
         super().__init__(machine, owner, listener.clock, listener.turn, listener.config.pause_s)
@@ -112,7 +112,7 @@ class Listener:
         self.refused = 0
         self._make = make
         self._per_address: Counter[str] = Counter()
-        self._knocking = 0  #: sockets whose TLS handshake is in progress
+        self._handshaking = 0  #: sockets whose TLS handshake is in progress
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
         self._is_empty = asyncio.Event()
@@ -153,8 +153,8 @@ class Listener:
         if self._handshakes is not None:
             self._handshakes.stop()
         for link in list(self.links):
-            if isinstance(link, _Counted):
-                link.drainable.say_goodbye(text)
+            if isinstance(link, _CountedLink):
+                link.drainable.force_close(text)
         try:
             async with asyncio.timeout(drain_s):
                 await self._is_empty.wait()
@@ -165,15 +165,15 @@ class Listener:
             await self._is_empty.wait()
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        return _Refusing() if self._is_full() else self.new_link()
+        return _RefusingProtocol() if self._is_full() else self.new_link()
 
     def new_link(self) -> SocketLink:
         """Return a link for a connected socket, or for one whose handshake is in progress."""
         machine, owner = self._make()
-        return _Counted(self, machine, owner)
+        return _CountedLink(self, machine, owner)
 
     def _is_full(self) -> bool:
-        is_full = len(self.links) + self._knocking >= self.config.connections_max
+        is_full = len(self.links) + self._handshaking >= self.config.connections_max
         if is_full:
             self.refused += 1
             log.warning("refused a connection: %d are open", len(self.links))
@@ -184,18 +184,18 @@ class Listener:
         """The number of failed TLS handshakes."""
         return self._handshakes.failed if self._handshakes is not None else 0
 
-    def knock(self, address: str) -> bool:
+    def begin_handshake(self, address: str) -> bool:
         """Count a socket before its TLS handshake; return False if there are too many."""
         if self._is_full() or not self._has_room(address):
             return False
         self._per_address[address] += 1
-        self._knocking += 1
+        self._handshaking += 1
         return True
 
-    def knocked(self, address: str) -> None:
+    def end_handshake(self, address: str) -> None:
         """Note the end of a handshake; after a successful one, ``admit`` has counted the link."""
-        self._knocking -= 1
-        self._less(address)
+        self._handshaking -= 1
+        self._uncount(address)
 
     def admit(self, link: SocketLink, transport: Any) -> bool:
         """Count a link, unless its address has too many already."""
@@ -214,7 +214,7 @@ class Listener:
         address = self.links.pop(link, None)
         if address is None:
             return False
-        self._less(address)
+        self._uncount(address)
         if not self.links:
             self._is_empty.set()
         return True
@@ -226,7 +226,7 @@ class Listener:
             log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
         return has_room
 
-    def _less(self, address: str) -> None:
+    def _uncount(self, address: str) -> None:
         self._per_address[address] -= 1
         if not self._per_address[address]:
             del self._per_address[address]

@@ -9,8 +9,7 @@ from typing import Any
 class PeerInfo:
     """Address of the peer, and the subject of its certificate if it presented one that was verified.
 
-    ``certificate_subject`` is the common name; ``certificate`` the whole certificate in DER, for callers that need
-    more.
+    ``certificate_subject`` is the common name; ``certificate`` is the whole certificate in DER.
     """
 
     host: str
@@ -39,10 +38,10 @@ def peer_of(transport: Any) -> PeerInfo:
     address = transport.get_extra_info("peername")
     host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
     tls = transport.get_extra_info("ssl_object")
-    shown = tls.getpeercert() if tls is not None else None
+    certificate = tls.getpeercert() if tls is not None else None
     version = tls.version() if tls is not None else None
-    if not shown:
+    if not certificate:
         # A context that does not verify returns no fields, and its certificate is not authenticated.
         return PeerInfo(host, port, tls=version)
-    names = [value for row in shown.get("subject", ()) for name, value in row if name == "commonName"]
+    names = [value for row in certificate.get("subject", ()) for name, value in row if name == "commonName"]
     return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True), version)

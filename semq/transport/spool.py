@@ -1,6 +1,6 @@
-"""A large body that a client receives: it goes to a temporary file as it arrives, and is never complete in memory.
+"""A large body that a client receives: written to a temporary file as it arrives, never complete in memory.
 
-Made by ``client_channel`` for contents above the limit of the connection, if its owner wants them.
+Made by ``client_channel`` for bodies that arrive in chunks, if ``keeps_large_bodies`` is set.
 """
 
 import os
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 
-BLOCK = 256 * 1024
+BLOCK = 256 * 1024  # bytes
 
 
 class SpooledBody:
-    """One body. Its file has no name, and ends with it."""
+    """One body, in a file without a name that is deleted with this object."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="semq-")  # noqa: SIM115 - closed with this object
@@ -36,13 +36,13 @@ class SpooledBody:
         return self._hash.hexdigest()
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         self._file.write(data)
         self._hash.update(data)
         self._size += len(data)
 
     def flush(self) -> None:
-        """Write what is buffered, because only then a full disk is known. Raises OSError."""
+        """Write the buffered bytes to the file. Raises OSError, for example if the disk is full."""
         self._file.flush()
 
     def blocks(self, size: int = BLOCK) -> Iterator[bytes]:

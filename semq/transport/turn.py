@@ -12,7 +12,7 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-READ_SIZE = 64 * 1024
+READ_SIZE = 64 * 1024  # bytes
 
 
 class Flushable(Protocol):
@@ -26,8 +26,8 @@ class Turn:
     """The collection of what must be done at the end of this turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        # All links of a loop read into the same buffer, one after the other. Its size bounds what one peer may send
-        # before the next is served: a flood of small messages must not delay the others.
+        # All links of a loop read into the same buffer, one after the other. Its size bounds the bytes of one
+        # peer that are read before the next peer is served: a flood of small messages must not delay the others.
         self.read_buffer = memoryview(bytearray(READ_SIZE))
         self._loop = loop or asyncio.get_running_loop()
         self._links: dict[Flushable, None] = {}
@@ -40,7 +40,7 @@ class Turn:
         self._schedule()
 
     def before_flush(self, hook: Callable[[], None]) -> None:
-        """Call ``hook`` once at the end of this turn, before output is written: it may produce some."""
+        """Call ``hook`` once at the end of this turn, before output is written; ``hook`` may produce output."""
         self._hooks[hook] = None
         self._schedule()
 
@@ -54,7 +54,7 @@ class Turn:
             self._loop.call_soon(self._end)
 
     def _end(self) -> None:
-        # A hook may request another one (a settlement that publishes); what is requested after the flush gets its own
+        # A hook may request another hook (a settlement that publishes). Requests made during the flush get their own
         # turn.
         while self._hooks:
             hooks, self._hooks = self._hooks, {}

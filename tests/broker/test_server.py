@@ -17,6 +17,7 @@ from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import TransportPair, header, pair
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -82,7 +83,7 @@ async def test_durable_definitions_and_messages_survive_a_restart() -> None:
         await channel.bind_queue("kept", "e", "#")
         for number in range(3):
             body = b"%d" % number
-            assert await channel.publish_and_wait("e", "k", header(body, delivery_mode=2, app_id="a"), body)
+            assert await publish_and_wait(channel, "e", "k", header(body, delivery_mode=2, app_id="a"), body)
         first = await channel.get("kept")
         second = await channel.get("kept")
         assert first is not None

@@ -30,6 +30,7 @@ from semq.broker.vhost import SessionHooks
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import TransportPair, header, pair
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -154,7 +155,7 @@ async def test_outcomes_reach_the_publisher() -> None:
             ("return", False, True),
             ("return", True, True),
         ):
-            assert await channel.publish_and_wait("door", key, header(b"b"), b"b", mandatory=mandatory) is expected
+            assert await publish_and_wait(channel, "door", key, header(b"b"), b"b", mandatory=mandatory) is expected
         assert returned == [(313, "NOBODY_THERE")]
         assert house.door.published[0] == ("guest", "now", b"b")
         link = both.links[0]
@@ -162,7 +163,7 @@ async def test_outcomes_reach_the_publisher() -> None:
             other = await link.open_channel()
             await other.confirm_select()
             with pytest.raises(error) as caught:
-                await other.publish_and_wait("door", key, header(b""), b"")
+                await publish_and_wait(other, "door", key, header(b""), b"")
             assert (caught.value.class_id, caught.value.method_id) == (60, 40)
         assert channel.is_open
 
@@ -216,7 +217,7 @@ async def test_reading_pauses_while_the_service_is_behind() -> None:
             await asyncio.sleep(0)
         assert published < 2000
         assert len(house.door.waiting) < 40
-        assert await neighbour.publish_and_wait("door", "now", header(b""), b"")
+        assert await publish_and_wait(neighbour, "door", "now", header(b""), b"")
         while len(settled) < published:
             waiting, house.door.waiting = house.door.waiting, []
             for settle in waiting:
@@ -250,7 +251,7 @@ async def test_deliveries_within_credit_and_settlements_in_batches() -> None:
         await channel.cancel(tag)
         assert inbox.consumers == {}
         channel.ack(got[4].delivery_tag)
-        await channel.close()
+        channel.close()
         await until(lambda: len(inbox.settlements) == 5)
         assert inbox.settlements[3:] == [(tag, [b"5"], Disposition.ACK), (tag, [b"3"], Disposition.LOST)]
 
@@ -458,7 +459,7 @@ async def test_a_fault_of_a_service_ends_only_the_connection_that_used_it(caplog
     async with pair(prepare=house.prepare) as both:
         neighbour, channel = await confirming(both), await confirming(both)
         with pytest.raises(AmqpError) as caught:
-            await channel.publish_and_wait("door", "now", header(b""), b"")
+            await publish_and_wait(channel, "door", "now", header(b""), b"")
         assert caught.value.reply_code == 541
         assert "ZeroDivisionError" in caplog.text
-        assert await neighbour.publish_and_wait("", "none", header(b""), b"")
+        assert await publish_and_wait(neighbour, "", "none", header(b""), b"")

@@ -24,6 +24,7 @@ from semq.amqp.spec import FRAME_METHOD
 from semq.broker.limits import BrokerLimits
 from tests.broker.raw import RawClient
 from tests.broker.served import Served, served
+from tests.transport.waiting_output import waiting_output
 
 
 def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broker: Served) -> None:
@@ -185,7 +186,7 @@ def fill(client: RawClient, send: Callable[[], None]) -> None:
 
 def waiting(running: Served) -> int:
     """Return the bytes that the server holds for its slowest reader."""
-    return running.call(lambda: max(session.link.waiting_bytes for session in running.server.sessions))
+    return running.call(lambda: max(waiting_output(session.link) for session in running.server.sessions))
 
 
 def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:

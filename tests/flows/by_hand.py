@@ -16,6 +16,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import LK0
 from tests.service.inprocess import InProcess
+from tests.transport.publishing import publish_and_wait
 
 ME, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
 LOGIN = {"user": "1.10008", "password": "pass-10008", "virtual_host": "umx"}
@@ -33,11 +34,11 @@ class Peer:
 
     async def say(self, frame: Frame) -> None:
         key, header, body = write_frame(frame)
-        assert await self.data.publish_and_wait("umx", key, header, bytes(body))
+        assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 
     async def say_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
-        assert await self.data.publish_and_wait("umx", str(to), header, body)
+        assert await publish_and_wait(self.data, "umx", str(to), header, body)
 
     def hear(self, batch: Sequence[Delivered]) -> None:
         for delivered in batch:

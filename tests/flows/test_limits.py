@@ -21,6 +21,7 @@ from tests.flows.by_hand import by_hand, message
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import SETTINGS, Trio, TrioWire
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 # larger than any message that a link assembles, unless documents may be so large
@@ -46,7 +47,7 @@ class LimitsScene:
         await channel.confirm_select()
         for size in sizes:
             header = ContentHeader.build(size, Properties(headers={"@AppKey": f"trade/order//{size}"}))
-            assert await channel.publish_and_wait("semq", "56001", header, bytes(size))
+            assert await publish_and_wait(channel, "semq", "56001", header, bytes(size))
 
     async def rows(self) -> dict[str, Any]:
         """Return the states of all documents that are not cleaned, by key."""

@@ -19,6 +19,7 @@ from semq.engine.latency import Stage
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ T = TypeVar("T")
 async def publish(channel: ClientChannel, target: str, body: bytes, **headers: str | int) -> bool:
     header = ContentHeader.build(len(body), Properties(headers={f"@{k}": v for k, v in headers.items()}))
     async with asyncio.timeout(PATIENCE_S):
-        return await channel.publish_and_wait("semq", target, header, body)
+        return await publish_and_wait(channel, "semq", target, header, body)
 
 
 def put(queue: asyncio.Queue[T], values: Sequence[T]) -> None:
@@ -63,7 +64,7 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     )  # fmt: skip
     sender = await confirming(await inprocess.client(a))
     async with asyncio.timeout(PATIENCE_S):
-        assert await sender.publish_and_wait("semq", "56001", ContentHeader.build(5, order_properties), b"order")
+        assert await publish_and_wait(sender, "semq", "56001", ContentHeader.build(5, order_properties), b"order")
 
     consumer = await (await inprocess.client(b)).open_channel()
     got: asyncio.Queue[Delivered] = asyncio.Queue()

@@ -159,7 +159,7 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
     channel.publish(exchange, operation, header, body)
     async with asyncio.timeout(20):
         content = msgspec.json.decode(await answer)
-    await channel.close()
+    channel.close()
     return content
 
 

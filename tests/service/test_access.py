@@ -16,6 +16,7 @@ from semq.service.access import ApplicationPermissions
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 
 USERS = """
 virtual_hosts = ["shop"]
@@ -72,7 +73,7 @@ async def consumed(link: ClientLink, queue: str) -> Delivered:
     await channel.consume(queue, lambda batch: put(got, batch), no_ack=True)
     async with asyncio.timeout(60):
         found = await got.get()
-    await channel.close()
+    channel.close()
     return found
 
 
@@ -91,7 +92,7 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
     for link in (everybody, ops):
         assert (await ask(link, "node.status"))["ok"]
     empty = ContentHeader.build(2, Properties(reply_to="x"))
-    await refused(web, lambda channel: channel.publish_and_wait("semq.admin", "node.status", empty, b"{}"))
+    await refused(web, lambda channel: publish_and_wait(channel, "semq.admin", "node.status", empty, b"{}"))
     await refused(web, lambda channel: channel.declare_queue("any"))
     await refused(web, lambda channel: channel.consume("semq.inbox", put))
     await refused(web, lambda channel: channel.consume("semq.inbox.other", put))
@@ -116,7 +117,7 @@ async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) ->
     for user, host, body in (("all", "/", b"root"), ("web", "shop", b"shop")):
         channel = await confirming(await client(inprocess, node, user, host))
         await channel.declare_queue("kept", durable=True)
-        assert await channel.publish_and_wait("", "kept", header, body)
+        assert await publish_and_wait(channel, "", "kept", header, body)
     await node.stop()
 
     file = inprocess.folder / "56001.toml"

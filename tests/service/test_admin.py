@@ -10,6 +10,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.broker.services import SessionInfo
 from semq.service.admin import AskedExchange
 from tests.service.inprocess import InProcess, ask, ask_at
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 DOCUMENT: dict[str, Any] = {"target": "10008", "body_base64": "eA=="}
@@ -105,7 +106,7 @@ async def test_one_user_is_answered_so_many_at_once_over_all_connections(inproce
     channel = await second.open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(2, Properties(reply_to="nowhere"))
-    assert not await channel.publish_and_wait("slow", "wait", header, b"{}")
+    assert not await publish_and_wait(channel, "slow", "wait", header, b"{}")
     go.set()
     assert [answer["ok"] for answer in await asyncio.gather(*waiting)] == [True] * 3
     assert (await ask_at(second, "slow", "wait"))["ok"]

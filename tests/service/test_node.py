@@ -19,6 +19,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.views.messages import held_by_pair
 from tests.service.inprocess import HUB_CONFIG, InProcess, ask
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -104,7 +105,7 @@ async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     await channel.confirm_select()
     await channel.declare_queue("old", durable=True)
     for body in (b"1", b"2"):
-        assert await channel.publish_and_wait("", "old", persistent(body), body)
+        assert await publish_and_wait(channel, "", "old", persistent(body), body)
     got = await channel.get("old")
     assert got is not None
     revive, back = hub._database.revive, asyncio.Event()
@@ -117,7 +118,7 @@ async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     cut_off(hub)
     await until(lambda: hub.store._writer is None)
     channel.ack(got.delivery_tag)
-    assert not await channel.publish_and_wait("", "old", persistent(b"3"), b"3")
+    assert not await publish_and_wait(channel, "", "old", persistent(b"3"), b"3")
     with pytest.raises(AmqpError):
         await channel.declare_queue("new", durable=True)
     back.set()

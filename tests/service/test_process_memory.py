@@ -27,6 +27,7 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.transport.client_channel import ClientChannel
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 MARK = b"a body that must not stay "
@@ -152,7 +153,7 @@ async def with_reply(inprocess: InProcess, node: LocalNode) -> None:
     queue = (await channel.declare_queue(exclusive=True)).queue
     header = ContentHeader.build(len(BODY), Properties(reply_to=queue, correlation_id="1"))
     for _ in range(MANY):
-        assert await channel.publish_and_wait("semq", "56001", header, BODY)
+        assert await publish_and_wait(channel, "semq", "56001", header, BODY)
 
 
 async def by_administrator(inprocess: InProcess, node: LocalNode) -> None:
@@ -206,7 +207,7 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
     queue = (await channel.declare_queue(exclusive=True)).queue
     for target, headers in REFUSED:
         result = Properties(headers=headers, reply_to=queue, correlation_id="1")
-        assert not await channel.publish_and_wait("semq", target, ContentHeader.build(len(BODY), result), BODY)
+        assert not await publish_and_wait(channel, "semq", target, ContentHeader.build(len(BODY), result), BODY)
 
 
 async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:

@@ -10,6 +10,7 @@ from semq.broker.services import SessionInfo
 from semq.broker.vhost import SessionHooks
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
+from tests.transport.publishing import publish_and_wait
 
 
 async def test_all_clients_get_the_reason_when_the_server_closes() -> None:
@@ -51,7 +52,7 @@ async def test_a_lost_socket_is_a_lost_link() -> None:
         channel = await link.open_channel()
         await channel.confirm_select()
         opening = asyncio.ensure_future(link.open_channel())
-        confirm = asyncio.ensure_future(channel.publish_and_wait("", "q", header(b"1"), b"1"))
+        confirm = asyncio.ensure_future(publish_and_wait(channel, "", "q", header(b"1"), b"1"))
         await asyncio.sleep(0)
         link.link.abort()
         assert isinstance(await link.wait_closed(), LinkLost)

@@ -12,6 +12,7 @@ from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
+from tests.transport.publishing import publish_and_wait
 
 
 class Batches:
@@ -75,10 +76,10 @@ async def test_waiting_for_one_confirm_and_a_return_before_it() -> None:
         await channel.confirm_select()
         returned: list[Returned] = []
         channel.on_returned = returned.append
-        assert await channel.publish_and_wait("", "nowhere", header(b"1", app_id="a"), b"1", mandatory=True)
+        assert await publish_and_wait(channel, "", "nowhere", header(b"1", app_id="a"), b"1", mandatory=True)
         (event,) = returned
         assert (event.reply_code, event.routing_key, event.header.app_id, event.body) == (312, "nowhere", "a", b"1")
-        assert not await channel.publish_and_wait("", "full", header(b"1"), b"1")
+        assert not await publish_and_wait(channel, "", "full", header(b"1"), b"1")
 
 
 async def test_without_confirms_publishes_have_no_number() -> None:
@@ -152,8 +153,8 @@ async def test_closing_returns_unacknowledged_messages() -> None:
         await other.declare_queue("q", exclusive=True)
         other.publish("", "q", header(b"1"), b"1")
         assert await channel.get("q") is not None
-        await channel.close()
-        await channel.close()
+        channel.close()
+        channel.close()
         again = await other.get("q")
         assert again is not None
         assert again.redelivered
@@ -194,7 +195,7 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
         link.is_blocked = True
         waiting = asyncio.ensure_future(channel.ready())
         await asyncio.sleep(0)
-        await channel.close()
+        channel.close()
         with pytest.raises(LinkLost):
             await waiting
 
@@ -207,7 +208,7 @@ async def test_a_too_large_content_is_reported_in_order_without_its_body() -> No
         queue = (await channel.declare_queue(exclusive=True)).queue
         bodies = [b"1", bytes(1000), bytes(1001), bytes(200_000), b"2"]
         for body in bodies:
-            assert await channel.publish_and_wait("", queue, header(body), body)
+            assert await publish_and_wait(channel, "", queue, header(body), body)
         got: list[tuple[int, bytes]] = []
         done = asyncio.Event()
 
@@ -221,4 +222,4 @@ async def test_a_too_large_content_is_reported_in_order_without_its_body() -> No
         async with asyncio.timeout(60):
             await done.wait()
         assert got == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]
-        assert await channel.publish_and_wait("", queue, header(bytes(1001)), bytes(1001))
+        assert await publish_and_wait(channel, "", queue, header(bytes(1001)), bytes(1001))

@@ -47,7 +47,7 @@ async def test_a_closed_port_is_reported() -> None:
 async def test_another_broker_is_named_before_the_login() -> None:
     async with pair(properties={"product": "RabbitMQ", "version": "3.10.8"}) as both:
         with pytest.raises(ForeignBroker) as caught:
-            await both.dial(only="SEMQ", password="wrong")
+            await both.dial(product="SEMQ", password="wrong")
         assert caught.value.facts == {"product": "RabbitMQ", "version": "3.10.8"}
         await (await both.dial()).close()  # a dialler without a required product is accepted
 

@@ -104,33 +104,33 @@ async def test_silent_sockets_count_and_time_out(server: ssl.SSLContext) -> None
 async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) -> None:
     async with pair(tls=server) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)):
-            await until(lambda: listening(both)._knocking)
+            await until(lambda: listening(both)._handshaking)
             async with asyncio.timeout(60):
                 await both.server.stop(10.0)
 
 
-class StoppingGate:
+class StoppingCounter:
     """Stops the handshakes between the acceptance of a socket and the first step of its handshake."""
 
     def __init__(self) -> None:
         self.handshakes: Handshakes | None = None
         self.ended: list[str] = []
 
-    def knock(self, address: str) -> bool:
+    def begin_handshake(self, address: str) -> bool:
         assert self.handshakes is not None
         asyncio.get_running_loop().call_soon(self.handshakes.stop)
         return True
 
-    def knocked(self, address: str) -> None:
+    def end_handshake(self, address: str) -> None:
         self.ended.append(address)
 
 
 async def test_a_handshake_that_is_stopped_before_its_first_step_closes_its_socket(server: ssl.SSLContext) -> None:
-    gate = StoppingGate()
-    gate.handshakes = Handshakes(gate, server, 10.0, asyncio.Protocol)
-    await gate.handshakes.start("127.0.0.1", 0, 16)
-    with socket.create_connection(("127.0.0.1", gate.handshakes.port)) as client:
-        await until(lambda: gate.ended == ["127.0.0.1"])
+    counter = StoppingCounter()
+    counter.handshakes = Handshakes(counter, server, 10.0, asyncio.Protocol)
+    await counter.handshakes.start("127.0.0.1", 0, 16)
+    with socket.create_connection(("127.0.0.1", counter.handshakes.port)) as client:
+        await until(lambda: counter.ended == ["127.0.0.1"])
         client.settimeout(60)
         assert client.recv(1) == b""
 
@@ -150,7 +150,7 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
 
         monkeypatch.setattr(socket.socket, "accept", failing)
         with socket.create_connection(("127.0.0.1", both.server.port)):
-            await until(lambda: listening(both)._knocking)
+            await until(lambda: listening(both)._handshaking)
         assert next(failures, None) is None
 
 

@@ -18,9 +18,11 @@ from semq.broker.limits import BrokerLimits
 from semq.broker.session import BrokerSession
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from semq.transport.link import EVENTS_PER_READ, RECORD, SocketLink, joined
+from semq.transport.link import EVENTS_PER_READ, RECORD, SocketLink, join_small
 from tests.broker.raw import RawClient
 from tests.transport.pair import TransportPair, header, pair
+from tests.transport.publishing import publish_and_wait
+from tests.transport.waiting_output import waiting_output
 from tests.waiting import until
 
 
@@ -152,11 +154,11 @@ async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
         slow.link.pause_reading("test")
         body = bytes(64 * 1024)
         for _ in range(400):
-            assert await publisher.publish_and_wait("amq.fanout", "", header(body), body)
+            assert await publish_and_wait(publisher, "amq.fanout", "", header(body), body)
         await got.until(400)
         (session,) = [s for s in both.server.sessions if s.info.peer.port == local_port(slow.link)]
         assert not session.is_writable
-        assert session.link.waiting_bytes < 2_000_000
+        assert waiting_output(session.link) < 2_000_000
         slow.link.resume_reading("test")
         await late.until(400)
 
@@ -246,7 +248,7 @@ async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
             channel.publish("", "nowhere", header(b"1"), b"1", mandatory=True)
         asking = asyncio.ensure_future(channel.get("q"))
         await asyncio.sleep(0)
-        channel.close_soon()
+        channel.close()
         with pytest.raises(LinkLost):
             await asking
         other = await link.open_channel()
@@ -256,8 +258,8 @@ async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
 def test_small_pieces_are_put_together_for_tls_and_large_ones_stay_as_they_are() -> None:
     large = bytes(RECORD)
     pieces: list[bytes | memoryview] = [b"a", memoryview(b"b"), b"c" * (RECORD - 2), large, b"d", large, b"e"]
-    together = list(joined(pieces))
+    together = list(join_small(pieces))
     assert b"".join(together) == b"".join(pieces)
     assert [len(piece) for piece in together] == [RECORD, RECORD, RECORD + 1, 1]
     assert together[1] is large
-    assert list(joined([])) == []
+    assert list(join_small([])) == []

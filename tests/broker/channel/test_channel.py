@@ -46,7 +46,7 @@ async def test_unacknowledged_messages_return_in_order_also_after_a_transaction(
         house.inbox.put(b"1", b"2", b"3")
         await until(lambda: len(got) == 3)
         channel.ack(got[0].delivery_tag)
-        await channel.close()
+        channel.close()
         await until(lambda: bool(house.inbox.settlements))
         assert house.inbox.settlements == [(tag, [b"1", b"2", b"3"], Disposition.LOST)]
 

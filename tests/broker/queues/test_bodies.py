@@ -16,6 +16,7 @@ from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
 from semq.transport.client_channel import ClientChannel
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import TransportPair, header, pair
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 LIMITS = BrokerLimits(spill_from=100_000, in_hand_bytes=1_000_000)
@@ -41,7 +42,7 @@ async def test_a_large_body_is_stored_delivered_and_deleted(size: int, mode: int
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("q", durable=True)
-        assert await channel.publish_and_wait("", "q", header(body, delivery_mode=mode, app_id="a"), body)
+        assert await publish_and_wait(channel, "", "q", header(body, delivery_mode=mode, app_id="a"), body)
         assert sum(len(data) for chunks in store.bodies.values() for data in chunks.values()) == size
         assert both.server.counts()["memory_bytes"] < 2000
         got = await channel.get("q")
@@ -65,7 +66,7 @@ async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> No
         for name in ("a", "b", "gone"):
             await channel.declare_queue(name)
             await channel.bind_queue(name, "amq.fanout")
-        assert await channel.publish_and_wait("amq.fanout", "", header(BIG), BIG)
+        assert await publish_and_wait(channel, "amq.fanout", "", header(BIG), BIG)
         assert len(store.bodies) == 1
         await channel.call(m.QueueDelete("gone"), m.QueueDeleteOk)
         first = await channel.get("a", no_ack=True)
@@ -82,8 +83,8 @@ async def test_unroutable_bodies_are_returned_or_deleted() -> None:
         channel = await opened(both)
         returned: list[Returned] = []
         channel.on_returned = returned.append
-        assert await channel.publish_and_wait("", "nowhere", header(BIG), BIG)
-        assert await channel.publish_and_wait("", "nowhere", header(BIG), BIG, mandatory=True)
+        assert await publish_and_wait(channel, "", "nowhere", header(BIG), BIG)
+        assert await publish_and_wait(channel, "", "nowhere", header(BIG), BIG, mandatory=True)
         assert [event.body for event in returned] == [BIG]
         await channel.qos(0)
         await until(lambda: not store.bodies)
@@ -96,7 +97,7 @@ async def test_dead_lettered_messages_keep_their_bodies() -> None:
         await channel.declare_queue("dead")
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         await channel.declare_queue("q", arguments=arguments)
-        assert await channel.publish_and_wait("", "q", header(BIG), BIG)
+        assert await publish_and_wait(channel, "", "q", header(BIG), BIG)
         got = await channel.get("q")
         assert got is not None
         channel.reject(got.delivery_tag, requeue=False)
@@ -147,8 +148,8 @@ async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
         for name in ("a", "b"):
             await channel.declare_queue(name, durable=True)
             await channel.bind_queue(name, "amq.fanout")
-        assert await channel.publish_and_wait("amq.fanout", "", header(BIG, delivery_mode=2), BIG)
-        assert await channel.publish_and_wait("amq.fanout", "", header(BIG, delivery_mode=1), BIG)
+        assert await publish_and_wait(channel, "amq.fanout", "", header(BIG, delivery_mode=2), BIG)
+        assert await publish_and_wait(channel, "amq.fanout", "", header(BIG, delivery_mode=1), BIG)
     assert len(store.bodies) == 2
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
@@ -157,7 +158,7 @@ async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
             got = await channel.get(name, no_ack=True)
             assert got is not None
             assert got.body == BIG
-        assert await channel.publish_and_wait("amq.fanout", "", header(BIG), BIG)
+        assert await publish_and_wait(channel, "amq.fanout", "", header(BIG), BIG)
         assert max(store.bodies) > 1
         await until(lambda: len(store.bodies) == 1)
 
@@ -169,8 +170,8 @@ async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_oth
         await publisher.declare_queue("big")
         await publisher.declare_queue("small")
         for _ in range(20):  # more than the window of a queue in bytes
-            assert await publisher.publish_and_wait("", "big", header(BIG), BIG)
-        assert await publisher.publish_and_wait("", "small", header(b"1"), b"1")
+            assert await publish_and_wait(publisher, "", "big", header(BIG), BIG)
+        assert await publish_and_wait(publisher, "", "small", header(b"1"), b"1")
         order: list[str] = []
         for name in ("big", "small"):
             channel = await link.open_channel()
@@ -185,7 +186,7 @@ async def test_a_partly_sent_message_returns_with_its_channel() -> None:
     async with pair(store, LIMITS) as both:
         publisher, reader = await opened(both), await both.dial()
         await publisher.declare_queue("q")
-        assert await publisher.publish_and_wait("", "q", header(BIG), BIG)
+        assert await publish_and_wait(publisher, "", "q", header(BIG), BIG)
         channel = await reader.open_channel()
         await channel.consume("q", lambda _: None)
         reader.link.abort()
@@ -244,11 +245,11 @@ async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
     async with pair(store, LIMITS, prepare=prepare) as both:
         channel = await opened(both)
         body = body_of(2 * CHUNK)
-        assert await channel.publish_and_wait("door", "k", header(body), body)
+        assert await publish_and_wait(channel, "door", "k", header(body), body)
         assert door.bodies == [body]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
-            await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
+            await publish_and_wait(channel, "door", "k", header(body + b"x"), body + b"x")
 
 
 class SmallDoor(AcceptingExchange):
@@ -292,7 +293,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
     async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as both:
         channel = await opened(both)
         for body in (bytes(10), bytes(11)):
-            assert await channel.publish_and_wait("door", "k", header(body), body)
+            assert await publish_and_wait(channel, "door", "k", header(body), body)
         assert door.bodies == [bytes(10), b""]
 
 
@@ -318,11 +319,11 @@ async def test_a_draining_service_is_notified_of_too_large_messages_and_the_chan
     async with pair(store, LIMITS, connection=ConnectionLimits(body_max=CHUNK), prepare=prepare) as both:
         channel = await opened(both)
         for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
-            assert await channel.publish_and_wait("door", "k", header(body), body)
+            assert await publish_and_wait(channel, "door", "k", header(body), body)
         assert door.bodies == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
-            await channel.publish_and_wait("", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))
+            await publish_and_wait(channel, "", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))
 
 
 @pytest.mark.parametrize("when", ["arriving", "leaving"])
@@ -334,9 +335,9 @@ async def test_when_the_store_fails(when: str) -> None:
         if when == "arriving":
             store.failure = OSError("disk full")
             with pytest.raises(AmqpError) as caught:
-                await channel.publish_and_wait("", "q", header(BIG), BIG)
+                await publish_and_wait(channel, "", "q", header(BIG), BIG)
         else:
-            assert await channel.publish_and_wait("", "q", header(BIG), BIG)
+            assert await publish_and_wait(channel, "", "q", header(BIG), BIG)
             store.bodies.clear()
             with pytest.raises(AmqpError) as caught:
                 await channel.get("q")
@@ -349,7 +350,7 @@ async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
         channel = await opened(both)
         await channel.declare_queue("q")
         for body in (BIG, b"small", BIG):
-            assert await channel.publish_and_wait("", "q", header(body), body)
+            assert await publish_and_wait(channel, "", "q", header(body), body)
         answers = await asyncio.gather(*(channel.get("q") for _ in range(3)), channel.declare_queue("q", passive=True))
         assert [answer.body for answer in answers[:3] if answer is not None] == [BIG, b"small", BIG]  # type: ignore[union-attr]
 
@@ -360,7 +361,7 @@ async def test_recover_brings_every_large_body_again() -> None:
         channel = await opened(both)
         await channel.declare_queue("q")
         for body in bodies:
-            assert await channel.publish_and_wait("", "q", header(body), body)
+            assert await publish_and_wait(channel, "", "q", header(body), body)
         taken: list[Delivered] = []
         await channel.consume("q", taken.extend)
         await until(lambda: len(taken) == 3)

@@ -19,6 +19,7 @@ from semq.store.rows import Event, Side
 from semq.transport.client_channel import ClientChannel
 from tests.flows.losing import KINDS, LosingProxy, losing
 from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
@@ -54,7 +55,7 @@ class ProxiedInstitution:
 
     async def _submit(self, body: bytes) -> bool:
         header = ContentHeader.build(len(body), Properties(headers={"@SaveFwd": 3, "@Ack2": 1}))
-        return await self.channel.publish_and_wait("semq", "56001", header, body)
+        return await publish_and_wait(self.channel, "semq", "56001", header, body)
 
     async def take(self) -> None:
         """Receive and acknowledge all documents."""

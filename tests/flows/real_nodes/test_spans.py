@@ -16,6 +16,7 @@ from tests.local_node.pieces.test_transfer import PIECES
 from tests.local_node.pieces.test_transfer import local as local_with_pieces
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.test_trace_context import PARENT, SPAN, TRACE
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 from tests.web.running import serving as serving_web
 from tests.webhooks.hook import Hook, serving
@@ -61,7 +62,7 @@ async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any],
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(len(body), Properties(headers=headers))
-    assert await channel.publish_and_wait("semq", "56001", header, body)
+    assert await publish_and_wait(channel, "semq", "56001", header, body)
 
 
 async def take(inprocess: InProcess, node: LocalNode) -> None:

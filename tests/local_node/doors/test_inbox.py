@@ -90,7 +90,7 @@ async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess
     again = await polled(channel)
     assert again is not None
     assert (bytes(again.body), again.redelivered) == (b"1", True)
-    await channel.close()  # returns both documents
+    channel.close()  # returns both documents
 
     channel = await link.open_channel()
     await until(lambda: not node.engine.handing.out)

@@ -16,6 +16,7 @@ from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 DAY_MS = 86_400_000
@@ -70,7 +71,7 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inproce
     async def publish(key: str, body: bytes = b"x") -> None:
         attributes: Table = {"@AppKey": f"a/b/c/{key}", "@Token": f"token of {key}", **headers}
         header = ContentHeader.build(1, Properties(headers=attributes))
-        assert await channel.publish_and_wait("semq", "10008", header, body)
+        assert await publish_and_wait(channel, "semq", "10008", header, body)
 
     for key in ("K1", "K2"):
         await publish(key)
@@ -105,7 +106,7 @@ async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(inprocess: I
     await channel.confirm_select()
     header = ContentHeader.build(1, Properties(headers={"x-delay": delay}))
     with pytest.raises(amqp.PreconditionFailed, match="x-delay"):
-        await channel.publish_and_wait("semq", "10008", header, b"x")
+        await publish_and_wait(channel, "semq", "10008", header, b"x")
 
 
 async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProcess) -> None:

@@ -33,6 +33,7 @@ from semq.umx_t.address import Address
 from tests.flows.real_nodes.test_left_alone import QUEUES, count
 from tests.pki.people import add, authority, issued, trust
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 A, B = "1.10008", "1.56001"
@@ -53,8 +54,8 @@ class DirectApplication:
         assert all(await asyncio.gather(*(self.publish(target, body, headers) for body in bodies)))
 
     async def publish(self, target: str, body: bytes, headers: dict[str, Any]) -> bool:
-        return await self._channel.publish_and_wait(
-            "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
+        return await publish_and_wait(
+            self._channel, "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
         )
 
     async def take(self) -> None:

@@ -18,6 +18,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.test_node import lose_store
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
@@ -51,7 +52,7 @@ async def confirming(inprocess: InProcess, node: LocalNode) -> ClientChannel:
 async def published(channel: ClientChannel, target: str, body: bytes, **headers: str | int) -> bool:
     header = ContentHeader.build(len(body), Properties(headers={f"@{k}": v for k, v in headers.items()}))
     async with asyncio.timeout(60):
-        return await channel.publish_and_wait("semq", target, header, body)
+        return await publish_and_wait(channel, "semq", target, header, body)
 
 
 class KeepingConsumer:
@@ -171,7 +172,7 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
     assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))
     first = await KeepingConsumer.on(inprocess, a)
     delivered = await first.next()
-    await first.channel.close()  # not acknowledged
+    first.channel.close()  # not acknowledged
     second = await (await inprocess.client(a)).open_channel()
 
     async def got() -> bytes | None:
@@ -218,7 +219,7 @@ async def test_pieces_have_priority_and_expiry_of_their_document(inprocess: InPr
     end = a.engine.core.now_ms() + 86_400_000
     headers: dict[str, Any] = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
     header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
-    assert await (await confirming(inprocess, a)).publish_and_wait("semq", "56001", header, body_of(SIZE))
+    assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     alike = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
     assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {alike}") == 4

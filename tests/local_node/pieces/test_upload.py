@@ -18,6 +18,7 @@ from tests.local_node.pieces.test_transfer import (
     published,
 )
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -143,7 +144,7 @@ async def test_with_an_answer_wanted_the_channel_stays_open(inprocess: InProcess
     queue = (await channel.declare_queue(exclusive=True)).queue
     header = ContentHeader.build(SIZE, Properties(reply_to=queue, headers={"@SaveFwd": 2}))
     async with asyncio.timeout(60):
-        assert not await channel.publish_and_wait("semq", "56001", header, body_of(SIZE))
+        assert not await publish_and_wait(channel, "semq", "56001", header, body_of(SIZE))
         result = await channel.get(queue, no_ack=True)
     assert result is not None
     assert b"SEMQ-1203" in bytes(result.body)

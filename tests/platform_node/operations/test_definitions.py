@@ -17,6 +17,7 @@ from semq.umx_t.envelope import Attributes, Data, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.version import PROPERTY, offer
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 ME, PARTNER = Address(1, "10008"), Address(1, "56001")
@@ -126,7 +127,7 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
         key, header, data = write_frame(
             Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
         )
-        await channel.publish_and_wait("umx", key, header, bytes(data))
+        await publish_and_wait(channel, "umx", key, header, bytes(data))
         await until(partial(is_refused_in, received, code, str(lk0)))
     assert not hub.engine.holding.held
 

@@ -24,6 +24,7 @@ from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import ChannelRecord
 from tests.platform_node.test_cluster import CLUSTER, hubs_of, settle_homes
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
 TIMES = "answer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n"
@@ -77,7 +78,7 @@ class DatagramScene:
         for body in bodies:
             header = ContentHeader.build(len(body), Properties(headers=BEST_EFFORT | headers))
             async with asyncio.timeout(PATIENCE_S):
-                assert await channel.publish_and_wait("semq", B, header, body)
+                assert await publish_and_wait(channel, "semq", B, header, body)
 
     async def received(self, count: int) -> list[bytes]:
         async with asyncio.timeout(PATIENCE_S):

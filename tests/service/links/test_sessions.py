@@ -27,6 +27,7 @@ from semq.umx_t.locator import LK0, LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.version import PROPERTY, offer
 from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 ME, HONEST, THIRD, HUB = Address(1, "10008"), Address(1, "56001"), Address(1, "88001"), Address(2, "hub")
@@ -45,7 +46,7 @@ class LinksScene:
         key, header, body = write_frame(frame)
         if user_id is not None:
             header = header.amended(user_id=user_id)
-        assert await self.channel.publish_and_wait("umx", key, header, bytes(body))
+        assert await publish_and_wait(self.channel, "umx", key, header, bytes(body))
 
     @property
     def violations(self) -> int:
@@ -86,7 +87,7 @@ async def test_it_writes_to_the_links_only(scene: LinksScene) -> None:
         channel = await scene.link.open_channel()
         await channel.confirm_select()
         with pytest.raises((amqp.AccessRefused, amqp.NotFound)):
-            await channel.publish_and_wait(exchange, "node.1.56001", ContentHeader.build(1, Properties()), b"x")
+            await publish_and_wait(channel, exchange, "node.1.56001", ContentHeader.build(1, Properties()), b"x")
     for vhost in ("/", "nowhere"):
         with pytest.raises(AmqpError):
             await scene.inprocess.client(scene.hub, **scene.login | {"virtual_host": vhost})
@@ -260,7 +261,7 @@ async def test_frames_of_a_second_session_of_the_same_name_are_ignored(scene: Li
     channel = await clone.open_channel()
     await channel.confirm_select()
     key, header, body = write_frame(LIES["that a partner is gone"])
-    assert await channel.publish_and_wait("umx", key, header, bytes(body))
+    assert await publish_and_wait(channel, "umx", key, header, bytes(body))
     with pytest.raises(amqp.ResourceLocked, match="another session"):
         await channel.consume("node.1.10008", lambda batch: None)
     await scene.send(LIES["a message from the hub"])
