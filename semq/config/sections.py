@@ -83,7 +83,6 @@ class Section(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
         validate_default=True,
-        use_attribute_docstrings=True,
         coerce_numbers_to_str=True,
     )
 

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from semq.config.cluster import ClusterSection
 from semq.config.datagrams import DatagramsSection
 from semq.config.defaults import NESTED, PREFIX
+from semq.config.descriptions import descriptions_of
 from semq.config.nearest import did_you_mean
 from semq.config.sections import (
     AccountSection,
@@ -357,7 +358,8 @@ def is_loopback(host: str) -> bool:
 def _leaves(part: Any, prefix: str, help_: str = "") -> Iterator[tuple[str, Any, str]]:
     if isinstance(part, Section | BaseSettings):
         for name, field in type(part).model_fields.items():
-            yield from _leaves(getattr(part, name), f"{prefix}{name}.", field.description or "")
+            help_ = field.description or descriptions_of(type(part)).get(name, "")
+            yield from _leaves(getattr(part, name), f"{prefix}{name}.", help_)
     elif isinstance(part, dict) and part:
         for name, value in part.items():
             yield from _leaves(value, f"{prefix}{name}.", help_)

@@ -1,0 +1,19 @@
+"""Descriptions of keys, read from the source of the sections."""
+
+from semq.config.descriptions import descriptions_of
+from semq.config.sections import HubSection, NodeSection
+from semq.config.settings import Settings
+
+
+def test_the_string_below_a_key_describes_it() -> None:
+    assert descriptions_of(NodeSection)["kind"] == "local: an institution's node; platform: the hub"
+
+
+def test_every_key_of_a_section_has_a_description() -> None:
+    for section in (NodeSection, HubSection):
+        assert descriptions_of(section).keys() >= section.model_fields.keys()
+
+
+def test_a_key_without_a_string_is_missing() -> None:
+    assert "node" in Settings.model_fields
+    assert "node" not in descriptions_of(Settings)
