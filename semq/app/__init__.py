@@ -78,7 +78,7 @@ __all__ = [
 
 
 SQL, HANDLERS = "semq.app.sql", "semq.app.handlers"
-WHERE = {
+LAZY_NAMES = {
     "GiveUp": HANDLERS, "Handlers": HANDLERS,
     "SubmissionState": SQL, "done": SQL, "park": SQL, "receive": SQL, "send": SQL, "status": SQL,
 }  # fmt: skip
@@ -86,6 +86,6 @@ WHERE = {
 
 def __getattr__(name: str) -> Any:
     """Import SQLAlchemy and the readers of bodies on first use, so that pure AMQP clients start faster."""
-    if name not in WHERE:
+    if name not in LAZY_NAMES:
         raise AttributeError(name)
-    return getattr(import_module(WHERE[name]), name)
+    return getattr(import_module(LAZY_NAMES[name]), name)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from semq.amqp.content import Properties
 from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
-from semq.app.pull import Pulled, pull
+from semq.app.pull import PulledDocuments, pull
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Document, DocumentEvent, Fate, Sent, read_document, read_event
@@ -24,7 +24,7 @@ SUBMIT = "semq"
 INBOX = "semq.inbox"
 EVENTS = "semq.events"
 PREFETCH_EVENTS = 256
-SLOWEST = 1 << 20  # bytes per second that a node takes of a body that is read while it is sent
+BODY_SPEED_MIN = 1 << 20  # bytes per second; the time limit of a body that is read while it is sent allows this speed
 
 
 class Client:
@@ -40,7 +40,7 @@ class Client:
         self._requests = Requests(self._link)
         self._patience_s = patience_s
         self._watch = Watch(self._requests, lambda: self.events(), self._clock)
-        self._open: list[Subscription[Any]] = []
+        self._subscriptions: list[Subscription[Any]] = []
 
     @property
     def address(self) -> str:
@@ -55,7 +55,7 @@ class Client:
     async def close(self) -> None:
         """End all iterations and the connection; documents that were not acknowledged go back to their queue."""
         await self._watch.close()
-        for subscription in self._open:
+        for subscription in self._subscriptions:
             await subscription.aclose()
         await self._link.close()
 
@@ -90,11 +90,11 @@ class Client:
     ) -> Sent:
         """Send a document; return when the node has committed it.
 
-        ``ack2`` requests a receipt, by default unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since 1970
-        UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until then and returns a
-        name that leads to the message that it becomes. A ``FileBody`` is read while it is sent, and has a second
-        more for each MiB; large documents go in pieces (PROTOCOL.md section 24), and what the node returns is such a
-        name, too.
+        ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since
+        1970 UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until that time;
+        ``Sent.lk0`` is then the name of the submission, by which ``look`` and ``wait_for_delivery`` find the later
+        message. A ``FileBody`` is read while it is sent, which extends the time limit by a second for each MiB. Large
+        documents are sent in pieces (PROTOCOL.md section 24), and ``Sent.lk0`` is the name of the submission, too.
 
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
@@ -125,7 +125,7 @@ class Client:
         )
         limit_s = self._limit(timeout_s)
         if not isinstance(body, bytes):
-            limit_s += len(body) / SLOWEST
+            limit_s += len(body) / BODY_SPEED_MIN
         accepted = await self._requests.ask(SUBMIT, target, properties, body, limit_s)
         return Sent(
             accepted["lk0"],
@@ -152,7 +152,7 @@ class Client:
         async def prepare(channel: ClientChannel) -> str:
             return queue
 
-        return self._subscribed(
+        return self._track(
             Subscription(
                 self._link,
                 prepare,
@@ -164,7 +164,7 @@ class Client:
             )
         )
 
-    async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> Pulled:
+    async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
         """Take documents on demand instead of by an iteration; each is settled later, in any order.
 
         Raises RefusedByNode, NodeUnreachable, LoginRefused.
@@ -188,7 +188,7 @@ class Client:
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;
         it is deleted when it had no consumer for ``expires_s`` seconds. An event is acknowledged when the next one is
-        requested, or ``behind`` ones later, for programs that pass events on.
+        requested, or with ``behind`` after that many further requests, for programs that forward events.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -203,7 +203,7 @@ class Client:
             await channel.bind_queue(declared.queue, EVENTS, keys)
             return declared.queue
 
-        return self._subscribed(
+        return self._track(
             Subscription(
                 self._link,
                 prepare,
@@ -219,7 +219,7 @@ class Client:
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
         """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
 
-        Raises NotDelivered(fate) for any other outcome, NotYetKnown after the time limit (the document has not
+        Raises NotDelivered for any other outcome, NotYetKnown after the time limit (the document has not
         failed), NoReceiptRequested (class 1 or 2 without ``ack2``), RefusedByNode if the node knows no such document,
         NodeUnreachable, NodeBusy, NoAnswer.
         """
@@ -248,8 +248,9 @@ class Client:
     ) -> Any:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
-        ``by``: the person for whom a program asks; the node records it with acts. ``asked``: the
-        number of the line that this program has written into the node's audit log before the act.
+        ``by``: the person for whom a program asks; the node records the name with acts. ``asked``: the number of the
+        line that this program has written into the node's audit log before the act. ``repeat=False``: the request is
+        never sent twice; if the connection is lost before the answer, NodeUnreachable is raised.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """
@@ -260,7 +261,8 @@ class Client:
     def _limit(self, timeout_s: float | None) -> float:
         return self._patience_s if timeout_s is None else timeout_s
 
-    def _subscribed(self, subscription: Subscription[Any]) -> Subscription[Any]:
-        self._open = [one for one in self._open if not one.is_closed]
-        self._open.append(subscription)
+    def _track(self, subscription: Subscription[Any]) -> Subscription[Any]:
+        """Record a subscription that ``close`` has to end."""
+        self._subscriptions = [tracked for tracked in self._subscriptions if not tracked.is_closed]
+        self._subscriptions.append(subscription)
         return subscription

@@ -49,7 +49,7 @@ def content_type_of(name: str, body: bytes) -> str:
 
 
 def _is_json(body: bytes) -> bool:
-    """Whether the whole body is one JSON object or array; a number or a word alone is not proof enough."""
+    """Return whether the whole body is one JSON object or array; a number or a word alone is not proof enough."""
     if len(body) > SNIFFED_MAX or body.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

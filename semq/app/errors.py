@@ -2,13 +2,13 @@
 
 SemqError
 ├── BadInput
-│   ├── RefusedByNode the node refused: ``code``, ``text`` and ``remedy`` are the node's
-│   └── NoReceiptRequested        this node never learns whether the document is delivered
+│   ├── RefusedByNode    the node refused: ``code``, ``text`` and ``remedy`` are the node's
+│   └── NoReceiptRequested  this node never learns whether the document is delivered
 ├── Unavailable
 │   ├── NodeUnreachable  no connection within the time limit
 │   ├── NoAnswer         no answer within the time limit
 │   ├── NodeBusy         a temporary refusal: ``code``, ``text`` and ``remedy`` are the node's
-│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result`` has that of the others
+│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result`` is the answer of the others
 │   ├── AlreadyGone      the connection that delivered a document has ended
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured
@@ -84,7 +84,7 @@ class NotDelivered(SemqError):
     )
 
 
-class _Theirs(SemqError):
+class _NodeError(SemqError):
     """An error reported by the node, with the node's code, text and remedy."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
@@ -95,21 +95,21 @@ class _Theirs(SemqError):
         self.remedy = str(remedy or type(self).remedy)  # type: ignore[misc]
 
 
-class RefusedByNode(_Theirs, BadInput):
+class RefusedByNode(_NodeError, BadInput):
     """The node refused the request; nothing was changed."""
 
     code = "SEMQ-1303"
     remedy = "Correct the request and repeat."
 
 
-class NodeBusy(_Theirs, Unavailable):
+class NodeBusy(_NodeError, Unavailable):
     """The node cannot do this now."""
 
     code = "SEMQ-1314"
     remedy = "Repeat later; the same token makes a repeat safe."
 
 
-class IncompleteAnswer(_Theirs, Unavailable):
+class IncompleteAnswer(_NodeError, Unavailable):
     """The answer lacks stores of the hub that could not be asked."""
 
     code = "SEMQ-1315"
@@ -130,8 +130,11 @@ class NoReceiptRequested(BadInput):
     )
 
 
-def theirs(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
-    """Return the error that a node describes in an answer: RefusedByNode, or NodeBusy for a temporary one."""
+def node_error(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
+    """Return the error that a node describes in an answer: NodeBusy if it is temporary, else RefusedByNode.
+
+    ``result`` is for IncompleteAnswer: the answer of the stores that were reached.
+    """
     if error.get("code") == STORES_UNREACHED:
         return IncompleteAnswer(error, result)
     return NodeBusy(error) if error.get("retry") else RefusedByNode(error)

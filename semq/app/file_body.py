@@ -18,7 +18,7 @@ class BlockBody(Protocol):
 
 
 class FileBody:
-    """The bytes of a file, as many as it had at first."""
+    """The bytes of a file, up to the size that the file had when this object was made."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -7,8 +7,8 @@ An application's module creates a ``Handlers`` and decorates functions, which ``
     @handlers.on("trade", "order", "standard", retries=5, time_limit_s=30)
     async def order(document: Document, body: Any) -> None: ...
 
-An empty domain, type or subtype matches all; the most specific match is used. A plain function runs in a thread of its
-own. This module uses no sockets.
+An empty domain, type or subtype matches all; the most specific match is used. A plain function runs in a thread. This
+module uses no sockets.
 """
 
 import json
@@ -74,7 +74,6 @@ class Handlers:
 
     def __init__(self) -> None:
         self._functions: dict[tuple[str, str, str], Handler] = {}
-        self._readers: dict[str, Reader] = dict(READERS)
 
     def on(
         self,
@@ -104,35 +103,34 @@ class Handlers:
 
         return register
 
-    def read_as(self, content_type: str, reader: Reader) -> None:
-        """Use ``reader`` for bodies of this content type."""
-        self._readers[content_type.lower()] = reader
-
     @property
     def kinds(self) -> Mapping[tuple[str, str, str], Handler]:
-        """Return the registered kinds."""
+        """The registered functions by domain, type and subtype."""
         return self._functions
 
     def find(self, app_key: AppKey) -> Handler:
-        """Return the most specific match; the leftmost part counts most. Raises NoHandler."""
-        whole = (app_key.domain, app_key.type, app_key.subtype)
-        fits = [
+        """Return the most specific match; the domain counts more than the type, the type more than the subtype.
+
+        Raises NoHandler.
+        """
+        parts = (app_key.domain, app_key.type, app_key.subtype)
+        matches = [
             kind
             for kind in self._functions
-            if all(mine in ("", theirs) for mine, theirs in zip(kind, whole, strict=True))
+            if all(wanted in ("", part) for wanted, part in zip(kind, parts, strict=True))
         ]
-        if not fits:
+        if not matches:
             raise NoHandler(app_key=str(app_key))
-        return self._functions[max(fits, key=lambda kind: [bool(part) for part in kind])]
+        return self._functions[max(matches, key=lambda kind: [bool(part) for part in kind])]
 
     def read(self, document: Document) -> Any:
         """Read the body according to its content type; return bytes if there is no reader. Raises CannotRead."""
         content_type = document.content_type.partition(";")[0].strip().lower()
         structure = content_type.rpartition("+")[2]  # application/vnd.example.order+xml is XML
-        reader = self._readers.get(content_type) or self._readers.get(f"application/{structure}")
+        reader = READERS.get(content_type) or READERS.get(f"application/{structure}")
         if reader is None:
             return document.payload
         try:
             return reader(document.payload)
-        except Exception as error:  # readers belong to the application: any exception means that the body is unreadable
+        except Exception as error:  # any exception of a parser means that the body is unreadable
             raise CannotRead(content_type=content_type, cause=f"{type(error).__name__}: {error}") from error

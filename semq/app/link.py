@@ -22,12 +22,12 @@ from semq.umx_t import retry
 PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
 SPOOLED_FROM = 8 << 20  # bytes; larger bodies go to files
-ARRIVING_MAX = 1 << 31  # bytes of smaller ones that may arrive at once
+ARRIVING_MAX = 1 << 31  # bytes of smaller bodies that may arrive at the same time
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 
 
 def read_url(url: str) -> DialConfig:
-    """Return address and login of ``amqp://user:password@host:port/vhost``. Raises BadUrl, without the password.
+    """Return address and login of ``amqp://user:password@host:port/vhost``. Raises BadUrl, which hides the password.
 
     With ``amqps://`` the certificate of the node must name the host and be signed by an authority of the system, or of
     the file in ``?cafile=``.
@@ -88,7 +88,7 @@ class NodeConnection:
         return f"{self._config.host}:{self._config.port}"
 
     def deadline(self, timeout_s: float) -> float:
-        """Return the monotonic time in that many seconds."""
+        """Return the monotonic time ``timeout_s`` from now."""
         return self.clock.monotonic() + timeout_s
 
     async def connection(self, until: float) -> ClientLink:
@@ -119,9 +119,9 @@ class NodeConnection:
 
     async def _dial(self, until: float) -> ClientLink:
         self._turn = self._turn or Turn()
-        left = max(until - self.clock.monotonic(), 0.1)
+        left_s = max(until - self.clock.monotonic(), 0.1)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(left_s):
                 client = await dial(self._config, self.clock, self._turn)
                 client.keeps_large_bodies = True
                 return client

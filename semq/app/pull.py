@@ -1,9 +1,9 @@
-"""Documents taken on demand: a consumer that ends when it has got documents, which stay unacknowledged afterwards. Used
-by ``semq.web``, which returns documents to a request and learns by a later request whether they were processed.
+"""Documents taken on demand: consumption ends when documents have arrived, and they stay unacknowledged until settled.
+
+Used by ``semq.web``, which returns documents in the answer to one request and settles them on a later request.
 """
 
 import asyncio
-from collections.abc import Callable
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
@@ -16,7 +16,7 @@ from semq.transport.errors import LinkLost
 BYTES_MAX = 16 << 20  # total size of the documents of one pull; the last document may exceed it
 
 
-class Pulled:
+class PulledDocuments:
     """Documents of one channel, which is closed when all of them are settled."""
 
     def __init__(self, channel: ClientChannel, documents: list[Document]) -> None:
@@ -24,11 +24,11 @@ class Pulled:
         self.documents = documents
         self._left = len(documents)
 
-    async def settled(self) -> None:
-        """Note that one more document is settled; return when the node has read it. Raises NodeUnreachable."""
+    async def note_settled(self) -> None:
+        """Note that one more document is settled; return when the node has read that. Raises NodeUnreachable."""
         self._left -= 1
         try:
-            await self._channel.qos(1)  # the answer shows that the node has read everything sent before
+            await self._channel.qos(1)  # the reply shows that the node has read everything sent before
             if self._left <= 0:
                 self._channel.close()
         except (LinkLost, AmqpError) as error:
@@ -36,12 +36,13 @@ class Pulled:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection has ended: the documents are delivered again."""
+        """Whether the channel has ended: the documents are delivered again."""
         return not self._channel.is_open
 
 
-async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> Pulled:
-    """Take up to ``at_most`` documents, and no further one from BYTES_MAX on; wait up to ``wait_s`` for the first one.
+async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
+    """Take up to ``at_most`` documents, but none after their size has reached BYTES_MAX; wait up to ``wait_s`` for the
+    first.
 
     Raises RefusedByNode, NodeUnreachable, LoginRefused.
     """
@@ -49,8 +50,8 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
     try:
         channel = await client.open_channel()
         try:
-            arrived = await _taken(channel, queue, at_most, wait_s)
-            pulled = Pulled(channel, [read_document(channel, one) for one in arrived])
+            arrived = await _collect(channel, queue, at_most, wait_s)
+            pulled = PulledDocuments(channel, [read_document(channel, delivered) for delivered in arrived])
             if not arrived:
                 channel.close()
         except BaseException:
@@ -64,13 +65,13 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
     return pulled
 
 
-async def _taken(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
-    """Wait for one document by a consumer, which wakes; get further ones one by one, which bounds their bytes.
+async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
+    """Wait for the first document by a consumer; get further documents one by one, so that their size is bounded.
 
-    After a wait without a document one is got, too: only an answered basic.get shows that none can be delivered.
+    If none arrives, basic.get is sent, too: only its reply shows that the queue has none.
     """
     arrived = await _first(channel, queue, wait_s) if wait_s > 0 else []
-    size = sum(len(one.body) for one in arrived)
+    size = sum(len(delivered.body) for delivered in arrived)
     while len(arrived) < at_most and size < BYTES_MAX:
         got = await channel.get(queue)
         if got is None:
@@ -99,7 +100,7 @@ async def _first(channel: ClientChannel, queue: str, wait_s: float) -> list[Deli
         arrived.extend(batch)
         first.set()
 
-    channel.on_closed = _waker(first)
+    channel.on_closed = lambda _: first.set()
     channel.on_cancelled = lambda _: channel.close()
     await channel.qos(1)
     tag = await channel.consume(queue, on_delivered)
@@ -110,7 +111,3 @@ async def _first(channel: ClientChannel, queue: str, wait_s: float) -> list[Deli
         pass
     await channel.cancel(tag)
     return arrived
-
-
-def _waker(event: asyncio.Event) -> Callable[[object], None]:
-    return lambda _: event.set()

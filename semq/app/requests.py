@@ -15,18 +15,18 @@ from typing import Any
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
-from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, theirs
+from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, node_error
 from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
 ADMIN = "semq.admin"
-LARGE = 1 << 20  # bytes of the smallest request with a channel of its own
+SHARED_MAX = 1 << 20  # bytes; a larger request has a channel of its own
 RETRY_PAUSE_S = 0.05
 
 
-class _Desk:
+class _RequestChannel:
     """One channel with its exclusive answer queue and the pending requests."""
 
     def __init__(self, channel: ClientChannel, queue: str) -> None:
@@ -35,17 +35,17 @@ class _Desk:
         self._queue = queue
         self._numbers = count(1)
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        channel.on_closed = self._ended
+        channel.on_closed = self._on_closed
 
     @classmethod
-    async def open(cls, link: NodeConnection, until: float) -> "_Desk":
+    async def open(cls, link: NodeConnection, until: float) -> "_RequestChannel":
         """Open a channel on the connection to the node."""
         client = await link.connection(until)
         channel = await client.open_channel()
         declared = await channel.declare_queue("", exclusive=True, auto_delete=True)
-        desk = cls(channel, declared.queue)
-        await channel.consume(declared.queue, desk._answered, no_ack=True)
-        return desk
+        opened = cls(channel, declared.queue)
+        await channel.consume(declared.queue, opened._on_answers, no_ack=True)
+        return opened
 
     async def ask(
         self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | BlockBody
@@ -56,22 +56,22 @@ class _Desk:
         self._waiting[number] = answer
         try:
             await self.channel.ready()
-            asked = header.amended(reply_to=self._queue, correlation_id=number)
+            request = header.amended(reply_to=self._queue, correlation_id=number)
             if isinstance(body, bytes):
-                self.channel.publish(exchange, routing_key, asked, body)
+                self.channel.publish(exchange, routing_key, request, body)
             else:
-                await self.channel.publish_blocks(exchange, routing_key, asked, body.blocks())
+                await self.channel.publish_blocks(exchange, routing_key, request, body.blocks())
             return await answer
         finally:
             del self._waiting[number]
 
-    def _answered(self, batch: list[Delivered]) -> None:
+    def _on_answers(self, batch: list[Delivered]) -> None:
         for delivered in batch:
             waiting = self._waiting.get(delivered.header.correlation_id or "")
             if waiting is not None and not waiting.done():
                 waiting.set_result(json.loads(bytes(delivered.body)))
 
-    def _ended(self, error: AmqpError | LinkLost | None) -> None:
+    def _on_closed(self, error: AmqpError | LinkLost | None) -> None:
         self.was_shared = len(self._waiting) > 1
         for waiting in self._waiting.values():
             if not waiting.done():
@@ -83,7 +83,7 @@ class Requests:
 
     def __init__(self, link: NodeConnection) -> None:
         self._link = link
-        self._desk: _Desk | None = None
+        self._shared: _RequestChannel | None = None
         self._opening = asyncio.Lock()
 
     async def operate(
@@ -116,24 +116,32 @@ class Requests:
     ) -> Any:
         """Send a request and return the result; repeat it over a new connection if the connection is lost.
 
-        ``repeat=False``: the request must not be sent twice; a lost connection is an error.
+        ``repeat=False``: the request must not be sent twice; a connection or channel that ends before the answer is an
+        error.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """
         until = self._link.deadline(timeout_s)
         header = ContentHeader.build(len(body), properties)
-        alone = len(body) > LARGE
+        alone = len(body) > SHARED_MAX
         while True:
             await self._link.connection(until)
-            desk: _Desk | None = None
+            requests: _RequestChannel | None = None
             try:
-                async with asyncio.timeout(until - self._link.clock.monotonic()), self._at_desk(alone, until) as desk:
-                    return _result(await desk.ask(exchange, routing_key, header, body))
+                async with (
+                    asyncio.timeout(until - self._link.clock.monotonic()),
+                    self._request_channel(alone, until) as requests,
+                ):
+                    return _result(await requests.ask(exchange, routing_key, header, body))
             except TimeoutError as error:
                 raise NoAnswer(address=self._link.address, asked=routing_key, timeout_s=timeout_s) from error
             except ChannelException as error:
-                if desk is None or not desk.was_shared:
+                if requests is None or not requests.was_shared:
                     raise _refused(error) from error
+                if not repeat:
+                    raise NodeUnreachable(
+                        "The channel was closed before the answer.", address=self._link.address
+                    ) from error
                 alone = True  # another request on this channel may have caused the exception: repeat alone
             except (LinkLost, AmqpError) as error:
                 if not repeat:
@@ -143,25 +151,25 @@ class Requests:
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     @asynccontextmanager
-    async def _at_desk(self, alone: bool, until: float) -> AsyncIterator[_Desk]:
-        """Use the shared desk, or a new one for this request."""
+    async def _request_channel(self, alone: bool, until: float) -> AsyncIterator[_RequestChannel]:
+        """Use the shared channel, or a new channel for this request."""
         if alone:
-            desk = await _Desk.open(self._link, until)
+            requests = await _RequestChannel.open(self._link, until)
             try:
-                yield desk
+                yield requests
             finally:
-                desk.channel.close()
+                requests.channel.close()
         else:
             async with self._opening:
-                if self._desk is None or not self._desk.channel.is_open:
-                    self._desk = await _Desk.open(self._link, until)
-                desk = self._desk
-            yield desk
+                if self._shared is None or not self._shared.channel.is_open:
+                    self._shared = await _RequestChannel.open(self._link, until)
+                requests = self._shared
+            yield requests
 
 
 def _result(answer: dict[str, Any]) -> Any:
     if not answer.get("ok"):
-        raise theirs(answer.get("error", {}), answer.get("result"))
+        raise node_error(answer.get("error", {}), answer.get("result"))
     return answer.get("result")
 
 

@@ -110,12 +110,12 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
 
 
 def done(connection: Connection, number: int) -> None:
-    """Finish a document in the caller's transaction. Raises RefusedByNode if it does not wait (any more)."""
+    """Finish a document in the caller's transaction. Raises RefusedByNode if it is not waiting (any more)."""
     _run(connection, _DONE, {"bref": number})
 
 
 def park(connection: Connection, number: int, why: str = "") -> None:
-    """Park a document for an operator (PARKED) in the caller's transaction. Raises RefusedByNode like ``done``."""
+    """Park a document for an operator (PARKED) in the caller's transaction. Raises RefusedByNode as ``done`` does."""
     _run(connection, _PARK, {"bref": number, "why": why})
 
 

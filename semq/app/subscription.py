@@ -1,6 +1,6 @@
 """The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries that outlives the connection.
 
-After the loss of a connection it reconnects and consumes again; the node redelivers what was not settled. Refusals (no
+After the loss of a connection it reconnects and consumes again; the node redelivers unsettled deliveries. Refusals (no
 such queue, not allowed) are raised. Closing returns unsettled deliveries to their queue.
 """
 
@@ -26,9 +26,9 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    With ``settles``, each delivery is acknowledged when the next one is requested (events), or ``behind`` ones later;
-    otherwise by its value (documents). The iteration ends when nothing has arrived for ``idle_s`` seconds (None:
-    never).
+    With ``settles`` (events), each delivery is acknowledged when the next one is requested, or with ``behind`` after
+    that many further requests; otherwise (documents) the caller settles the value that ``read`` returned. The iteration
+    ends when nothing has arrived for ``idle_s`` seconds (None: never).
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Subscription(Generic[T]):
                 return self._read(self._channel, delivered)
         raise StopAsyncIteration
 
-    def settle(self, but: int = 0) -> None:
-        """Acknowledge the returned deliveries, except for the last ``but``."""
-        while len(self._unsettled) > but:
+    def settle(self, keep: int = 0) -> None:
+        """Acknowledge the returned deliveries, except for the last ``keep``."""
+        while len(self._unsettled) > keep:
             tag = self._unsettled.popleft()
             if self._channel is not None and self._channel.is_open:
                 self._channel.ack(tag)

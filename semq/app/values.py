@@ -72,7 +72,7 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: the outcome reported before, on the hub's information alone, which was wrong
+    corrects: str = ""  #: outcome reported earlier on the hub's information alone, which was wrong
     token: str = ""  #: token of the submission; a refused document has no ``lk0``
     group: GroupMember | None = None  #: only if the document was submitted to a group
 
@@ -125,17 +125,17 @@ class Document:
         return self.body.blocks() if isinstance(self.body, SpooledBody) else (self.body,)
 
     def drop_body(self) -> None:
-        """Release the memory or the file of the body, if only the document has to be settled yet."""
+        """Release the memory or the file of the body, of a document that only has to be settled."""
         self.body = b""
 
     @property
     def is_intact(self) -> bool:
         """Whether the body has the digest that the sender's node computed."""
-        found = self.body.digest if isinstance(self.body, SpooledBody) else sha256(self.body).hexdigest()
-        return found == self.digest
+        digest = self.body.digest if isinstance(self.body, SpooledBody) else sha256(self.body).hexdigest()
+        return digest == self.digest
 
     def described(self) -> dict[str, Any]:
-        """Return everything but the payload as values for JSON."""
+        """Return all fields except the body, as values for JSON."""
         return {
             "lk0": self.lk0,
             "source": self.source,
@@ -219,8 +219,9 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
 
 
 def _group_member(place: object) -> GroupMember | None:
-    """Read the place of a document in a submission to a group. One that is incomplete counts as none, because an
-    exception would end the subscription."""
+    """Read the place of a document in a submission to a group. An incomplete place counts as none, because an
+    exception would end the subscription.
+    """
     match place:
         case {"lk0": lk0, "target": target, "member": int(member), "members": int(members)}:
             return GroupMember(_text(lk0), _text(target), member, members)

@@ -16,12 +16,12 @@ from semq.clock import Clock
 from semq.errors import SemqError
 
 QUERY_S = 5.0  # longest time between two queries
-GROUP_S = 0.5  # from the end of one member of a group to the next query: others may end meanwhile
-SUBMISSION_S = 0.5  # the same for an SQL submission, whose acceptance causes no event
+GROUP_S = 0.5  # from the end of one member of a group to the next query: other members may end meanwhile
+SUBMISSION_S = 0.5  # longest time between two queries about an SQL submission, whose acceptance causes no event
 
 
 class Watch:
-    """All waiting callers."""
+    """The callers that wait for outcomes, and their subscription to events."""
 
     def __init__(self, requests: Requests, events: Callable[[], Subscription[DocumentEvent]], clock: Clock) -> None:
         self._requests = requests
@@ -38,13 +38,13 @@ class Watch:
         Raises NotDelivered, NotYetKnown, NoReceiptRequested, and the errors of ``look``.
         """
         until = self._clock.monotonic() + timeout_s
-        shown, fate = await self._read(name, until)
+        record, fate = await self._read(name, until)
         if fate is None:
             await self._listen()
-            shown, fate = await self._until_known(str(shown["lk0"]), until)
+            record, fate = await self._until_known(str(record["lk0"]), until)
         if fate is None:
-            facts = {"waits_for": reason_text(shown.get("reason"))} if "submission" in shown else {}
-            raise NotYetKnown(lk0=shown["lk0"], waited_s=timeout_s, **facts)
+            facts = {"waits_for": reason_text(record.get("reason"))} if "submission" in record else {}
+            raise NotYetKnown(lk0=record["lk0"], waited_s=timeout_s, **facts)
         if not fate.is_delivered:
             raise NotDelivered(lk0=fate.lk0, outcome=fate.outcome, reason=fate.reason)
         return fate
@@ -57,44 +57,44 @@ class Watch:
 
     async def _read(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
         """Return the node's record of a document, and its outcome if it has ended. Raises NoReceiptRequested."""
-        shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
-        fate = read_fate(shown)
-        if fate is None and has_no_outcome(shown):
-            raise NoReceiptRequested(name=shown.get("name"), lk0=shown["lk0"])
-        return shown, fate
+        record = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
+        fate = read_fate(record)
+        if fate is None and has_no_outcome(record):
+            raise NoReceiptRequested(name=record.get("name"), lk0=record["lk0"])
+        return record, fate
 
     async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
         """Return the last record of a document, and its outcome if there is one in time.
 
         An SQL submission becomes a document with its own locator, which events use.
         """
-        known = self._expect(lk0)
+        outcome = self._expect(lk0)
         try:
             while True:
-                shown, fate = await self._read(lk0, until)
+                record, fate = await self._read(lk0, until)
                 left = until - self._clock.monotonic()
                 if fate is not None or left <= 0:
-                    return shown, fate
-                if shown["lk0"] != lk0:
-                    self._forget(lk0, known)
-                    lk0 = str(shown["lk0"])
-                    known = self._expect(lk0)
-                    continue  # it may have ended before the subscription
-                pause_s = SUBMISSION_S if "submission" in shown else QUERY_S
-                done, _ = await asyncio.wait((known,), timeout=min(left, pause_s))
-                if done and (fate := known.result()) is not None:
-                    return shown, fate
+                    return record, fate
+                if record["lk0"] != lk0:
+                    self._forget(lk0, outcome)
+                    lk0 = str(record["lk0"])
+                    outcome = self._expect(lk0)
+                    continue  # the document may have ended before the subscription
+                pause_s = SUBMISSION_S if "submission" in record else QUERY_S
+                done, _ = await asyncio.wait((outcome,), timeout=min(left, pause_s))
+                if done and (fate := outcome.result()) is not None:
+                    return record, fate
                 if done:  # a member of the group has ended
                     await asyncio.sleep(min(left, GROUP_S))
-                    self._forget(lk0, known)
-                    known = self._expect(lk0)
+                    self._forget(lk0, outcome)
+                    outcome = self._expect(lk0)
         finally:
-            self._forget(lk0, known)
+            self._forget(lk0, outcome)
 
     def _expect(self, lk0: str) -> asyncio.Future[Fate | None]:
-        known: asyncio.Future[Fate | None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(lk0, []).append(known)
-        return known
+        outcome: asyncio.Future[Fate | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(lk0, []).append(outcome)
+        return outcome
 
     async def _listen(self) -> None:
         async with self._starting:
@@ -117,30 +117,30 @@ class Watch:
             if not waiting.done():
                 waiting.set_result(fate)
 
-    def _forget(self, lk0: str, known: "asyncio.Future[Fate | None]") -> None:
+    def _forget(self, lk0: str, outcome: "asyncio.Future[Fate | None]") -> None:
         waiting = self._waiting.get(lk0, [])
-        waiting.remove(known)
+        waiting.remove(outcome)
         if not waiting:
             del self._waiting[lk0]
 
 
 # Last event of a received document at this node | its outcome
-RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
+OUTCOME_OF_RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 
-def read_fate(shown: Mapping[str, Any]) -> Fate | None:
+def read_fate(record: Mapping[str, Any]) -> Fate | None:
     """Return the outcome according to the node's record; None while there is none."""
-    outcome = shown.get("outcome")
-    if not outcome and shown.get("side") == "inbound":
-        outcome = RECEIVED.get(str(shown.get("status") or shown.get("last_event")))
-    return Fate(str(shown["lk0"]), str(outcome), reason_text(shown.get("reason"))) if outcome else None
+    outcome = record.get("outcome")
+    if not outcome and record.get("side") == "inbound":
+        outcome = OUTCOME_OF_RECEIVED.get(str(record.get("status") or record.get("last_event")))
+    return Fate(str(record["lk0"]), str(outcome), reason_text(record.get("reason"))) if outcome else None
 
 
-def has_no_outcome(shown: Mapping[str, Any]) -> bool:
-    """Whether the node will never learn the outcome: it only forwarded the document, or no receipt was requested.
+def has_no_outcome(record: Mapping[str, Any]) -> bool:
+    """Return whether the node will never learn the outcome: it forwarded the document, or no receipt was requested.
 
     A document without a row and without an outcome in the ledger had no receipt requested: rows are kept for receipts.
     """
-    if shown.get("direction") == "RELAYED" or shown.get("cleaned"):
+    if record.get("direction") == "RELAYED" or record.get("cleaned"):
         return True
-    return shown.get("save_fwd") in (1, 2) and not shown.get("ack2")
+    return record.get("save_fwd") in (1, 2) and not record.get("ack2")

@@ -1,8 +1,8 @@
 """The worker: runs an application's handlers in parallel, with retries, until it is stopped.
 
-A document is acknowledged when its function has returned. After a failure it is tried again after a pause, while others
-proceed. After the last attempt it is parked at the node with error, traceback and number of attempts. The documents of
-a worker that dies return to the queue. Started by ``semq worker``; the functions are in ``handlers``.
+A document is acknowledged when its function has returned. After a failure it is tried again after a pause, while other
+documents are processed. After the last attempt it is parked at the node with error, traceback and number of attempts.
+The documents of a worker that dies return to the queue. Started by ``semq worker``; the functions are in ``handlers``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from semq.errors import SemqError
 log = logging.getLogger(__name__)
 
 TRACEBACK_MAX = 6000  # characters of a traceback that are kept, from its end
-FINAL = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
+FINAL_ERRORS = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
 
 
 def worker_tag() -> str:
@@ -54,7 +54,7 @@ class Worker:
         self._stop.set()
 
     async def run(self, grace_s: float = 30.0) -> None:
-        """Work until ``stop``, then wait ``grace_s`` for running functions; other documents return to the queue.
+        """Work until ``stop``, then wait up to ``grace_s`` for running functions; other documents return to the queue.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.
         """
@@ -62,23 +62,23 @@ class Worker:
             stopped = asyncio.create_task(self._stop.wait())
             try:
                 while not self._stop.is_set():
-                    coming = asyncio.ensure_future(anext(documents))
-                    await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
-                    if not coming.done():
-                        coming.cancel()
-                        await asyncio.gather(coming, return_exceptions=True)
+                    next_document = asyncio.ensure_future(anext(documents))
+                    await asyncio.wait((next_document, stopped), return_when=asyncio.FIRST_COMPLETED)
+                    if not next_document.done():
+                        next_document.cancel()
+                        await asyncio.gather(next_document, return_exceptions=True)
                         break
-                    self._begin(coming.result())
+                    self._begin(next_document.result())
             finally:
                 stopped.cancel()
-                await self._wind_up(grace_s)
+                await self._end_tasks(grace_s)
 
     def _begin(self, document: Document) -> None:
         task = asyncio.get_running_loop().create_task(self._work(document))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _wind_up(self, grace_s: float) -> None:
+    async def _end_tasks(self, grace_s: float) -> None:
         if self._running:
             await asyncio.wait(self._running, timeout=grace_s)
         for task in list(self._running):
@@ -90,7 +90,7 @@ class Worker:
 
     async def _work(self, document: Document) -> None:
         try:
-            if await self._tried(document):
+            if await self._process(document):
                 await document.ack()
                 self.done += 1
         except AlreadyGone:
@@ -98,7 +98,7 @@ class Worker:
         except SemqError as error:
             log.error("%s: cannot be settled now, the document is delivered again: %s", document.lk0, error)
 
-    async def _tried(self, document: Document) -> bool:
+    async def _process(self, document: Document) -> bool:
         """Attempt the document until an attempt succeeds; return False if it was parked or the worker is stopping."""
         attempt = 0
         while True:
@@ -111,8 +111,8 @@ class Worker:
                 return True
             except Exception as error:  # noqa: BLE001 - a handler may raise anything
                 log.warning("%s: try %d failed: %s", document.lk0, attempt, describe(error))
-                if handler is None or isinstance(error, FINAL) or attempt > handler.retries:
-                    await self._set_aside(document, attempt, error)
+                if handler is None or isinstance(error, FINAL_ERRORS) or attempt > handler.retries:
+                    await self._park(document, attempt, error)
                     return False
             pause_s = min(handler.backoff_s * 2 ** (attempt - 1), handler.backoff_s_max)
             try:
@@ -120,7 +120,7 @@ class Worker:
                     await self._stop.wait()
             except TimeoutError:
                 continue
-            await document.requeue()  # stopping: another worker takes it
+            await document.requeue()  # stopping: another worker processes the document
             return False
 
     async def _call(self, handler: Handler, document: Document, body: Any) -> None:
@@ -137,7 +137,7 @@ class Worker:
             async with asyncio.timeout(handler.time_limit_s):
                 await answer
 
-    async def _set_aside(self, document: Document, attempts: int, error: Exception) -> None:
+    async def _park(self, document: Document, attempts: int, error: Exception) -> None:
         self.failed += 1
         await self._client.request(
             "failed.park", {"id": document.lk0, "error": report(error, attempts, document.deliveries, self.tag)}

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from semq.app import AppKey, Client, Document, DocumentEvent, NotYetKnown, RefusedByNode, Sent
+from semq.amqp.content import Properties
+from semq.app import AppKey, Client, Document, DocumentEvent, NodeUnreachable, NotYetKnown, RefusedByNode, Sent
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.test_trace_context import PARENT
 from tests.waiting import PATIENCE_S, until
@@ -188,6 +189,18 @@ async def test_a_message_over_the_limit_of_the_connection_disturbs_no_other(send
     assert isinstance(refused, RefusedByNode)
     assert refused.code == "SEMQ-4311"
     assert all(isinstance(sent, Sent) for sent in sents)
+
+
+async def test_a_request_that_must_not_repeat_is_not_sent_again_after_the_refusal_of_another(sender: Client) -> None:
+    await sender.request("node.status")  # opens the channel that small requests share
+    refused, once = [
+        asyncio.ensure_future(sender._requests.ask("no exchange", "", Properties(), b"", 60.0)),
+        asyncio.ensure_future(sender.request("node.status", repeat=False)),
+    ]
+    await asyncio.wait((refused, once))
+    assert isinstance(refused.exception(), RefusedByNode)
+    assert isinstance(once.exception(), NodeUnreachable)
+    assert (await sender.request("node.status"))["node"]
 
 
 async def test_a_large_document_arrives(sender: Client, receiver: Client) -> None:

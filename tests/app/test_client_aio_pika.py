@@ -10,7 +10,7 @@ from aio_pika.exceptions import ChannelPreconditionFailed
 from tests.app.network import Network
 
 
-async def test_documents_from_aio_pika_to_aio_pika(network: Network) -> None:
+async def test_documents_can_be_sent_and_received_with_aio_pika(network: Network) -> None:
     bodies = {f"{uuid4()}".encode() for _ in range(50)}
     sending = await aio_pika.connect(network.sender.url)
     receiving = await aio_pika.connect_robust(network.receiver.url)

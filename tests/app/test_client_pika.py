@@ -42,7 +42,7 @@ def take(channel: BlockingChannel, queue: str, body: bytes) -> Any:
     raise AssertionError("the consumer was cancelled")
 
 
-def test_a_document_from_pika_to_pika(network: Network) -> None:
+def test_a_document_can_be_sent_and_received_with_pika(network: Network) -> None:
     body = f"<Order>{uuid4()}</Order>".encode()
     with channel_to(network.sender.url) as sender, channel_to(network.receiver.url) as receiver:
         sender.confirm_delivery()
@@ -54,7 +54,7 @@ def test_a_document_from_pika_to_pika(network: Network) -> None:
     assert properties.message_id.startswith("1.10008.")
 
 
-def test_the_other_direction_and_a_user(network: Network) -> None:
+def test_a_document_to_a_user_arrives_in_the_queue_of_the_user(network: Network) -> None:
     body = str(uuid4()).encode()
     with channel_to(network.receiver.url) as there, channel_to(network.sender.url) as here:
         there.confirm_delivery()
@@ -62,7 +62,7 @@ def test_the_other_direction_and_a_user(network: Network) -> None:
         assert take(here, "semq.inbox.pika", body).headers["@Source"] == "1.56001"
 
 
-def test_events_come_out_of_a_topic_exchange(network: Network) -> None:
+def test_events_are_published_to_a_topic_exchange(network: Network) -> None:
     with channel_to(network.sender.url) as channel:
         queue = channel.queue_declare("", exclusive=True).method.queue
         channel.queue_bind(queue, "semq.events", "delivered.56001.receipt-test")

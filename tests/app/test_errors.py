@@ -1,29 +1,29 @@
 """Errors reported by a node: they keep the node's code, and their class states who can correct them."""
 
 from semq.app import NodeBusy, RefusedByNode
-from semq.app.errors import IncompleteAnswer, theirs
+from semq.app.errors import IncompleteAnswer, node_error
 from semq.errors import BadInput, Unavailable
 
 
 def test_a_refusal_has_the_code_of_the_node() -> None:
-    error = theirs({"code": "SEMQ-1201", "text": "No such target.", "remedy": "Look.", "facts": {"target": "9"}})
+    error = node_error({"code": "SEMQ-1201", "text": "No such target.", "remedy": "Look.", "facts": {"target": "9"}})
     assert isinstance(error, RefusedByNode)
     assert isinstance(error, BadInput)
     assert error.advice() == "SEMQ-1201 No such target. (target='9') — Look."
 
 
 def test_not_now_may_be_repeated() -> None:
-    error = theirs({"code": "SEMQ-1230", "text": "Stopping.", "retry": True})
+    error = node_error({"code": "SEMQ-1230", "text": "Stopping.", "retry": True})
     assert isinstance(error, NodeBusy)
     assert isinstance(error, Unavailable)
     assert (error.code, error.remedy) == ("SEMQ-1230", NodeBusy.remedy)
 
 
 def test_a_silent_node_is_an_error() -> None:
-    assert theirs({}).code == RefusedByNode.code
+    assert node_error({}).code == RefusedByNode.code
 
 
 def test_an_incomplete_answer_has_what_is_known() -> None:
-    error = theirs({"code": "SEMQ-2104", "text": "x", "retry": True, "facts": {"store 1.1": "gone"}}, [1])
+    error = node_error({"code": "SEMQ-2104", "text": "x", "retry": True, "facts": {"store 1.1": "gone"}}, [1])
     assert isinstance(error, IncompleteAnswer)
     assert (error.result, error.code, error.facts) == ([1], "SEMQ-2104", {"store 1.1": "gone"})

@@ -89,7 +89,7 @@ async def test_without_confirms_publishes_have_no_number() -> None:
         assert channel.unconfirmed == 0
 
 
-async def test_getting_rejecting_and_nacking() -> None:
+async def test_messages_can_be_got_rejected_and_nacked() -> None:
     async with pair() as both:
         channel = await (await both.dial()).open_channel()
         await channel.declare_exchange("e", "topic", auto_delete=True)
@@ -107,7 +107,7 @@ async def test_getting_rejecting_and_nacking() -> None:
         assert await channel.get("q") is None
 
 
-async def test_cancelled_by_us_and_by_the_server() -> None:
+async def test_consumers_can_be_cancelled_by_both_sides() -> None:
     async with pair() as both:
         channel = await (await both.dial()).open_channel()
         cancelled: list[str] = []

@@ -93,7 +93,7 @@ async def test_plain_amqp_at_a_tls_port_is_refused(server: ssl.SSLContext, caplo
         assert "failed" in caplog.text
 
 
-async def test_silent_sockets_count_and_time_out(server: ssl.SSLContext) -> None:
+async def test_sockets_without_a_handshake_are_counted_and_time_out(server: ssl.SSLContext) -> None:
     async with pair(tls=server, connections_max=2, handshake_s=0.3) as both:
         silent = [socket.create_connection(("127.0.0.1", both.server.port)) for _ in range(3)]
         await until(lambda: both.server.listener.refused == 1 and listening(both).handshakes_failed == 2)
@@ -187,7 +187,7 @@ async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, se
             assert both.server.counts()["connections_accepted"] == before
 
 
-async def test_a_peer_of_an_unexpected_name_gets_nothing(tmp_path: Path, server: ssl.SSLContext) -> None:
+async def test_nothing_is_sent_to_a_peer_with_an_unexpected_name(tmp_path: Path, server: ssl.SSLContext) -> None:
     def only_56001(peer: PeerInfo) -> None:
         raise WrongName(expected="2.other")
 

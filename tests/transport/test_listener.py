@@ -98,7 +98,7 @@ def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return made[0], made[1]
 
 
-async def test_tls_and_the_login_by_certificate(tmp_path: Path) -> None:
+async def test_a_client_may_log_in_by_certificate(tmp_path: Path) -> None:
     server, client = contexts(tmp_path)
     async with pair(tls=server) as both:
         table = both.server.authenticator

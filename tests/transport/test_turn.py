@@ -16,7 +16,7 @@ class TurnNote:
         self.log.append(self.name)
 
 
-async def test_hooks_come_before_links_and_everything_once() -> None:
+async def test_hooks_run_before_links_are_flushed_and_each_runs_once() -> None:
     turn = Turn()
     log: list[str] = []
     link = TurnNote("link", log)

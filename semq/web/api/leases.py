@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from semq.app.errors import AlreadyGone
-from semq.app.pull import Pulled
+from semq.app.pull import PulledDocuments
 from semq.app.values import Document
 from semq.errors import SemqError
 from semq.web.access.secret import new_secret
@@ -28,7 +28,7 @@ class DocumentLease:
     id: str
     owner: str
     document: Document
-    pulled: Pulled
+    pulled: PulledDocuments
     seconds: float
     timer: asyncio.TimerHandle | None = None
 
@@ -54,7 +54,7 @@ class Leases:
             raise TooManyRequests("Too many documents are received and not acknowledged.", at_most=self._at_most)
         return room
 
-    def add(self, owner: str, pulled: Pulled, seconds: float) -> list[DocumentLease]:
+    def add(self, owner: str, pulled: PulledDocuments, seconds: float) -> list[DocumentLease]:
         """Give documents to an owner, for a time that begins with ``begin``."""
         made = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
         for lease in made:
@@ -95,7 +95,7 @@ class Leases:
                     await lease.document.requeue()
         except AlreadyGone as error:
             raise LeaseGone(lk0=lease.document.lk0) from error
-        await lease.pulled.settled()
+        await lease.pulled.note_settled()
 
     def _expire(self, lease: DocumentLease) -> None:
         self._remove(lease)
