@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.broker.vhost import Prepared, VirtualHost
+from semq.broker.vhost import PreparedPublish, VirtualHost
 from semq.engine.ports import AppEvent
 
 EVENTS = "semq.events"
@@ -26,7 +26,7 @@ class EventExchange:
     def __init__(self, vhost: Callable[[], VirtualHost]) -> None:
         self._vhost = vhost
 
-    def prepare(self, event: AppEvent) -> Prepared | None:
+    def prepare(self, event: AppEvent) -> PreparedPublish | None:
         """Prepare the event for the bound queues; None if there are none."""
         vhost = self._vhost()
         exchange = vhost.exchanges.get(EVENTS)

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from semq.amqp.limits import ConnectionLimits
-from semq.broker.server import ABOUT, AmqpServer
+from semq.broker.server import SERVER_PROPERTIES, AmqpServer
 from semq.broker.shared_port import SharedPort
 from semq.clock import Clock
 from semq.config.institutions import ServerSettings, database_name, database_url
@@ -60,7 +60,7 @@ class SharedHost(NodeHost):
             heartbeat=a.heartbeat_s, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max),
             channel_max=a.max_channels, handshake_s=a.handshake_s,
         )  # fmt: skip
-        properties = {**ABOUT, "cluster_name": self.settings.server.id}
+        properties = {**SERVER_PROPERTIES, "cluster_name": self.settings.server.id}
         return SharedPort(config, limits, properties, clock, self._turn)
 
     def _tls(self) -> ssl.SSLContext | None:

@@ -2,8 +2,8 @@
 
 **A server** (``server``)::
 
-    server = AmqpServer(ServerConfig(listener=ListenerConfig(host, port), connection=Limits(), limits=BrokerLimits(),
-                                     vhosts=("/", "umx"), properties={"product": "SEMQ", ...}),
+    server = AmqpServer(ServerConfig(listener=ListenerConfig(host, port), connection=ConnectionLimits(),
+                                     limits=BrokerLimits(), vhosts=("/", "umx"), properties={"product": "SEMQ", ...}),
                         authenticator, clock, store=None, turn=None)       # made inside a running loop
     server.vhosts["/"].register(service)          # before start
     await server.start()                          # restores, listens; server.port
@@ -43,7 +43,7 @@ virtual host and that end.
 
 **Publishing by the node itself** (``vhost.VirtualHost``)::
 
-    vhost.publish_internal(exchange, routing_key, header, body) -> Sent(queues, must_be_stored, is_refused)
+    vhost.publish_internal(exchange, routing_key, header, body) -> PublishResult(queues, must_be_stored, is_refused)
     prepared = vhost.prepare_publish(exchange, routing_key, header, body)
     prepared.ops          # list[StoreOp] to write in the caller's own transaction
     prepared.commit()     # after that commit: consumers see the message; without this call it does not exist

@@ -1,8 +1,8 @@
-"""Limits of one connection's open work; above them, reading from it or delivering to it pauses.
+"""Limits of one connection's open work; above them, reading from the connection or delivering to it pauses.
 
-Three things are counted: *in hand* are messages that it published and that are not settled yet (the store or a service
-is slower); *unacknowledged* are deliveries to it; *held* are events of channels that wait for the store. Used by
-``session`` and ``channel``.
+Three things are counted: *in hand* are messages that the client has published and that are not settled yet, because the
+store or a service is slower; *unacknowledged* are deliveries to the client; *held* are events that wait until their
+channel may continue. Used by ``session`` and ``channel``.
 """
 
 from typing import Protocol
@@ -42,7 +42,7 @@ class Allowance:
         self.unacked_count = 0
         self.was_full = False  # a delivery was held back by the limits of unacknowledged deliveries
 
-    def take_in_hand(self, size: int) -> None:
+    def begin_publish(self, size: int) -> None:
         """Count one publish without an outcome."""
         self._in_hand_count += 1
         self._in_hand_bytes += size
@@ -50,7 +50,7 @@ class Allowance:
         if self._in_hand_bytes > limits.in_hand_bytes or self._in_hand_count > limits.in_hand_count:
             self._link.pause_reading("in hand")
 
-    def let_go(self, size: int) -> None:
+    def end_publish(self, size: int) -> None:
         """Count one publish as settled."""
         self._in_hand_count -= 1
         self._in_hand_bytes -= size
@@ -63,7 +63,9 @@ class Allowance:
         (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
 
     def hold(self, cost: int) -> None:
-        """Count events that wait for the store (fewer, if negative); a large content costs more than a method."""
+        """Count events that wait, or with a negative cost events that wait no longer. A large content costs more than a
+        method.
+        """
         self._held += cost
         if self._held >= self._limits.held_events:
             self._link.pause_reading("held")

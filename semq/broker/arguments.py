@@ -50,13 +50,13 @@ class QueueSettings:
     queue_mode: str = "default"
 
 
-def _integer(value: Any, most: int, beyond: str) -> int:
+def _integer(value: Any, maximum: int, reason: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f'"expected integer, got {field_type(value)}"')
     if value < 0:
         raise ValueError(f"{{value_negative,{value}}}")
-    if value > most:
-        raise ValueError(f"{{{beyond},{value}}}")
+    if value > maximum:
+        raise ValueError(f"{{{reason},{value}}}")
     return value
 
 
@@ -112,10 +112,10 @@ def _overflow(value: Any) -> Overflow:
         raise ValueError("invalid_overflow") from None
 
 
-def _one_of(what: str, *offered: str) -> Callable[[Any], str]:
+def _one_of(subject: str, *permitted: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
-        if value not in offered:
-            raise ValueError(f"\"unsupported {what} '{value}'\"")
+        if value not in permitted:
+            raise ValueError(f"\"unsupported {subject} '{value}'\"")
         return str(value)
 
     return check

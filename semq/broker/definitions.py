@@ -40,7 +40,7 @@ class Definitions:
         self.limits = limits
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AnyQueue] = {}
-        self.bindings = 0
+        self.binding_count = 0
         self.bytes_held = 0
         self._new_queue_id = new_queue_id
         for predeclared, kind in PREDECLARED:
@@ -61,7 +61,7 @@ class Definitions:
     def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
         """Add a binding, unless it exists already. Raises ValueError as ``Exchange.bind`` does."""
         if binding.source.bind(binding, arguments):
-            self.bindings += 1
+            self.binding_count += 1
             self.bytes_held += len(binding.routing_key) + len(binding.arguments)
 
     def _check_room(self, *parts: str | bytes) -> None:
@@ -71,20 +71,20 @@ class Definitions:
     # Exchanges.
 
     def find_exchange(self, name: str) -> Exchange:
-        found = self.exchanges.get(name)
-        if found is None:
+        exchange = self.exchanges.get(name)
+        if exchange is None:
             raise refusals.no_exchange(name, self.name)
-        return found
+        return exchange
 
     def declare_exchange(
         self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
     ) -> bool:
         """Create an exchange, or check that the existing one is equivalent. Return True if something must be stored."""
-        found = self.exchanges.get(name)
-        if found is not None:
-            if not (isinstance(found, ServiceExchange) and kind == found.service_type):
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            if not (isinstance(existing, ServiceExchange) and kind == existing.service_type):
                 self._check_type(kind)
-            self._check_exchange(found, kind, durable, auto_delete, internal, arguments)
+            self._check_exchange(existing, kind, durable, auto_delete, internal, arguments)
             return False
         self._check_type(kind)
         if name.startswith("amq."):
@@ -116,7 +116,7 @@ class Definitions:
 
     def _check_exchange(
         self,
-        found: Exchange,
+        existing: Exchange,
         kind: str,
         durable: bool,
         auto_delete: bool,
@@ -124,17 +124,17 @@ class Definitions:
         arguments: Mapping[str, Any],
     ) -> None:
         for name, received, current in (
-            ("type", kind, found.shown_type),
-            ("durable", durable, found.durable),
-            ("auto_delete", auto_delete, found.auto_delete),
-            ("internal", internal, found.internal),
+            ("type", kind, existing.shown_type),
+            ("durable", durable, existing.durable),
+            ("auto_delete", auto_delete, existing.auto_delete),
+            ("internal", internal, existing.internal),
         ):
             if received != current:
-                raise refusals.inequivalent(name, "exchange", found.name, self.name, received, current)
+                raise refusals.inequivalent(name, "exchange", existing.name, self.name, received, current)
         alternate = arguments.get("alternate-exchange")
-        if alternate != found.alternate:
+        if alternate != existing.alternate:
             raise refusals.inequivalent_argument(
-                "alternate-exchange", "exchange", found.name, self.name, alternate, found.alternate
+                "alternate-exchange", "exchange", existing.name, self.name, alternate, existing.alternate
             )
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
@@ -142,46 +142,46 @@ class Definitions:
 
         Returns True if something must be stored.
         """
-        found = self.exchanges.get(name)
-        if found is None:
+        exchange = self.exchanges.get(name)
+        if exchange is None:
             return False
-        if found.is_service:
+        if exchange.is_service:
             raise refusals.service("exchange", name, self.name, "it cannot be deleted")
         if name.startswith("amq."):
             raise refusals.system_exchange(name, self.name)
-        if if_unused and found.bindings:
+        if if_unused and exchange.bindings:
             raise refusals.in_use("exchange", name, self.name)
-        self._remove_exchange(found)
-        return found.durable
+        self._remove_exchange(exchange)
+        return exchange.durable
 
     def _remove_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange, its bindings, and the auto-delete exchanges that these bindings kept alive.
 
-        It is a loop because a chain of exchanges may be longer than the recursion limit.
+        A loop, because a chain of exchanges may be longer than the recursion limit.
         """
-        doomed = [exchange]
-        while doomed:
-            gone = doomed.pop()
-            if self.exchanges.pop(gone.name, None) is None:
+        to_remove = [exchange]
+        while to_remove:
+            removed = to_remove.pop()
+            if self.exchanges.pop(removed.name, None) is None:
                 continue
-            self.bytes_held -= len(gone.name) + len(gone.frozen_arguments)
-            for binding in [*gone.bindings, *gone.incoming]:
+            self.bytes_held -= len(removed.name) + len(removed.frozen_arguments)
+            for binding in [*removed.bindings, *removed.incoming]:
                 self._drop_binding(binding)
-                if _is_left(binding.source):
-                    doomed.append(binding.source)
-            if gone.durable:
-                self.env.journal.add(DeleteExchange(self.name, gone.name))
+                if _is_unused(binding.source):
+                    to_remove.append(binding.source)
+            if removed.durable:
+                self.env.journal.add(DeleteExchange(self.name, removed.name))
 
     # Queues.
 
     def find_queue(self, name: str, connection: object) -> AnyQueue:
         """Return the queue of that name; raises if it is missing, or exclusive to another connection."""
-        found = self.queues.get(name)
-        if found is None:
+        queue = self.queues.get(name)
+        if queue is None:
             raise refusals.no_queue(name, self.name)
-        if isinstance(found, Queue) and found.owner is not None and found.owner is not connection:
+        if isinstance(queue, Queue) and queue.owner is not None and queue.owner is not connection:
             raise refusals.locked(name, self.name)
-        return found
+        return queue
 
     def declare_queue(
         self,
@@ -197,12 +197,12 @@ class Definitions:
         Returns the queue and whether something must be stored.
         """
         if name in self.queues:
-            found = self.find_queue(name, connection)
-            if isinstance(found, ServiceQueue):
-                return found, False
-            self._check_queue(found, durable, auto_delete, owner, arguments)
-            found.touch()
-            return found, False
+            existing = self.find_queue(name, connection)
+            if isinstance(existing, ServiceQueue):
+                return existing, False
+            self._check_queue(existing, durable, auto_delete, owner, arguments)
+            existing.touch()
+            return existing, False
         if name.startswith("amq.") and not name.startswith("amq.gen-"):
             raise refusals.reserved("queue", name)
         return self._make_queue(name, durable, auto_delete, owner, arguments)
@@ -238,20 +238,21 @@ class Definitions:
         return queue, is_stored
 
     def _check_queue(
-        self, found: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+        self, existing: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
     ) -> None:
-        if (owner is None) != (found.owner is None):
-            raise refusals.locked(found.name, self.name)
+        if (owner is None) != (existing.owner is None):
+            raise refusals.locked(existing.name, self.name)
         for name, received, current in (
-            ("durable", durable, found.durable),
-            ("auto_delete", auto_delete, found.auto_delete),
+            ("durable", durable, existing.durable),
+            ("auto_delete", auto_delete, existing.auto_delete),
         ):
             if received != current:
-                raise refusals.inequivalent(name, "queue", found.name, self.name, received, current)
-        different = first_difference(arguments, found.arguments)
-        if different is not None:
-            asked, kept = arguments.get(different), found.arguments.get(different)
-            raise refusals.inequivalent_argument(different, "queue", found.name, self.name, asked, kept)
+                raise refusals.inequivalent(name, "queue", existing.name, self.name, received, current)
+        argument = first_difference(arguments, existing.arguments)
+        if argument is not None:
+            raise refusals.inequivalent_argument(
+                argument, "queue", existing.name, self.name, arguments.get(argument), existing.arguments.get(argument)
+            )
 
     def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
         """Delete a queue; return the number of messages deleted with it, and whether something must be stored."""
@@ -290,14 +291,14 @@ class Definitions:
         binding = self._binding(source, destination, routing_key, arguments)
         if binding in source.bindings:
             return False
-        if self.bindings >= self.limits.bindings_max:
+        if self.binding_count >= self.limits.bindings_max:
             raise refusals.too_many("binding", self.limits.bindings_max)
         self._check_room(routing_key, binding.arguments)
         try:
             self.put_binding(binding, dict(arguments))
         except ValueError as error:
             raise refusals.bad_request(str(error)) from None
-        if _survives(binding):
+        if _is_durable(binding):
             self.env.journal.add(Bind(*self._row(binding)))
             return True
         return False
@@ -311,20 +312,20 @@ class Definitions:
         return binding in source.bindings and self._unbind(binding)
 
     def _unbind(self, binding: Binding) -> bool:
-        survived = self._drop_binding(binding)
-        if _is_left(binding.source):
+        was_durable = self._drop_binding(binding)
+        if _is_unused(binding.source):
             self._remove_exchange(binding.source)
-        return survived
+        return was_durable
 
     def _drop_binding(self, binding: Binding) -> bool:
         if not binding.source.unbind(binding):
             return False
-        self.bindings -= 1
+        self.binding_count -= 1
         self.bytes_held -= len(binding.routing_key) + len(binding.arguments)
-        survived = _survives(binding)
-        if survived:
+        was_durable = _is_durable(binding)
+        if was_durable:
             self.env.journal.add(Unbind(*self._row(binding)))
-        return survived
+        return was_durable
 
     def _check_bindable(self, source: Exchange, destination: AnyQueue | Exchange) -> None:
         for end in (source, destination):
@@ -345,12 +346,13 @@ class Definitions:
         return self.name, *names, to_exchange, binding.routing_key, binding.arguments
 
 
-def _is_left(exchange: Exchange) -> bool:
+def _is_unused(exchange: Exchange) -> bool:
     """Return whether an auto-delete exchange has lost its last binding."""
     return exchange.auto_delete and not exchange.bindings
 
 
-def _survives(binding: Binding) -> bool:
+def _is_durable(binding: Binding) -> bool:
+    """Return whether a binding is kept over a restart: both ends are durable, and the queue is not exclusive."""
     destination = binding.destination
     if not binding.source.durable:
         return False

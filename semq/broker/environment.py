@@ -28,7 +28,7 @@ class DeathReason(Enum):
 class Environment:
     """The objects that all queues of a virtual host share. The callbacks get the queue concerned as first argument."""
 
-    __slots__ = ("clock", "journal", "long_tasks", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
+    __slots__ = ("clock", "journal", "long_tasks", "memory", "on_changed", "on_dead", "on_unused", "pager", "timers")
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Environment:
         self.timers = timers
         self.journal = journal
         self.memory = memory
-        self.long_tasks = LongTasks() if long_tasks is None else long_tasks  # one without tasks is false
-        self.pager = pager  # without one, all messages stay in memory
-        self.on_settled: Callable[[], None] = lambda: None  # a queue has done something without a request
+        self.long_tasks = LongTasks() if long_tasks is None else long_tasks  # an empty LongTasks is false
+        self.pager = pager  # None: all messages stay in memory
+        self.on_changed: Callable[[], None] = lambda: None  # a queue has changed without a request of a client
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
         self.on_unused: Callable[[Any], None] = lambda _: None
 
@@ -53,7 +53,7 @@ class Environment:
         self,
         dead: Callable[[Any, Message, DeathReason], None],
         unused: Callable[[Any], None],
-        settled: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
-        """Set the callbacks. Called by the virtual host, which gets the environment when it is made."""
-        self.on_dead, self.on_unused, self.on_settled = dead, unused, settled
+        """Set the callbacks. Called by the virtual host that uses this environment."""
+        self.on_dead, self.on_unused, self.on_changed = dead, unused, changed

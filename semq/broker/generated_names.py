@@ -9,7 +9,7 @@ import base64
 from semq.clock import Clock
 
 
-def made_name(prefix: str, clock: Clock) -> str:
+def generated_name(prefix: str, clock: Clock) -> str:
     """Return ``prefix`` and 22 unpredictable characters."""
     return prefix + _letters(clock).rstrip("=")
 
@@ -18,7 +18,7 @@ def reply_address(clock: Clock) -> str:
     """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts, the second with the padding of
     base64.
     """
-    return f"{made_name('', clock)}.{_letters(clock)}"
+    return f"{generated_name('', clock)}.{_letters(clock)}"
 
 
 def _letters(clock: Clock) -> str:

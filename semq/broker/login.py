@@ -26,7 +26,7 @@ class Login:
         self._mechanism = ""
         self.client_properties: Mapping[str, Any] = {}
 
-    def offered(self, event: e.LoginOffered) -> None:
+    def process_offer(self, event: e.LoginOffered) -> None:
         """Process connection.start-ok."""
         self._mechanism = event.mechanism
         self.client_properties = event.client_properties
@@ -35,9 +35,9 @@ class Login:
         except AmqpError as error:
             self._refuse(error.at(10, 11))
             return
-        self._session.server.authenticate(self._session.link.peer, event.mechanism, credentials, self._answered)
+        self._session.server.authenticate(self._session.link.peer, event.mechanism, credentials, self._finish)
 
-    def _answered(self, user: str | None) -> None:
+    def _finish(self, user: str | None) -> None:
         session = self._session
         if session.is_ending:
             return
@@ -56,18 +56,18 @@ class Login:
         session = self._session
         self._mechanism, self.client_properties = event.mechanism, event.client_properties
 
-        def answered(user: str | None) -> None:
+        def finish(user: str | None) -> None:
             if session.is_ending:
                 return
             if user is None:
                 self._refuse(refusals.login_refused(event.mechanism).at(10, 40))
             else:
                 session.user = user
-                self.open_requested(e.OpenRequested(vhost))
+                self.process_open(e.OpenRequested(vhost))
 
-        session.server.authenticate(session.link.peer, event.mechanism, credentials, answered)
+        session.server.authenticate(session.link.peer, event.mechanism, credentials, finish)
 
-    def open_requested(self, event: e.OpenRequested) -> None:
+    def process_open(self, event: e.OpenRequested) -> None:
         """Process connection.open."""
         session, name = self._session, event.virtual_host
         vhost = session.server.vhosts.get(name)
@@ -84,7 +84,7 @@ class Login:
         self._session.link.hold_back()
         self._session.close(error)
 
-    def secret_offered(self, _event: e.SecretOffered) -> None:
+    def accept_secret_offer(self, _event: e.SecretOffered) -> None:
         """Accept connection.update-secret without checking the secret, as RabbitMQ does if no secret expires. The
         connection is authenticated already, and its rights change only with the user's permissions.
         """

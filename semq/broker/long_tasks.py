@@ -25,34 +25,34 @@ class LongTasks:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def do(self, work: Iterator[Any]) -> None:
+    def do(self, task: Iterator[Any]) -> None:
         """Run the first slice now and the others later."""
-        if _step(work):
-            self._waiting.append(work)
+        if _step(task):
+            self._waiting.append(task)
             if len(self._waiting) == 1 and not self._is_running:
                 self._on_pending()
 
     def run(self) -> None:
         """Run the next slice."""
         if self._waiting:
-            work, self._is_running = self._waiting.popleft(), True
+            task, self._is_running = self._waiting.popleft(), True
             try:
-                if _step(work):
-                    self._waiting.append(work)
+                if _step(task):
+                    self._waiting.append(task)
             finally:
                 self._is_running = False
 
     def finish(self) -> None:
-        """Run everything that is left, and later tasks immediately."""
+        """Run all remaining slices now; from now on, run new tasks at once."""
         self._on_pending = self.finish
         while self._waiting:
             self.run()
 
 
-def _step(work: Iterator[Any]) -> bool:
+def _step(task: Iterator[Any]) -> bool:
     """Run one slice; return whether there are more."""
     try:
-        next(work)
+        next(task)
     except StopIteration:
         return False
     return True

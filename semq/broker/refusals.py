@@ -15,8 +15,8 @@ from semq.amqp.wire import Timestamp
 _Refusal = Callable[..., amqp.AmqpError]
 
 
-def _refusal(kind: type[amqp.AmqpError], sentence: str) -> _Refusal:
-    return lambda *facts: kind(sentence.format(*facts))
+def _refusal(error_class: type[amqp.AmqpError], sentence: str) -> _Refusal:
+    return lambda *facts: error_class(sentence.format(*facts))
 
 
 no_exchange = _refusal(amqp.NotFound, "no exchange '{}' in vhost '{}'")
@@ -35,7 +35,7 @@ login_refused = _refusal(
     "Login was refused using authentication mechanism {}. For details see the broker logfile.",
 )
 forbidden = _refusal(amqp.AccessRefused, "access to {} '{}' in vhost '{}' refused for user '{}'")
-no_longer = _refusal(amqp.AccessRefused, "the permissions of user '{}' have been reduced: connect again")
+reduced_permissions = _refusal(amqp.AccessRefused, "the permissions of user '{}' have been reduced: connect again")
 reserved = _refusal(amqp.AccessRefused, "{} name '{}' contains reserved prefix 'amq.*'")
 system_exchange = _refusal(amqp.AccessRefused, "deletion of system exchange '{}' in vhost '{}' not allowed")
 default_exchange = _refusal(amqp.AccessRefused, "operation not permitted on the default exchange")
@@ -69,7 +69,7 @@ def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any,
 def inequivalent_argument(
     argument: str, kind: str, name: str, vhost: str, received: Any, current: Any
 ) -> amqp.AmqpError:
-    """Return the error for a second declaration that differs from the first in this argument; None: it is absent."""
+    """Return the error for a second declaration that differs from the first in this argument; None: absent."""
     if None not in (received, current) and field_type(received) == field_type(current):
         return inequivalent(argument, kind, name, vhost, received, current)
     return _inequivalent(argument, kind, name, vhost, _typed(received), _typed(current))

@@ -44,7 +44,7 @@ from semq.transport.turn import Turn
 log = logging.getLogger(__name__)
 
 # Properties that every server announces in addition to its capabilities, as named by the specification and RabbitMQ.
-ABOUT: Mapping[str, Any] = {
+SERVER_PROPERTIES: Mapping[str, Any] = {
     "product": "SEMQ",
     "version": __version__,
     "platform": f"Python {python_version()}",
@@ -71,7 +71,8 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    properties: Mapping[str, Any] = field(default_factory=dict)  # properties that extend or replace those of ``ABOUT``
+    #: properties that extend or replace those of ``SERVER_PROPERTIES``
+    properties: Mapping[str, Any] = field(default_factory=dict)
     #: creates the listener, if several servers share one port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
 
@@ -100,11 +101,11 @@ class AmqpServer:
         self.reply_targets = ReplyTargets(clock)
         self.memory = MemoryGauge(self._check_alarm)
         self.in_transactions = MemoryGauge(self._check_alarm)
-        self.timers = Timers(self._arm)
+        self.timers = Timers(self._set_timer)
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store, self._journal_pending)
         self.bodies = Bodies(self._store, self.journal)
-        self.long_tasks = LongTasks(self._chores_pending)
+        self.long_tasks = LongTasks(self._long_tasks_pending)
         # Without a store, all messages stay in memory.
         self.pager = (
             None
@@ -150,9 +151,9 @@ class AmqpServer:
             login.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        await self._store_is_idle()
+        await self._wait_for_store()
 
-    async def _store_is_idle(self) -> None:
+    async def _wait_for_store(self) -> None:
         self.journal.flush()  # write pending operations first
         self.journal.add(OrderlyEnd())
         idle = asyncio.Event()
@@ -171,10 +172,8 @@ class AmqpServer:
         """Add an empty virtual host. If the store has rows of this name, they are restored at the next start."""
         self.vhosts[name] = self._make_vhost(name)
 
-    def bound(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
-        """Apply other limits. Objects beyond them remain; the limits on a connection's open work are set when it
-        begins.
-        """
+    def apply_limits(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
+        """Apply changed limits. Objects above them remain; a connection keeps the limits on open work of its start."""
         self.limits = limits
         self.listener.config = replace(
             self.listener.config,
@@ -196,19 +195,20 @@ class AmqpServer:
     def apply_permissions(self) -> list[str]:
         """Apply changed permissions to open connections. Close those that may not continue; return their users.
 
-        They are closed after this turn, so that pending replies are sent first.
+        The connections are closed after this turn, so that pending replies are sent first.
         """
-        ended: dict[str, None] = {}
-        for session in list(self.sessions):
-            if session.is_open and not session.permit(self.authenticator.permissions(session.user, session.vhost.name)):
-                ended[session.user] = None
-                asyncio.get_running_loop().call_soon(session.close, refusals.no_longer(session.user))
-        return list(ended)
+        users: dict[str, None] = {}
+        for session in [session for session in self.sessions if session.is_open]:
+            permissions = self.authenticator.permissions(session.user, session.vhost.name)
+            if not session.apply_permissions(permissions):
+                users[session.user] = None
+                asyncio.get_running_loop().call_soon(session.close, refusals.reduced_permissions(session.user))
+        return list(users)
 
     def counts(self) -> dict[str, int]:
         """Return figures for metrics: sums since the start, and current values."""
-        everywhere = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
-        queues = [queue for queue in everywhere if isinstance(queue, Queue)]
+        all_queues = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
+        queues = [queue for queue in all_queues if isinstance(queue, Queue)]
         return {
             "connections": len(self.sessions),
             "connections_accepted": self.listener.accepted,
@@ -233,12 +233,12 @@ class AmqpServer:
     ) -> None:
         """Authenticate the user of a connection; ``answer`` is called in a later turn."""
 
-        async def ask() -> None:
+        async def decide() -> None:
             user = await self.authenticator.authenticate(mechanism, credentials, peer)
             self.counters.logins_refused += user is None
             answer(user)
 
-        task = asyncio.get_running_loop().create_task(ask())
+        task = asyncio.get_running_loop().create_task(decide())
         self._logins.add(task)
         task.add_done_callback(self._login_done)
 
@@ -262,7 +262,7 @@ class AmqpServer:
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
         machine = ServerConnection(
             self._connection_limits,
-            server_properties={**ABOUT, **self.config.properties},
+            server_properties={**SERVER_PROPERTIES, **self.config.properties},
             mechanisms=self.authenticator.mechanisms,
         )
         return machine, BrokerSession(self, machine)
@@ -270,58 +270,58 @@ class AmqpServer:
     def _journal_pending(self) -> None:
         self.turn.before_flush(self._flush_journal)
 
-    def _chores_pending(self) -> None:
-        """Schedule the next slice for when the store has saved the previous one, so that both can serve others in
-        between.
+    def _long_tasks_pending(self) -> None:
+        """Run the next slice when the store has saved the changes of the previous one, so that other clients are served
+        in between.
         """
         loop = asyncio.get_running_loop()
 
         def saved(_error: BaseException | None) -> None:
-            loop.call_soon(self._do_chores)
+            loop.call_soon(self._run_long_tasks)
 
         self.journal.when_saved(saved)
 
-    def _do_chores(self) -> None:
+    def _run_long_tasks(self) -> None:
         self.long_tasks.run()
         for vhost in self.vhosts.values():
-            vhost.bury_dead()
+            vhost.route_dead_letters()
         if len(self.long_tasks):
-            self._chores_pending()
+            self._long_tasks_pending()
 
     def _flush_journal(self) -> None:
         self.journal.flush()
         self._check_alarm()
 
     def _check_alarm(self) -> None:
-        held = self.memory.bytes + self.in_transactions.bytes + self.journal.pending_bytes
-        mark = self.limits.memory_low if self._is_short_of_memory else self.limits.memory_high
-        self._is_short_of_memory = held > mark
+        held_bytes = self.memory.bytes + self.in_transactions.bytes + self.journal.pending_bytes
+        limit = self.limits.memory_low if self._is_short_of_memory else self.limits.memory_high
+        self._is_short_of_memory = held_bytes > limit
         self._set_alarm("low on memory" if self._is_short_of_memory else self._shortage)
 
     def _set_alarm(self, reason: str | None) -> None:
-        before, self.alarm = self.alarm, reason
-        if reason is not None and before is None:
+        previous, self.alarm = self.alarm, reason
+        if reason is not None and previous is None:
             self.counters.alarms += 1
             log.warning("publishers are blocked: %s; %d bytes of messages are held", reason, self.memory.bytes)
             for session in list(self.sessions):
                 session.block(reason)
-        elif reason is None and before is not None:
+        elif reason is None and previous is not None:
             log.info("publishers are unblocked: %d bytes of messages are held", self.memory.bytes)
             for session in list(self.sessions):
                 session.unblock()
 
-    def _arm(self) -> None:
+    def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         earliest = self.timers.earliest()
         if earliest is not None:
             delay = max(0.0, earliest - self.clock.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.timers.run(self.clock.monotonic())
         for vhost in self.vhosts.values():
-            vhost.bury_dead()
-        self._arm()
+            vhost.route_dead_letters()
+        self._set_timer()

@@ -73,14 +73,14 @@ NACKED = ServiceNacked()
 
 
 class ArrivingDocument(LargeBody):
-    """A large body that a service takes as it arrives; complete, it is published in an OfferedMessage."""
+    """A large body that a service receives in parts; when complete, it is passed in an OfferedMessage."""
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Forget it: the channel was closed before the last byte."""
+        """Discard the body: the channel was closed before the last byte."""
         raise NotImplementedError
 
 
@@ -99,14 +99,14 @@ class OfferedMessage(NamedTuple):
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
-    Messages are passed complete. Messages of more than ``body_max`` bytes, or more than the server's limit, are refused
-    before their body (311). A service with ``drains`` applies its own ``body_max`` only and is also passed larger
-    messages, but without their body, which is read and dropped; ``header.body_size`` states the size.
+    Messages are passed complete. A message of more than ``body_max`` bytes, or more than the server's limit, is refused
+    before its body arrives (311). For a service with ``drains`` only its own ``body_max`` counts, and larger messages
+    are passed to it without their body, which is read and dropped; ``header.body_size`` states the size.
     """
 
     is_service = True
     drains: ClassVar[bool] = False
-    streams: ClassVar[bool] = False  #: takes large bodies as they arrive (``arriving``); its ``body_max`` alone counts
+    streams: ClassVar[bool] = False  #: large bodies arrive in parts (``arriving``); only its own ``body_max`` counts
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
@@ -155,7 +155,7 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """Number of messages that may be delivered now; after 0, ``ServiceQueue.resume`` is called when it rises."""
+        """Number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it rises."""
 
     def deliver(
         self,
@@ -195,9 +195,9 @@ class ServiceGetter(Protocol):
     def is_waiting(self) -> bool:
         """Whether the channel still waits; it may have been closed."""
 
-    def answer(self, found: ServiceDelivery | None, left: int) -> None:
-        """Answer with the message found (None: none) and the number of messages left after it. To be called once; a
-        message whose publisher has gone is settled as lost.
+    def answer(self, delivery: ServiceDelivery | None, left: int) -> None:
+        """Answer with a message (None: there is none) and the number of messages left after it. To be called once; a
+        message for a channel that was closed meanwhile is settled as lost.
         """
 
 

@@ -92,7 +92,7 @@ class BrokerSession:
         for event in events:
             if not self.is_ending:
                 self._process(event)
-        self.settlements.hand_over()
+        self.settlements.flush()
 
     def flushed(self) -> None:
         """Resume production after a write, unless the peer is slow."""
@@ -118,8 +118,8 @@ class BrokerSession:
         """Request a write at the end of this turn."""
         self.link.touch()
 
-    def wrote(self) -> None:
-        """Request a write of content; stop producing when there is much of it."""
+    def content_queued(self) -> None:
+        """Request a write of queued content; stop producing more while much output waits."""
         self.link.touch()
         if self.machine.output_size > self.limits.output_bytes:
             self.is_writable = False
@@ -156,8 +156,8 @@ class BrokerSession:
             handler = _CHANNEL_HANDLERS.get(type(event))
             if handler is not None:
                 self._on_channel(event, handler)
-            elif (about := _CONNECTION_HANDLERS.get(type(event))) is not None:
-                about(self, event)
+            elif (connection_handler := _CONNECTION_HANDLERS.get(type(event))) is not None:
+                connection_handler(self, event)
         except Exception:
             # An internal error closes the connection on which it occurred, and no other.
             log.exception("could not serve %s of %s from %s", type(event).__name__, self.user, self.link.peer)
@@ -167,7 +167,7 @@ class BrokerSession:
         channel = self.channels.get(event.channel)
         if channel is None:
             return  # closed by this side while the event was in transit
-        if channel.held is None and not self.is_writable and _is_answered(event):
+        if channel.held is None and not self.is_writable and _produces_output(event):
             channel.hold()
             self._stalled[channel] = None
         if channel.held is not None:
@@ -178,10 +178,10 @@ class BrokerSession:
             handler(channel, event)
         except AmqpError as error:
             self.fail_channel(channel, error.at(*_cause(event)))
-        if self.vhost.has_dead:
-            self.vhost.bury_dead()
+        if self.vhost.has_dead_letters:
+            self.vhost.route_dead_letters()
 
-    def serve(self, channel: ConnectedChannel, event: e.Published) -> None:
+    def publish_arrived(self, channel: ConnectedChannel, event: e.Published) -> None:
         """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
         held, channel.held = channel.held, None
         self._on_channel(event, _published)
@@ -197,7 +197,7 @@ class BrokerSession:
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
             self.allowance.hold(sum(map(_cost, waiting)))
-        self.settlements.hand_over()
+        self.settlements.flush()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
         self.channels[event.channel] = BrokerChannel(self, event.channel)
@@ -263,7 +263,7 @@ class BrokerSession:
         if channel.held:
             self.allowance.hold(-sum(map(_cost, channel.held)))
         channel.end()
-        self.vhost.bury_dead()
+        self.vhost.route_dead_letters()
 
     def _end(self) -> None:
         self.is_ending = True
@@ -277,7 +277,7 @@ class BrokerSession:
         for queue in list(self.exclusive_queues):
             self.vhost.remove_queue(queue)
         self.exclusive_queues.clear()
-        self.settlements.hand_over()
+        self.settlements.flush()
         for hooks in self.vhost.hooks:
             hooks.on_close(self.info)
 
@@ -293,9 +293,10 @@ class BrokerSession:
             self._allowed.clear()
         self._allowed.add((right, name))
 
-    def permit(self, permissions: Permissions | None) -> bool:
-        """Apply changed permissions (None: no access). Return False if the connection must end: without access, or
-        with a consumer of a queue that the user may no longer read."""
+    def apply_permissions(self, permissions: Permissions | None) -> bool:
+        """Apply changed permissions (None: no access). Return False if the connection must end, because the
+        user has no access, or consumes from a queue that the user may no longer read.
+        """
         if permissions == self._permissions:
             return True
         self._permissions = permissions or Permissions("", "", "")
@@ -308,11 +309,11 @@ class BrokerSession:
 
     # Consumers.
 
-    def enter(self, consumer: ChannelConsumer) -> None:
+    def add_consumer(self, consumer: ChannelConsumer) -> None:
         """Register a consumer that was started on this connection."""
         self._turns[consumer] = None
 
-    def leave(self, consumer: ChannelConsumer) -> None:
+    def remove_consumer(self, consumer: ChannelConsumer) -> None:
         """Remove a consumer that has ended."""
         self._turns.pop(consumer, None)
 
@@ -322,11 +323,11 @@ class BrokerSession:
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # Whichever is served first may fill the output, so large bodies and other deliveries alternate.
+        # The first to be served may fill the output, so large bodies and other deliveries alternate as the first.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
-        self.vhost.bury_dead()
+        self.vhost.route_dead_letters()
 
     def _feed(self) -> None:
         """Continue with the large bodies that are being sent."""
@@ -347,7 +348,7 @@ class BrokerSession:
 
     # Confirms.
 
-    def has_confirms(self, channel: ConnectedChannel) -> None:
+    def note_confirms(self, channel: ConnectedChannel) -> None:
         """Note that a channel has confirms to send at the end of the turn."""
         if not self._confirming:
             self.server.turn.before_flush(self._write_confirms)
@@ -361,7 +362,7 @@ class BrokerSession:
 
     # Blocking.
 
-    def has_published(self) -> None:
+    def note_published(self) -> None:
         """Mark this client as a publisher, which is blocked while the broker has a shortage."""
         self._is_publisher = True
         if self.server.alarm is not None:
@@ -390,8 +391,8 @@ class BrokerSession:
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 
 
-def _is_answered(event: e.ConnectionEvent) -> bool:
-    """Return whether an event produces output immediately; it then waits while the client does not read."""
+def _produces_output(event: e.ConnectionEvent) -> bool:
+    """Return whether an event produces output immediately. Such an event waits while the client does not read."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
@@ -410,12 +411,12 @@ def _cause(event: Any) -> tuple[int, int]:
 
 
 def _published(channel: BrokerChannel, event: e.Published) -> None:
-    channel.session.has_published()
+    channel.session.note_published()
     publish(channel, event)
 
 
 def _content_started(channel: BrokerChannel, event: e.ContentStarted) -> None:
-    channel.session.has_published()
+    channel.session.note_published()
     assert isinstance(event.method, m.BasicPublish)
     channel.arrival = ArrivingBody(channel, event.method, event.header)
 
@@ -450,7 +451,7 @@ def _flow_changed(channel: BrokerChannel, event: e.FlowChanged) -> None:
         channel.resume(channel.consumers.values())
 
 
-def _flow_ok(channel: BrokerChannel, ask: m.ChannelFlowOk) -> None:
+def _flow_ok(channel: BrokerChannel, request: m.ChannelFlowOk) -> None:
     """Do nothing: deliveries had stopped before the client confirmed channel.flow."""
 
 
@@ -488,9 +489,9 @@ _CHANNEL_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerChannel, Any], 
 }
 
 _CONNECTION_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerSession, Any], None]] = {
-    e.LoginOffered: lambda session, event: session.login.offered(event),
-    e.OpenRequested: lambda session, event: session.login.open_requested(event),
-    e.SecretOffered: lambda session, event: session.login.secret_offered(event),
+    e.LoginOffered: lambda session, event: session.login.process_offer(event),
+    e.OpenRequested: lambda session, event: session.login.process_open(event),
+    e.SecretOffered: lambda session, event: session.login.accept_secret_offer(event),
     e.ChannelOpened: BrokerSession._channel_opened,
     e.ChannelClosed: BrokerSession._channel_closed,
     e.ConnectionFailed: BrokerSession._connection_over,

@@ -3,11 +3,12 @@
 | a client opens | it gets                                         |
 |----------------|-------------------------------------------------|
 | ``NAME``       | virtual host ``/`` of the server of that name   |
-| ``NAME/HOST``  | virtual host ``HOST`` of it                     |
+| ``NAME/HOST``  | virtual host ``HOST`` of that server            |
 
-The virtual host is named after the login, so credentials are kept until then and are checked by the server that is
-named: a wrong password is refused at connection.open. Every server has its own users, limits, memory alarm and counts;
-``SharedPort`` belongs to the process, ``ServerDoor`` replaces the listener in each server.
+A client sends the name of the virtual host only after its login. So the credentials are kept until connection.open and
+are checked by the server of that name then: a wrong password is refused at connection.open. Every server has its own
+users, limits, memory alarm and counts; ``SharedPort`` belongs to the process, ``ServerDoor`` replaces the listener in
+each server.
 """
 
 import asyncio
@@ -100,8 +101,8 @@ class ServerDoor:
     def enter(self, session: "PortSession") -> bool:
         """Count a connection; return False if there are too many."""
         address = session.link.peer.host
-        near = sum(other.link.peer.host == address for other in self._sessions)
-        if len(self._sessions) >= self.config.connections_max or near >= self.config.connections_per_address_max:
+        neighbours = sum(other.link.peer.host == address for other in self._sessions)
+        if len(self._sessions) >= self.config.connections_max or neighbours >= self.config.connections_per_address_max:
             self.refused += 1
             log.warning("refused a connection to %s: %d are open", self._name, len(self._sessions))
             return False
@@ -149,14 +150,14 @@ class PortSession:
         self._is_ending = False
 
     def link_made(self, link: SocketLink) -> None:
-        """Note the socket."""
+        """Store the link."""
         self.link = link
 
     def process(self, events: list[e.ConnectionEvent]) -> None:
-        """Process the events up to connection.open; the session processes the rest."""
-        for place, event in enumerate(events):
+        """Process the events up to connection.open; the session processes the following ones."""
+        for index, event in enumerate(events):
             if self._session is not None:
-                self._session.process(events[place:])
+                self._session.process(events[index:])
                 return
             if self._is_ending:
                 return
@@ -178,7 +179,7 @@ class PortSession:
         self.link.touch()
 
     def _open(self, event: e.OpenRequested) -> None:
-        name, _, inner = event.virtual_host.strip("/").partition("/")
+        name, _, host = event.virtual_host.strip("/").partition("/")
         door = self._port.doors.get(name)
         if door is None:
             self._refuse(refusals.no_vhost(event.virtual_host).at(10, 40))
@@ -190,7 +191,7 @@ class PortSession:
             self._door = door
             self._session = BrokerSession(door.server, self._machine)
             self._session.link_made(self.link)
-            self._session.login.resume(self._offer, self._credentials, inner or "/")
+            self._session.login.resume(self._offer, self._credentials, host or "/")
             self._credentials = None
 
     def _refuse(self, error: AmqpError) -> None:
@@ -208,12 +209,12 @@ class PortSession:
             self.link.abort()
 
     def writable(self, is_writable: bool) -> None:
-        """Pass on whether the peer reads."""
+        """Pass on to the session whether the peer reads."""
         if self._session is not None:
             self._session.writable(is_writable)
 
     def flushed(self) -> None:
-        """Pass on that output was written."""
+        """Pass on to the session that output was written."""
         if self._session is not None:
             self._session.flushed()
 

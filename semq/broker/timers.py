@@ -24,7 +24,7 @@ class Timer:
     def cancel(self) -> None:
         if self.callback is not None:
             self.callback = None
-            self._timers.cancelled()
+            self._timers.note_cancelled()
 
 
 class Timers:
@@ -53,7 +53,7 @@ class Timers:
             self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
-    def cancelled(self) -> None:
+    def note_cancelled(self) -> None:
         """Note a cancelled timer. Once half of the heap is cancelled, rebuild it, so it never holds more than twice the
         live timers.
         """

@@ -1,7 +1,8 @@
 """Users, their passwords and permissions per virtual host, and the port for other authentication.
 
-``Authenticator`` is the port: a node with certificates or a directory supplies its own. ``UserTable`` is the built-in
-one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by ``server`` and ``session``.
+``Authenticator`` is the port: a node with certificates or a directory supplies its own. ``UserTable`` is the
+built-in authenticator. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by ``server`` and
+``session``.
 """
 
 import hashlib
@@ -31,9 +32,9 @@ class Right(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Three regular expressions for the names of exchanges and queues, which may match anywhere unless anchored.
+    """Three regular expressions for the names of exchanges and queues; each may match anywhere in a name.
 
-    The default exchange has the name ``amq.default`` here. An empty expression matches only the empty name, so nothing.
+    The default exchange has the name ``amq.default`` here. An empty expression matches no name.
     """
 
     configure: str = ".*"
@@ -76,7 +77,7 @@ def digest_of(password: str | bytes) -> bytes:
 
 @dataclass(slots=True)
 class User:
-    """One row of the table. Without ``password`` (of ``digest_of``) the user logs in by certificate only (EXTERNAL)."""
+    """One row of the table. ``password`` is the result of ``digest_of``; None: login by certificate only."""
 
     name: str
     password: bytes | None = None
@@ -113,5 +114,5 @@ class UserTable:
         return name if hmac.compare_digest(digest_of(credentials.password), user.password) else None
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        found = self.users.get(user)
-        return found.permissions.get(vhost) if found else None
+        row = self.users.get(user)
+        return row.permissions.get(vhost) if row else None

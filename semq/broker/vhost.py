@@ -2,7 +2,7 @@
 
 Pure state, like ``definitions``, from which it derives. ``channel.publication`` and the node itself publish messages;
 messages that die in a queue are sent to its dead-letter exchange when the queue has finished its operation
-(``bury_dead``).
+(``route_dead_letters``).
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from semq.amqp.content import ContentHeader
 from semq.broker.definitions import Definitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.queues.bodies import release, retain
-from semq.broker.queues.deadletter import after_death, goes_in_circles
+from semq.broker.queues.deadletter import dead_letter, would_cycle
 from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import Exchange
@@ -32,11 +32,12 @@ class PublishResult:
     is_refused: bool = False
 
 
-_TAKEN, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)  # the most frequent results; shared, so never changed
+# The most frequent results; shared, so never changed.
+_ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedPublish:
     """A message that the caller stores in its own transaction: ``ops`` to write there, ``commit`` to call after it.
 
     Consumers see the message only after ``commit``; without ``commit`` it does not exist.
@@ -80,8 +81,8 @@ class VirtualHost(Definitions):
         super().__init__(name, env, new_queue_id, limits or VhostLimits())
         self.hooks: list[SessionHooks] = []
         self._deaths: deque[_Death] = deque()
-        self._is_draining = False
-        env.report_to(self._has_died, self._is_unused, self.bury_dead)
+        self._is_routing_dead = False
+        env.report_to(self._on_dead, self._on_unused, self.route_dead_letters)
 
     def register(self, service: ServiceExchange | ServiceQueue) -> None:
         """Add an exchange or a queue that the node serves itself."""
@@ -90,11 +91,11 @@ class VirtualHost(Definitions):
         else:
             self.queues[service.name] = service
 
-    def _has_died(self, queue: Queue, message: Message, reason: DeathReason) -> None:
+    def _on_dead(self, queue: Queue, message: Message, reason: DeathReason) -> None:
         retain(message.body)
         self._deaths.append(_Death(queue, message, reason))
 
-    def _is_unused(self, queue: Queue) -> None:
+    def _on_unused(self, queue: Queue) -> None:
         self.remove_queue(queue)
 
     # Messages.
@@ -102,15 +103,15 @@ class VirtualHost(Definitions):
     def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
         """Return the queues for a message."""
         if not exchange.name:
-            found = self.queues.get(routing_key)
-            return [found] if isinstance(found, Queue) else []
+            queue = self.queues.get(routing_key)
+            return [queue] if isinstance(queue, Queue) else []
         return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value] # never services
 
     def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
         """Return the queues for a message with all of its routing keys."""
         if not (exchange.name or message.extra_keys):
-            found = self.queues.get(message.routing_key)
-            return [found] if isinstance(found, Queue) else []
+            queue = self.queues.get(message.routing_key)
+            return [queue] if isinstance(queue, Queue) else []
         queues = self.route(exchange, message.routing_key, message.headers)
         for key in message.extra_keys:
             queues.extend(queue for queue in self.route(exchange, key, message.headers) if queue not in queues)
@@ -119,28 +120,28 @@ class VirtualHost(Definitions):
     def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
         """Put a message into queues."""
         if len(queues) == 1 and not queues[0].is_limited:
-            return _TO_BE_STORED if queues[0].publish(message) else _TAKEN
-        sent = PublishResult()
+            return _TO_BE_STORED if queues[0].publish(message) else _ACCEPTED
+        result = PublishResult()
         for queue in queues:
             if queue.is_limited and queue.refuses(message):
-                sent.is_refused = True
+                result.is_refused = True
                 continue
-            sent.queues += 1
+            result.queues += 1
             if queue.publish(message):
-                sent.must_be_stored = True
-        return sent
+                result.must_be_stored = True
+        return result
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
-        sent = self.send(message, self.route_message(self.find_exchange(exchange), message))
-        self.bury_dead()
-        return sent
+        result = self.send(message, self.route_message(self.find_exchange(exchange), message))
+        self.route_dead_letters()
+        return result
 
-    def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> Prepared:
-        """Prepare a message of the node for publishing in the node's own transaction (see ``Prepared``)."""
+    def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
+        """Prepare a message of the node for publishing in the node's own transaction (see ``PreparedPublish``)."""
         message = Message(exchange, routing_key, header, body)
-        prepared = Prepared([], [], self._admit_prepared)
+        prepared = PreparedPublish([], [], self._admit_prepared)
         for queue in self.route_message(self.find_exchange(exchange), message):
             if queue.is_limited and queue.refuses(message):
                 continue
@@ -148,7 +149,7 @@ class VirtualHost(Definitions):
             if queue.stores(message):
                 entry.is_stored = True
                 prepared.ops.append(queue.row_for(entry))
-            prepared._entries.append((queue, entry))  # noqa: SLF001 - Prepared belongs to this class
+            prepared._entries.append((queue, entry))  # noqa: SLF001 - PreparedPublish belongs to this class
         return prepared
 
     def _admit_prepared(self, entries: list[tuple[Queue, QueueEntry]]) -> None:
@@ -156,31 +157,31 @@ class VirtualHost(Definitions):
             if not queue.is_deleted:
                 queue.admit(entry)
                 queue.pump()
-        self.bury_dead()
+        self.route_dead_letters()
 
-    def bury_dead(self) -> None:
+    def route_dead_letters(self) -> None:
         """Send dead messages to the dead-letter exchanges; called when a queue has finished an operation."""
-        if self._is_draining:
+        if self._is_routing_dead:
             return
-        self._is_draining = True
+        self._is_routing_dead = True
         try:
             while self._deaths:
                 death = self._deaths.popleft()
-                self._bury(death)
+                self._route_dead_letter(death)
                 release(death.message.body)
         finally:
-            self._is_draining = False
+            self._is_routing_dead = False
 
     @property
-    def has_dead(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return bool(self._deaths)
 
-    def _bury(self, death: _Death) -> None:
+    def _route_dead_letter(self, death: _Death) -> None:
         settings = death.queue.settings
         exchange = self.exchanges.get(settings.dead_letter_exchange or "")
         if exchange is None or exchange.is_service:
             return
-        message = after_death(
+        message = dead_letter(
             death.message,
             death.queue.name,
             death.reason,
@@ -189,4 +190,4 @@ class VirtualHost(Definitions):
             settings.dead_letter_routing_key,
         )
         queues = self.route_message(exchange, message)
-        self.send(message, [queue for queue in queues if not goes_in_circles(message, queue.name)])
+        self.send(message, [queue for queue in queues if not would_cycle(message, queue.name)])

@@ -149,7 +149,7 @@ class Node(Generic[E]):
         for name in access.virtual_hosts(amqp):
             if name not in server.vhosts:
                 server.add_vhost(name)
-        server.bound(self.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
+        server.apply_limits(self.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
         self.users.replace(users)
         connected = server.connected_users()
         self.settled_anew(before)

@@ -64,14 +64,14 @@ class Model:
         """Publish a message, also move dead ones; return the number of its queues."""
         message = message_of(body, exchange, routing_key, **properties)
         sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
-        self.vhost.bury_dead()
+        self.vhost.route_dead_letters()
         return sent.queues
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, and call the timers that are due."""
         self.clock.now += seconds
         self.timers.run(self.clock.now)
-        self.vhost.bury_dead()
+        self.vhost.route_dead_letters()
 
     def flush(self) -> None:
         """End a turn, with a store that answers immediately."""

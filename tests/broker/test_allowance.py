@@ -20,19 +20,19 @@ class PausableLink:
 def test_bytes_and_counts_in_hand() -> None:
     link = PausableLink()
     allowance = Allowance(LIMITS, link)
-    allowance.take_in_hand(100)
+    allowance.begin_publish(100)
     assert link.reasons == set()
-    allowance.take_in_hand(1)
+    allowance.begin_publish(1)
     assert link.reasons == {"in hand"}
-    allowance.let_go(40)
+    allowance.end_publish(40)
     assert link.reasons == {"in hand"}
-    allowance.let_go(61)
+    allowance.end_publish(61)
     assert link.reasons == set()
     for _ in range(5):
-        allowance.take_in_hand(0)
+        allowance.begin_publish(0)
     assert link.reasons == {"in hand"}
     for _ in range(3):
-        allowance.let_go(0)
+        allowance.end_publish(0)
     assert link.reasons == set()
 
 

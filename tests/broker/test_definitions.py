@@ -28,7 +28,7 @@ def test_there_is_room_for_so_much() -> None:
         vhost.bind(vhost.exchanges["x"], queues[0], "3", {})
     vhost.remove_queue(queues[0])
     vhost.bind(vhost.exchanges["x"], queues[1], "3", {})
-    assert vhost.bindings == 1
+    assert vhost.binding_count == 1
 
 
 def test_there_is_room_for_so_many_bytes() -> None:
@@ -56,10 +56,10 @@ def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:
     queue, exchange = model.queue(), model.vhost.exchanges["amq.match"]
     model.vhost.bind(exchange, queue, "", {"a": 1, "b": 2})
     model.vhost.bind(exchange, queue, "", {"b": 2, "a": 1})
-    assert model.vhost.bindings == 1
+    assert model.vhost.binding_count == 1
     assert not model.vhost.unbind(exchange, queue, "", {"a": 1})
     model.vhost.unbind(exchange, queue, "", {"b": 2, "a": 1})
-    assert (model.vhost.bindings, queue.incoming) == (0, {})
+    assert (model.vhost.binding_count, queue.incoming) == (0, {})
 
 
 def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
@@ -72,7 +72,7 @@ def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
     assert len(model.store.bindings) == 2
     assert vhost.delete_exchange("e", False)
     model.flush()
-    assert (vhost.bindings, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
+    assert (vhost.binding_count, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
 
 
 def test_an_auto_delete_exchange_goes_with_its_last_binding_and_a_chain_of_them_too() -> None:
@@ -120,7 +120,7 @@ def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_calls_are_deep() ->
         vhost.bind(vhost.exchanges[source], vhost.exchanges[destination], "", {})
     vhost.bind(vhost.exchanges[names[-1]], queue := model.queue(durable=True), "", {})
     vhost.remove_queue(queue)
-    assert (vhost.exchanges.keys() & set(names), vhost.bindings, vhost.bytes_held) == (set(), 0, 0)
+    assert (vhost.exchanges.keys() & set(names), vhost.binding_count, vhost.bytes_held) == (set(), 0, 0)
     model.flush()
     assert (model.store.exchanges, model.store.bindings) == ({}, {})
 

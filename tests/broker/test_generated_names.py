@@ -2,15 +2,15 @@
 
 import re
 
-from semq.broker.generated_names import made_name, reply_address
+from semq.broker.generated_names import generated_name, reply_address
 from semq.clock import SystemClock
 
 CLOCK = SystemClock()
 
 
 def test_generated_names_have_their_form_and_differ() -> None:
-    assert re.fullmatch(r"amq\.ctag-[A-Za-z0-9_-]{22}", made_name("amq.ctag-", CLOCK))
-    assert made_name("amq.gen-", CLOCK) != made_name("amq.gen-", CLOCK)
+    assert re.fullmatch(r"amq\.ctag-[A-Za-z0-9_-]{22}", generated_name("amq.ctag-", CLOCK))
+    assert generated_name("amq.gen-", CLOCK) != generated_name("amq.gen-", CLOCK)
 
 
 def test_addresses_of_direct_replies() -> None:

@@ -88,7 +88,7 @@ class ArrivingBody:
         session = self._channel.session
         session.server.bodies.add(self._body_id, self._index, chunk)
         self._index += 1
-        session.allowance.take_in_hand(len(chunk))
+        session.allowance.begin_publish(len(chunk))
         session.journal.confirm(self._channel, 0, len(chunk))
 
     def _saved(self, error: BaseException | None) -> None:
@@ -99,7 +99,7 @@ class ArrivingBody:
                 channel.session.fail_channel(channel, refusals.not_stored())
             return
         body = StoredBody(channel.session.server.bodies, self._body_id, self._header.body_size)
-        channel.session.serve(channel, self._event(body))
+        channel.session.publish_arrived(channel, self._event(body))
         channel.release()
 
     def _event(self, body: Body) -> Published:

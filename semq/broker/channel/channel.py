@@ -101,7 +101,7 @@ class BrokerChannel:
                 self.session.machine.send_content(self.number, method, header, body)
         except LocalMisuse:
             return
-        self.session.wrote()
+        self.session.content_queued()
         if self.feeder is not None:
             self.hold()
             self.session.feeding[self] = None
@@ -135,7 +135,7 @@ class BrokerChannel:
             session.machine.deliver(self.number, tag, number, redelivered, exchange, routing_key, header, body)
         except LocalMisuse:
             return
-        session.wrote()
+        session.content_queued()
 
     def _fits(self, header: ContentHeader) -> bool:
         """Return whether a header fits into one frame, since headers are never split; otherwise close the connection,
@@ -220,7 +220,7 @@ class BrokerChannel:
         session.delivered += 1
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
-    def hand_over(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
+    def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
         """Return a delivery tag for a message taken by basic.get."""
         tag = self.next_tag
         self.next_tag = tag + 1
@@ -366,7 +366,7 @@ class BrokerChannel:
     def drop_consumer(self, consumer: ChannelConsumer) -> None:
         """Process basic.cancel: no more deliveries; unacknowledged ones stay outstanding."""
         self.consumers.pop(consumer.tag, None)
-        self.session.leave(consumer)
+        self.session.remove_consumer(consumer)
         if self.reply_consumer is consumer:
             self.reply_consumer = None
             self.session.server.reply_targets.remove(self)
@@ -405,14 +405,14 @@ class BrokerChannel:
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
         """Note that the store has, or could not have, saved the publish with this number (0: no confirm is due)."""
-        self.session.allowance.let_go(size)
+        self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
 
     def confirm(self, sequence: int, is_safe: bool) -> None:
         """Note the outcome of one publish; the confirm is sent at the end of the turn."""
         if sequence and self.confirms is not None:
             self.confirms.settle(sequence, is_safe)
-            self.session.has_confirms(self)
+            self.session.note_confirms(self)
 
     def write_confirms(self) -> None:
         """Send the confirms of this turn."""

@@ -14,7 +14,7 @@ from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.publication import REPLY_PREFIX, REPLY_TO
 from semq.broker.definitions import AnyQueue
-from semq.broker.generated_names import made_name
+from semq.broker.generated_names import generated_name
 from semq.broker.queues.queue import Queue
 from semq.broker.services import ServiceQueue
 from semq.broker.users import Right
@@ -103,7 +103,7 @@ def queue_declare(channel: BrokerChannel, ask: m.QueueDeclare) -> None:
             # the number of messages is visible only to users who may read them
             session.require(Right.READ, "queue", name)
     else:
-        name = name or made_name("amq.gen-", session.clock)
+        name = name or generated_name("amq.gen-", session.clock)
         session.require(Right.CONFIGURE, "queue", name)
         if name not in session.vhost.queues:
             _require_dead_letter_rights(channel, name, ask)

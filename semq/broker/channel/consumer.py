@@ -92,7 +92,7 @@ class Consumer:
     def cancelled(self) -> None:
         """Notify the client, if it supports that, after the queue was deleted or the service ended the consumer."""
         self.channel.consumers.pop(self.tag, None)
-        self.channel.session.leave(self)
+        self.channel.session.remove_consumer(self)
         self.channel.session.cancel_consumer(self.channel.number, self.tag)
 
     # Interface for services.

@@ -18,7 +18,7 @@ from semq.broker.channel.consumer import Consumer, counted
 from semq.broker.channel.ports import Source
 from semq.broker.channel.publication import REPLY_TO, commit
 from semq.broker.channel.transaction import Commit, Transaction
-from semq.broker.generated_names import made_name
+from semq.broker.generated_names import generated_name
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.users import Right
@@ -45,7 +45,7 @@ def basic_consume(channel: BrokerChannel, ask: m.BasicConsume) -> None:
         raise refusals.bad_request("the arguments of the consumer are too large")
     if len(channel.consumers) >= session.limits.consumers_per_channel:
         raise refusals.too_many("consumer", session.limits.consumers_per_channel)
-    tag = ask.consumer_tag or made_name("amq.ctag-", session.clock)
+    tag = ask.consumer_tag or generated_name("amq.ctag-", session.clock)
     if ask.queue == REPLY_TO:
         _consume_replies(channel, ask, tag)
         return
@@ -55,7 +55,7 @@ def basic_consume(channel: BrokerChannel, ask: m.BasicConsume) -> None:
     _check_free(channel, source, ask.exclusive)
     consumer = Consumer(channel, source, tag, ask.no_ack, ask.exclusive, _priority(ask), ask.arguments)
     channel.consumers[tag] = consumer
-    session.enter(consumer)
+    session.add_consumer(consumer)
     channel.reply(m.BasicConsumeOk(tag), ask.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
     if isinstance(source, ServiceQueue):
         source.attach(consumer)
@@ -108,7 +108,7 @@ def basic_get(channel: BrokerChannel, ask: m.BasicGet) -> None:
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
     source = queue_for(channel, ask.queue)
     if isinstance(source, ServiceQueue):
-        session.settlements.hand_over()  # messages that the client returned before this request are available again
+        session.settlements.flush()  # messages that the client returned before this request are available again
         source.get(Getter(channel, source, ask.no_ack))
         return
     _get(channel, source, ask.no_ack)
@@ -123,7 +123,7 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
         channel.send(m.BasicGetEmpty())
         return
     message, again = entry.message, entry.deliveries > 0
-    tag = channel.hand_over(source, entry, message.size, no_ack)
+    tag = channel.assign_tag(source, entry, message.size, no_ack)
     method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
     header = counted(entry, session.machine.body_frame_max) if again else message.header
     channel.send_content(method, header, message.body)
@@ -167,7 +167,7 @@ class Getter:
         if found is None:
             channel.send(m.BasicGetEmpty())
         else:
-            tag = channel.hand_over(self._source, found.token, len(found.body), self._no_ack)
+            tag = channel.assign_tag(self._source, found.token, len(found.body), self._no_ack)
             method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
             channel.send_content(method, found.header, found.body)
             if self._no_ack:

@@ -68,7 +68,7 @@ class Feeder:
         except LocalMisuse:
             return  # the peer has closed the channel; that event has not been processed yet
         session = channel.session
-        session.wrote()
+        session.content_queued()
         del session.feeding[channel]  # the other channels are first next time
         session.feeding[channel] = None
         self._sent += 1

@@ -47,13 +47,13 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     number = channel.confirms.next_number() if channel.confirms is not None else 0
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
-        session.allowance.take_in_hand(weight(event.header, event.body))
+        session.allowance.begin_publish(weight(event.header, event.body))
         _offer(exchange, event, Settlement(channel, event, number))
         return
     sent = deliver(channel, exchange, event, message_of(event))
     if sent.must_be_stored:
         size = weight(event.header, event.body)
-        session.allowance.take_in_hand(size)
+        session.allowance.begin_publish(size)
         session.journal.confirm(channel, number, size)
     elif number:
         channel.confirm(number, not sent.is_refused)
@@ -127,7 +127,7 @@ class Settlement:
         channel, event, self._event = self._channel, self._event, None
         if event is None:
             raise RuntimeError("a service settled the same message twice")
-        channel.session.allowance.let_go(self._size)
+        channel.session.allowance.end_publish(self._size)
         if not channel.is_open:
             return
         match outcome:
@@ -186,7 +186,7 @@ def commit(channel: BrokerChannel, done: Commit) -> None:
         release(event.body)
     for settled in transaction.take_settlements():
         channel.apply([delivery for _, delivery in settled.taken], settled.disposition)
-    session.vhost.bury_dead()
+    session.vhost.route_dead_letters()
     session.journal.when_saved(done.saved)
 
 

@@ -39,10 +39,10 @@ class Settlements:
         found = self._tokens.get(key)
         if found is None:
             found = self._tokens[key] = []
-            self._turn.before_flush(self.hand_over)
+            self._turn.before_flush(self.flush)
         found.append(token)
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Pass the settlements to the services, then resume the consumers."""
         while self._tokens:
             gathered, self._tokens = self._tokens, {}

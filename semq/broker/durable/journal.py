@@ -6,7 +6,7 @@ the event loop. Bodies on their way to the store are counted, so that reading fr
 is behind.
 
 If the store was unavailable, a failed list remains valid in the model: its queues exist, its messages are delivered,
-what was acknowledged is deleted. The list is kept (``unwritten``) and written before anything else, so that no message
+acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
 is confirmed whose queue is not stored, and no acknowledged message is delivered again. A list that the store refused is
 repeated operation by operation, for the same reason.
 """
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from semq.broker.durable.unwritten import Owed
+from semq.broker.durable.unwritten import UnwrittenOps
 from semq.errors import Unavailable
 from semq.store.broker.operations import AddBodyChunk, AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
 
@@ -46,16 +46,16 @@ class Journal:
         self._handed_out: dict[int, int] = {}
         self._publishes: list[_Publish] = []
         self._waiters: list[Waiter] = []
-        self._owed = Owed()
+        self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
-        self._owed_under_way = 0
+        self._unwritten_in_progress = 0
         self._on_pending = on_pending
 
     @property
     def has_unwritten(self) -> bool:
         """Whether failed operations still have to be written."""
-        return bool(self._owed) or self._owed_under_way > 0
+        return bool(self._unwritten) or self._unwritten_in_progress > 0
 
     def add(self, op: StoreOp) -> None:
         """Add an operation."""
@@ -70,13 +70,13 @@ class Journal:
             self._on_pending()
         if self.refused:
             self.refused.discard((queue_id, position))
-        found = self._drops.get(queue_id)
-        if found is None:
+        positions = self._drops.get(queue_id)
+        if positions is None:
             self._drops[queue_id] = [position]
         else:
-            found.append(position)
+            positions.append(position)
 
-    def handed_out(self, queue_id: int, position: int) -> None:
+    def mark_handed_out(self, queue_id: int, position: int) -> None:
         """Note that messages of the queue up to this position may have been delivered. Only the highest position
         counts: messages with priority, and returned messages, do not leave in order of position.
         """
@@ -102,9 +102,9 @@ class Journal:
 
     def flush(self) -> None:
         """Pass this turn's operations to the store as one list, after failed ones that still have to be written."""
-        if self._owed:
-            for owed in self._owed.take():
-                self._save_owed(owed)
+        if self._unwritten:
+            for unwritten in self._unwritten.take():
+                self._save_unwritten(unwritten)
         ops = self._take_ops()
         publishes, waiters = self._publishes, self._waiters
         self._publishes, self._waiters = [], []
@@ -115,7 +115,7 @@ class Journal:
         def done(error: BaseException | None) -> None:
             self.pending_bytes -= size
             if isinstance(error, Unavailable):
-                self._owed.owe(ops)
+                self._unwritten.keep(ops)
             elif error is not None:
                 self._save_each(ops)
             for publisher, sequence, length in publishes:
@@ -125,29 +125,29 @@ class Journal:
 
         self._store.save(ops, done)
 
-    def _save_owed(self, owed: list[StoreOp]) -> None:
-        """Write failed operations as one list; if it is refused, write each alone, so that one bad operation harms no
-        other.
+    def _save_unwritten(self, ops: list[StoreOp]) -> None:
+        """Write failed operations as one list; if the store refuses it, write each alone, so that a bad operation
+        does not prevent the others.
         """
-        self._owed_under_way += 1
+        self._unwritten_in_progress += 1
 
         def done(error: BaseException | None) -> None:
-            self._owed_under_way -= 1
+            self._unwritten_in_progress -= 1
             if isinstance(error, Unavailable):
-                self._owed.owe(owed)
-            elif error is not None and len(owed) > 1:
-                self._save_each(owed)
+                self._unwritten.keep(ops)
+            elif error is not None and len(ops) > 1:
+                self._save_each(ops)
             elif error is not None:
-                if isinstance(owed[0], AddMessage):
-                    self.refused.add((owed[0].queue_id, owed[0].position))
-                log.error("the store refused an operation: %s: %s", type(owed[0]).__name__, error)
+                if isinstance(ops[0], AddMessage):
+                    self.refused.add((ops[0].queue_id, ops[0].position))
+                log.error("the store refused an operation: %s: %s", type(ops[0]).__name__, error)
 
-        self._store.save(owed, done)
+        self._store.save(ops, done)
 
     def _save_each(self, ops: list[StoreOp]) -> None:
         """Write each operation of a refused list alone: only one of them may be at fault."""
         for op in ops:
-            self._save_owed([op])
+            self._save_unwritten([op])
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops

@@ -43,32 +43,34 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
         vhost = vhosts.get(binding.vhost)
         if vhost is not None:
             _bind(binding, vhost)
-    homeless = _messages(state, queues, bodies)
-    if homeless:
-        log.warning("the store has %d messages of queues that are not configured; they stay in the store", homeless)
+    without_queue = _restore_messages(state, queues, bodies)
+    if without_queue:
+        log.warning(
+            "the store has %d messages of queues that are not configured; they stay in the store", without_queue
+        )
 
 
-def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:
-    """Put messages into their queues; return the number of those whose queue is not configured."""
+def _restore_messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:
+    """Put messages into their queues; return the number of messages whose queue was not restored."""
     shared: dict[int, StoredBody] = {}
-    homeless = 0
+    without_queue = 0
     for message in state.messages:
-        found = queues.get(message.queue_id)
-        if found is None:
-            homeless += 1
+        queue = queues.get(message.queue_id)
+        if queue is None:
+            without_queue += 1
         else:
             backlog = state.backlogs.get(message.queue_id)
-            found.restore(_entry(message, found, shared, bodies), backlog.positions[0] if backlog else None)
+            queue.restore(_entry(message, queue, shared, bodies), backlog.positions[0] if backlog else None)
     for queue_id, backlog in state.backlogs.items():
         if queue_id in queues:
             queues[queue_id].restore_backlog(backlog)
         else:
-            homeless += len(backlog.positions)
+            without_queue += len(backlog.positions)
     for queue in queues.values():
         queue.end_restore()
     for body in shared.values():
         body.release()  # from now on only the queues retain it
-    return homeless
+    return without_queue
 
 
 def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
@@ -99,11 +101,11 @@ def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
 
 def _bind(row: Bind, vhost: VirtualHost) -> None:
     source = vhost.exchanges.get(row.source)
-    found: BindingDestination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
-    if source is None or found is None:
+    destination: BindingDestination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
+    if source is None or destination is None:
         log.warning("the store has a binding with a missing end: %s -> %s", row.source, row.destination)
         return
-    vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
+    vhost.put_binding(Binding(source, destination, row.routing_key, row.arguments), decode_table(row.arguments)[0])
 
 
 def _entry(row: AddMessage, queue: Queue, shared: dict[int, StoredBody], bodies: Bodies) -> QueueEntry:

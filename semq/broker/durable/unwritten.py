@@ -2,8 +2,8 @@
 
 The model continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
 of that is written when the store is available again, so that after a restart no acknowledged message is delivered again
-and no moved message is lost. A client that waited for the store at that time has received an error (a publisher gets
-basic.nack), although its change may still take effect. Used by ``journal``.
+and no dead-lettered message is lost. A client that waited for the store at that time has received an error (a publisher
+gets basic.nack), although its change may still take effect. Used by ``journal``.
 
 The lists have bounded size and this order: definitions, messages, drops, bodies that are no longer needed. A crash
 between two lists repeats messages and loses none.
@@ -36,7 +36,7 @@ LIST_COUNT = 10_000  # messages, or drops, in one list
 DROPS_MAX = 1_000_000
 
 
-class Owed:
+class UnwrittenOps:
     """Operations that failed because the store was unavailable. ``take`` empties it."""
 
     def __init__(self) -> None:
@@ -52,32 +52,32 @@ class Owed:
     def __bool__(self) -> bool:
         return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))
 
-    def owe(self, ops: Iterable[StoreOp]) -> None:
+    def keep(self, ops: Iterable[StoreOp]) -> None:
         """Keep failed operations, in this order. Chunks of bodies are not kept: their sender has received an error."""
         for op in ops:
-            note = _NOTES.get(type(op))
-            if note is not None:
-                note(self, op)
+            keep = _KEEPERS.get(type(op))
+            if keep is not None:
+                keep(self, op)
 
     def take(self) -> Iterator[list[StoreOp]]:
         """Return and remove everything, as lists in the order in which they must be written."""
-        found = Owed()
-        found.__dict__, self.__dict__ = self.__dict__, found.__dict__
-        return found._lists()
+        taken = UnwrittenOps()
+        taken.__dict__, self.__dict__ = self.__dict__, taken.__dict__
+        return taken._lists()
 
     # Inside.
 
     def _lists(self) -> Iterator[list[StoreOp]]:
         if self._defined:
             yield list(self._defined.values())
-        yield from _bounded(self._messages())
+        yield from _bounded_lists(self._messages())
         marks = (mark for marked in self._marked.values() for mark in marked.values())
-        yield from _bounded(chain(marks, self._handed_out.values()))
+        yield from _bounded_lists(chain(marks, self._handed_out.values()))
         for queue_id, positions in self._dropped.items():
             places = list(positions)
             for first in range(0, len(places), LIST_COUNT):
                 yield [DropMessages(queue_id, places[first : first + LIST_COUNT])]
-        yield from _bounded(self._bodies.values())
+        yield from _bounded_lists(self._bodies.values())
 
     def _messages(self) -> Iterator[StoreOp]:
         for queue_id, added in self._added.items():
@@ -87,9 +87,9 @@ class Owed:
                 yield op
 
     def _define(self, op: Any) -> None:
-        defined = _defined(op)
-        self._defined.pop(defined, None)
-        self._defined[defined] = op
+        key = _object_key(op)
+        self._defined.pop(key, None)
+        self._defined[key] = op
 
     def _delete_queue(self, op: DeleteQueue) -> None:
         self._added.pop(op.queue_id, None)
@@ -101,7 +101,8 @@ class Owed:
     def _add(self, op: AddMessage) -> None:
         self._added.setdefault(op.queue_id, {})[op.position] = op
         dropped = self._dropped.get(op.queue_id)
-        if dropped is not None and op.position in dropped:  # by a list of this object, which failed again
+        # A list of ``take`` that failed again has a drop in front of each message.
+        if dropped is not None and op.position in dropped:
             del dropped[op.position]
             self._drops -= 1
 
@@ -134,23 +135,23 @@ class Owed:
         self._bodies[op.body_id] = op
 
 
-def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
-    gathered: list[StoreOp] = []
+def _bounded_lists(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
+    current: list[StoreOp] = []
     size = 0
     for op in ops:
-        gathered.append(op)
+        current.append(op)
         if type(op) is DropMessages:
             continue  # never end a list here: this drop must precede the message added at the same position
         if type(op) is AddMessage:
             size += len(op.body) + len(op.header)
-        if size >= LIST_BYTES or len(gathered) >= LIST_COUNT:
-            yield gathered
-            gathered, size = [], 0
-    if gathered:
-        yield gathered
+        if size >= LIST_BYTES or len(current) >= LIST_COUNT:
+            yield current
+            current, size = [], 0
+    if current:
+        yield current
 
 
-def _defined(op: StoreOp) -> Hashable:
+def _object_key(op: StoreOp) -> Hashable:
     """Return the key of the object that an operation defines or deletes."""
     if isinstance(op, DeclareQueue | DeleteQueue):
         return op.queue_id
@@ -160,16 +161,16 @@ def _defined(op: StoreOp) -> Hashable:
     return op.vhost, op.source, op.destination, op.to_exchange, op.routing_key, op.arguments
 
 
-_NOTES: dict[type[StoreOp], Callable[[Owed, Any], None]] = {
-    DeclareExchange: Owed._define,
-    DeleteExchange: Owed._define,
-    DeclareQueue: Owed._define,
-    DeleteQueue: Owed._delete_queue,
-    Bind: Owed._define,
-    Unbind: Owed._define,
-    AddMessage: Owed._add,
-    DropMessages: Owed._drop,
-    MarkDelivered: Owed._mark,
-    MarkHandedOut: Owed._hand_out,
-    DropBody: Owed._drop_body,
+_KEEPERS: dict[type[StoreOp], Callable[[UnwrittenOps, Any], None]] = {
+    DeclareExchange: UnwrittenOps._define,
+    DeleteExchange: UnwrittenOps._define,
+    DeclareQueue: UnwrittenOps._define,
+    DeleteQueue: UnwrittenOps._delete_queue,
+    Bind: UnwrittenOps._define,
+    Unbind: UnwrittenOps._define,
+    AddMessage: UnwrittenOps._add,
+    DropMessages: UnwrittenOps._drop,
+    MarkDelivered: UnwrittenOps._mark,
+    MarkHandedOut: UnwrittenOps._hand_out,
+    DropBody: UnwrittenOps._drop_body,
 }

@@ -22,7 +22,7 @@ _FORGOTTEN = "x-deaths-forgotten"  # header with the number of deaths that were 
 _FORGOTTEN_MAX = 100
 
 
-def after_death(
+def dead_letter(
     message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
 ) -> Message:
     """Return the message for the dead-letter ``exchange``; it keeps its routing key if None is given."""
@@ -40,7 +40,7 @@ def after_death(
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
 
 
-def goes_in_circles(message: Message, queue: str) -> bool:
+def would_cycle(message: Message, queue: str) -> bool:
     """Return whether the message has, or may have, died in ``queue`` before and was not rejected since."""
     deaths = read_deaths(message)
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None

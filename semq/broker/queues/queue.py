@@ -214,14 +214,14 @@ class Queue:
     def _go_on(self) -> None:
         """Continue now that there is a message at the head again."""
         if self.has_expiring:
-            self._bury_expired(self.env.clock.monotonic())
+            self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
             self._drop_surplus()
         waiting, self.waiting = self.waiting, []
         for ask_again in waiting:
             ask_again()
         self.pump()
-        self.env.on_settled()
+        self.env.on_changed()
 
     def stores(self, message: Message) -> bool:
         """Return whether this message in this queue must be stored."""
@@ -280,12 +280,12 @@ class Queue:
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
         now = self.env.clock.monotonic()
-        self._bury_expired(now)
+        self._remove_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
             return None  # its messages are being read or dropped; the queue continues afterwards
         entry = ready.pop()
-        self._bury_expired(now)  # expired messages after it
+        self._remove_expired(now)  # expired messages after it
         return entry
 
     def _hand_out(self, consumer: Taker, entry: QueueEntry) -> None:
@@ -298,7 +298,7 @@ class Queue:
     def _go_out(self, entry: QueueEntry) -> None:
         self.unacked += 1
         if entry.is_stored:
-            self.env.journal.handed_out(self.queue_id, entry.position)
+            self.env.journal.mark_handed_out(self.queue_id, entry.position)
 
     # Settlement.
 
@@ -314,7 +314,7 @@ class Queue:
             if disposition is Disposition.ACK:
                 self._forget(entry)
             elif disposition is Disposition.REJECT:
-                self._bury(entry, DeathReason.REJECTED)
+                self._dead_letter(entry, DeathReason.REJECTED)
             else:
                 self._return(entry)
                 back = True
@@ -327,7 +327,7 @@ class Queue:
         entry.deliveries += 1
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
-            self._bury(entry, DeathReason.DELIVERY_LIMIT)
+            self._dead_letter(entry, DeathReason.DELIVERY_LIMIT)
             return
         if entry.is_stored and entry.deliveries > 1:  # the first delivery is recorded by ``handed_out``
             self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
@@ -343,7 +343,7 @@ class Queue:
         self.env.memory.add(-entry.message.weight)
         release(entry.message.body)
 
-    def _bury(self, entry: QueueEntry, reason: DeathReason) -> None:
+    def _dead_letter(self, entry: QueueEntry, reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:
             self.env.on_dead(self, entry.message, reason)
         self._forget(entry)
@@ -361,7 +361,7 @@ class Queue:
             entry = self.ready.pop_least()
             if entry is None:
                 return  # its head is being read; the queue continues afterwards
-            self._bury(entry, DeathReason.MAXLEN)
+            self._dead_letter(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # the new head may have expired
 
@@ -393,10 +393,10 @@ class Queue:
         self.ttl_timer = None
         self._go_on()
 
-    def _bury_expired(self, now: float) -> None:
+    def _remove_expired(self, now: float) -> None:
         """Bury the expired messages at the head; one slice, after which the timer is set again."""
         for entry in self.ready.pop_expired(now, SLICE):
-            self._bury(entry, DeathReason.EXPIRED)
+            self._dead_letter(entry, DeathReason.EXPIRED)
         self._arm_for_head()
 
     def touch(self) -> None:

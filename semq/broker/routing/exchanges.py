@@ -194,37 +194,37 @@ class TopicExchange(_KeyedExchange):
     """An exchange that routes by patterns of words; results are cached by key until a binding changes."""
 
     type = "topic"
-    __slots__ = ("_cache", "_cached", "_topics")
+    __slots__ = ("_cache", "_cache_size", "_topics")
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self._topics: TopicIndex[BindingDestination] = TopicIndex()
         self._cache: dict[str, tuple[BindingDestination, ...]] = {}
-        self._cached = 0  # a key that matches ten thousand queues counts as ten thousand
+        self._cache_size = 0  # a key that matches ten thousand queues counts as ten thousand
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
-        found = self._cache.get(routing_key)
-        if found is None:
-            found = tuple(dict.fromkeys(self._topics.match(routing_key)))
-            self._remember(routing_key, found)
-        return found
+        destinations = self._cache.get(routing_key)
+        if destinations is None:
+            destinations = tuple(dict.fromkeys(self._topics.match(routing_key)))
+            self._cache_result(routing_key, destinations)
+        return destinations
 
-    def _remember(self, key: str, found: tuple[BindingDestination, ...]) -> None:
-        if self._cached >= _CACHE_MAX:
-            self._forget()
-        self._cache[key] = found
-        self._cached += 1 + len(found)
+    def _cache_result(self, key: str, destinations: tuple[BindingDestination, ...]) -> None:
+        if self._cache_size >= _CACHE_MAX:
+            self._clear_cache()
+        self._cache[key] = destinations
+        self._cache_size += 1 + len(destinations)
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._cache.clear()
-        self._cached = 0
+        self._cache_size = 0
 
     def _add(self, key: str, destination: BindingDestination) -> None:
-        self._forget()
+        self._clear_cache()
         self._topics.add(key, destination)
 
     def _remove(self, key: str, destination: BindingDestination) -> None:
-        self._forget()
+        self._clear_cache()
         self._topics.remove(key, destination)
 
 
@@ -239,8 +239,8 @@ class HeadersExchange(Exchange):
         self._patterns: dict[Binding, HeadersPattern] = {}
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
-        given = headers()
-        return [binding.destination for binding, pattern in self._patterns.items() if pattern.fits(given)]
+        message_headers = headers()
+        return [binding.destination for binding, pattern in self._patterns.items() if pattern.matches(message_headers)]
 
     def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
         self._patterns[binding] = HeadersPattern(arguments)

@@ -22,7 +22,7 @@ X_MATCH = {
 class HeadersPattern:
     """The arguments of one binding, prepared for comparison. Raises ValueError for an unknown ``x-match``."""
 
-    __slots__ = ("_every", "_wanted")
+    __slots__ = ("_all_must_match", "_required")
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         mode = arguments.get("x-match", "all")
@@ -31,21 +31,21 @@ class HeadersPattern:
         if mode not in X_MATCH:
             expected = "all, any, all-with-x, or any-with-x"
             raise ValueError(f'Invalid x-match field value <<"{mode}">>; expected {expected}')
-        self._every, with_x = X_MATCH[mode]
-        self._wanted = [
+        self._all_must_match, with_x = X_MATCH[mode]
+        self._required = [
             (name, value)
             for name, value in arguments.items()
             if name != "x-match" and (with_x or not name.startswith("x-"))
         ]
 
-    def fits(self, headers: Mapping[str, Any]) -> bool:
+    def matches(self, headers: Mapping[str, Any]) -> bool:
         """Return whether a message with these headers is routed to the binding's destination."""
-        test = all if self._every else any
-        return test(name in headers and _same(value, headers[name]) for name, value in self._wanted)
+        test = all if self._all_must_match else any
+        return test(name in headers and _is_match(value, headers[name]) for name, value in self._required)
 
 
-def _same(wanted: Any, given: Any) -> bool:
-    return wanted is None or (wanted == given and _kind(wanted) is _kind(given))
+def _is_match(expected: Any, actual: Any) -> bool:
+    return expected is None or (expected == actual and _kind(expected) is _kind(actual))
 
 
 def _kind(value: Any) -> type:

@@ -24,20 +24,20 @@ def route(
     queues: dict[BindingDestination, None] = {}
     todo, seen = [start], {start.name}
     while todo:
-        for found in _step(todo.pop(), routing_key, headers, lookup):
-            if not isinstance(found, Exchange):
-                queues[found] = None
-            elif found.name not in seen:
-                seen.add(found.name)
-                todo.append(found)
+        for destination in _step(todo.pop(), routing_key, headers, lookup):
+            if not isinstance(destination, Exchange):
+                queues[destination] = None
+            elif destination.name not in seen:
+                seen.add(destination.name)
+                todo.append(destination)
     return list(queues)
 
 
 def _step(
     exchange: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
 ) -> list[BindingDestination]:
-    found = list(exchange.match(routing_key, headers))
-    if found or exchange.alternate is None:
-        return found
+    destinations = list(exchange.match(routing_key, headers))
+    if destinations or exchange.alternate is None:
+        return destinations
     alternate = lookup(exchange.alternate)
     return [alternate] if alternate is not None else []

@@ -35,12 +35,12 @@ class _Node(Generic[T]):
             return self.hash
         return self.words.get(word)
 
-    def grow(self, word: str) -> "_Node[T]":
-        found = self.child(word)
-        if found is None:
-            found = _Node()
-            self._set(word, found)
-        return found
+    def child_or_new(self, word: str) -> "_Node[T]":
+        node = self.child(word)
+        if node is None:
+            node = _Node()
+            self._set(word, node)
+        return node
 
     def prune(self, word: str) -> None:
         if word in ("*", "#"):
@@ -56,7 +56,7 @@ class _Node(Generic[T]):
         elif node is not None:
             self.words[word] = node
 
-    def is_bare(self) -> bool:
+    def is_empty(self) -> bool:
         return not (self.ends or self.words or self.star or self.hash)
 
 
@@ -69,7 +69,7 @@ class TopicIndex(Generic[T]):
     def add(self, pattern: str, destination: T) -> None:
         node = self._root
         for word in _words(pattern):
-            node = node.grow(word)
+            node = node.child_or_new(word)
         node.ends[destination] = None
 
     def remove(self, pattern: str, destination: T) -> None:
@@ -84,7 +84,7 @@ class TopicIndex(Generic[T]):
         path[-1][0].ends.pop(destination, None)
         for depth in range(len(path) - 1, 0, -1):
             leaf, word = path[depth]
-            if not leaf.is_bare():
+            if not leaf.is_empty():
                 return
             path[depth - 1][0].prune(word)
 
@@ -101,12 +101,12 @@ class TopicIndex(Generic[T]):
             if at == count:
                 yield from node.ends
             else:
-                follow = node.words.get(words[at])
-                if follow is not None:
-                    todo.append((follow, at + 1))
+                child = node.words.get(words[at])
+                if child is not None:
+                    todo.append((child, at + 1))
                 if node.star is not None:
                     todo.append((node.star, at + 1))
             if node.hash is not None:
-                places = [(id(node.hash), rest) for rest in range(at, count + 1)]
-                todo.extend((node.hash, rest) for place, rest in places if (place, rest) not in seen)
+                places = [(id(node.hash), after) for after in range(at, count + 1)]
+                todo.extend((node.hash, after) for place, after in places if (place, after) not in seen)
                 seen.update(places)

@@ -55,11 +55,11 @@ def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure
 def test_drops_and_marks_are_combined_per_queue_and_written_last() -> None:
     journal = Model().journal
     journal.drop(1, 5)
-    journal.handed_out(1, 5)
+    journal.mark_handed_out(1, 5)
     journal.add(row(6))
     journal.drop(2, 1)
     journal.drop(1, 6)
-    journal.handed_out(1, 6)
+    journal.mark_handed_out(1, 6)
     assert journal._take_ops() == [row(6), MarkHandedOut(1, 6), DropMessages(1, [5, 6]), DropMessages(2, [1])]
     assert journal._take_ops() == []
 
@@ -67,7 +67,7 @@ def test_drops_and_marks_are_combined_per_queue_and_written_last() -> None:
 def test_operations_on_a_deleted_queue_are_omitted() -> None:
     journal = Model().journal
     journal.drop(1, 5)
-    journal.handed_out(1, 5)
+    journal.mark_handed_out(1, 5)
     journal.forget_queue(1)
     journal.add(DeleteQueue(1))
     assert journal._take_ops() == [DeleteQueue(1)]

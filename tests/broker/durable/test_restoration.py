@@ -49,7 +49,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
     assert bodies(queue_of(model, "kept")) == [b"1", b"3"]
     assert set(model.vhost.queues) == {"kept"}
     assert set(model.vhost.exchanges) - set(Model().vhost.exchanges) == {"kept"}
-    assert model.vhost.bindings == 3
+    assert model.vhost.binding_count == 3
     exchange = model.vhost.exchanges["kept"]
     assert (exchange.internal, exchange.alternate, exchange.shown_type) == (True, "amq.fanout", "topic")
     assert model.publish("a.b", exchange="kept") == 1
@@ -148,7 +148,7 @@ async def test_rows_without_their_virtual_host_or_ends_stay_in_the_store(caplog:
     model = Model(store)
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     assert model.vhost.queues == {}
-    assert model.vhost.bindings == 0
+    assert model.vhost.binding_count == 0
     assert "1 messages of queues that are not configured" in caplog.text
 
 

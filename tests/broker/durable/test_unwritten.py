@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semq.broker.durable import unwritten as module
 from semq.broker.durable.restoration import restore
-from semq.broker.durable.unwritten import Owed
+from semq.broker.durable.unwritten import UnwrittenOps
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
@@ -64,7 +64,7 @@ class HeldMessages:
         if self.out:
             queue, entry = self.out.pop(0)
             queue.settle(None, [entry], disposition)
-            self.model.vhost.bury_dead()
+            self.model.vhost.route_dead_letters()
 
     def ack(self) -> None:
         self.settle(Disposition.ACK)
@@ -110,7 +110,7 @@ async def test_a_restart_restores_the_changes_made_while_the_store_was_away(step
         life.model.flush()
     life.model.store.failure = None
     life.model.flush()
-    assert not life.model.journal._owed
+    assert not life.model.journal._unwritten
     believed, model = life.believed(), await reborn(life.model.store)
     for name, expected in believed.items():
         queue = model.vhost.queues[name]
@@ -125,10 +125,10 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
 
 
 def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
-    owed, queue = Owed(), DeclareQueue(1, "/", "q", False, b"")
+    owed, queue = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     assert not owed
-    owed.owe([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
-    owed.owe([AddBodyChunk(3, 0, b"its sender got an error")])
+    owed.keep([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
+    owed.keep([AddBodyChunk(3, 0, b"its sender got an error")])
     assert owed
     assert list(owed.take()) == [
         [queue],
@@ -141,27 +141,27 @@ def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
 
 
 def test_settled_messages_are_forgotten_and_operations_keep_their_order() -> None:
-    owed, marked = Owed(), DeclareQueue(1, "/", "q", False, b"")
+    owed, marked = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     other = DeclareQueue(2, "/", "r", False, b"")
-    owed.owe([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
-    owed.owe([MarkHandedOut(1, 3), marked])
+    owed.keep([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    owed.keep([MarkHandedOut(1, 3), marked])
     assert list(owed.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
 
 
 def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_BYTES", 10)
     monkeypatch.setattr(module, "LIST_COUNT", 6)
-    owed = Owed()
-    owed.owe([*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))])
-    owed.owe([DropMessages(2, range(14))])
+    owed = UnwrittenOps()
+    owed.keep([*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))])
+    owed.keep([DropMessages(2, range(14))])
     sizes: list[int] = [sum(type(op) is AddMessage for op in ops) for ops in owed.take()]
     assert sizes == [2, 3, 2, 0, 0, 0]
 
 
 def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
-    owed, more = Owed(), row(2)
+    owed, more = UnwrittenOps(), row(2)
     about: list[StoreOp] = [row(1), more, DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
-    owed.owe([*about, DeleteQueue(1)])
+    owed.keep([*about, DeleteQueue(1)])
     assert list(owed.take()) == [[DeleteQueue(1)]]
 
 
@@ -169,15 +169,15 @@ def test_the_number_of_remembered_operations_is_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "DROPS_MAX", 3)
-    owed = Owed()
+    owed = UnwrittenOps()
     with caplog.at_level(logging.WARNING):
-        owed.owe([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
+        owed.keep([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
     assert caplog.text.count("delivered again") == 1
     assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
 
 
 def test_the_drop_that_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_COUNT", 1)
-    owed = Owed()
-    owed.owe([row(1), row(2)])
+    owed = UnwrittenOps()
+    owed.keep([row(1), row(2)])
     assert list(owed.take()) == [[DropMessages(1, [position]), row(position)] for position in (1, 2)]

@@ -7,7 +7,7 @@ import pytest
 
 from semq.amqp.wire import Timestamp
 from semq.broker.environment import DeathReason
-from semq.broker.queues.deadletter import after_death, goes_in_circles, read_deaths
+from semq.broker.queues.deadletter import dead_letter, read_deaths, would_cycle
 from semq.broker.queues.message import Message
 from tests.broker.pure import Model, bodies, message_of
 
@@ -16,7 +16,7 @@ EXPIRED, REJECTED, MAXLEN = DeathReason.EXPIRED, DeathReason.REJECTED, DeathReas
 
 
 def die(message: Message, queue: str, reason: DeathReason) -> Message:
-    return after_death(message, queue, reason, AT, "dlx", None)
+    return dead_letter(message, queue, reason, AT, "dlx", None)
 
 
 def test_the_first_death_of_a_message_is_kept_in_its_headers() -> None:
@@ -51,7 +51,7 @@ def test_repeated_dead_letterings_are_counted_with_the_latest_first() -> None:
 
 
 def test_a_key_of_its_own_replaces_all_others() -> None:
-    message = after_death(message_of(b"", "e", "k", headers={"CC": ["c"]}), "q", REJECTED, AT, "dlx", "dead")
+    message = dead_letter(message_of(b"", "e", "k", headers={"CC": ["c"]}), "q", REJECTED, AT, "dlx", "dead")
     assert message.routing_keys == ("dead",)
     assert read_deaths(message)[0]["routing-keys"] == ["k", "c"]
 
@@ -66,11 +66,11 @@ def test_values_that_a_client_wrote_there_do_no_harm(nonsense: Any) -> None:
 
 def test_a_circle_without_a_reject_ends() -> None:
     expired = die(message_of(b"", "e", "k"), "a", EXPIRED)
-    assert goes_in_circles(expired, "a")
-    assert not goes_in_circles(expired, "b")
+    assert would_cycle(expired, "a")
+    assert not would_cycle(expired, "b")
     both = die(expired, "b", REJECTED)
-    assert not goes_in_circles(both, "a")
-    assert not goes_in_circles(both, "b")
+    assert not would_cycle(both, "a")
+    assert not would_cycle(both, "b")
 
 
 def test_an_automatic_circle_between_two_queues_drops_the_message() -> None:
@@ -122,6 +122,6 @@ def test_a_rejection_breaks_a_circle_of_any_length() -> None:
     message = message_of()
     for number in range(300):
         message = die(message, f"q{number}", MAXLEN)
-    assert goes_in_circles(message, "new")
-    assert not goes_in_circles(die(message, "q", REJECTED), "new")
+    assert would_cycle(message, "new")
+    assert not would_cycle(die(message, "q", REJECTED), "new")
     assert [death["queue"] for death in read_deaths(message)] == [f"q{number}" for number in range(299, 199, -1)]

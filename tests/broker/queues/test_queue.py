@@ -274,7 +274,7 @@ def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
         entry = queue.get()
         assert entry is not None
         queue.settle(None, [entry], REQUEUE)
-    model.vhost.bury_dead()
+    model.vhost.route_dead_letters()
     assert (bodies(queue), bodies(dead)) == ([], [b"poison"])
 
 

@@ -31,7 +31,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 def test_arguments_of_a_headers_binding_fit_as_expected(
     arguments: dict[str, Any], headers: dict[str, Any], fits: bool
 ) -> None:
-    assert HeadersPattern(arguments).fits(headers) is fits
+    assert HeadersPattern(arguments).matches(headers) is fits
 
 
 @pytest.mark.parametrize("value", ["some", "", 1, None, True])

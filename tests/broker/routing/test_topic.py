@@ -46,7 +46,7 @@ def test_the_tree_is_empty_after_all_bindings_are_removed(patterns: list[str]) -
         index.add(pattern, number)
     for number, pattern in enumerate(patterns):
         index.remove(pattern, number)
-    assert index._root.is_bare()
+    assert index._root.is_empty()
 
 
 def test_the_example_of_the_specification() -> None:
