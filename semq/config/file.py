@@ -157,7 +157,7 @@ def _finish(
         for one in settings.webhooks
     ]
     settings = settings.model_copy(update={"node": node, "folders": folders, "webhooks": webhooks, **absolute})
-    given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
+    given = [key for key in settings.values() if _variable(key, env) or _stands_in(written, key)]
     settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings
 

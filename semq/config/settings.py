@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.cluster import ClusterSection
@@ -155,13 +155,13 @@ class Settings(BaseSettings):
 
     def values(self) -> dict[str, Any]:
         """Return every setting by its key, with secrets; for comparison only, never for display."""
-        return {key: value for key, value, _ in _leaves(self, "")}
+        return {leaf.key: leaf.value for leaf in _leaves(self, "")}
 
     def explain(self) -> list[Explained]:
         """Return every setting with its value and origin: default, file, or environment variable."""
         return [
-            Explained(key, _shown(value), self._origins.get(key, DEFAULT), help_)
-            for key, value, help_ in _leaves(self, "")
+            Explained(leaf.key, _shown(leaf.value), self._origins.get(leaf.key, DEFAULT), _description(leaf))
+            for leaf in _leaves(self, "")
         ]
 
 
@@ -355,16 +355,28 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _leaves(part: Any, prefix: str, help_: str = "") -> Iterator[tuple[str, Any, str]]:
+class _Leaf(NamedTuple):
+    """One setting. ``section`` and ``field`` have its description."""
+
+    key: str
+    value: Any
+    section: type[BaseModel]
+    field: str
+
+
+def _leaves(part: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
     if isinstance(part, Section | BaseSettings):
-        for name, field in type(part).model_fields.items():
-            help_ = field.description or descriptions_of(type(part)).get(name, "")
-            yield from _leaves(getattr(part, name), f"{prefix}{name}.", help_)
+        for name in type(part).model_fields:
+            yield from _leaves(getattr(part, name), f"{prefix}{name}.", type(part), name)
     elif isinstance(part, dict) and part:
         for name, value in part.items():
-            yield from _leaves(value, f"{prefix}{name}.", help_)
+            yield from _leaves(value, f"{prefix}{name}.", section, field)
     else:
-        yield prefix.rstrip("."), part, help_
+        yield _Leaf(prefix.rstrip("."), part, section, field)
+
+
+def _description(leaf: _Leaf) -> str:
+    return leaf.section.model_fields[leaf.field].description or descriptions_of(leaf.section).get(leaf.field, "")
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,8 @@
 """Descriptions of keys, read from the source of the sections."""
 
+from pathlib import Path
+
+from semq.config import load
 from semq.config.descriptions import descriptions_of
 from semq.config.sections import HubSection, NodeSection
 from semq.config.settings import Settings
@@ -17,3 +20,15 @@ def test_every_key_of_a_section_has_a_description() -> None:
 def test_a_key_without_a_string_is_missing() -> None:
     assert "node" in Settings.model_fields
     assert "node" not in descriptions_of(Settings)
+
+
+def test_loading_a_configuration_reads_no_description(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text(
+        '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqp://127.0.0.1:17670"\npassword = "secret"\n'
+    )
+    descriptions_of.cache_clear()
+    settings = load(file, {})
+    assert descriptions_of.cache_info().currsize == 0
+    assert settings.explain()
+    assert descriptions_of.cache_info().currsize > 0
