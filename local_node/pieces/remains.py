@@ -31,7 +31,7 @@ from semq.umx_t.status import Outcome
 SWEEP_S = 60.0
 KEPT_DAYS = 30  # longest time that pieces wait for their manifest
 PAGE = 1000
-FAILED_MAX = 10_000  # documents noted between two searches
+FAILED_MAX = 10_000  # documents noted during one search
 ENDED = (Outcome.REJECTED.name, Outcome.CANCELLED.name)  # outcomes after which no copy can be recorded
 DAY_MS = 86_400_000
 log = structlog.get_logger("semq.pieces")
@@ -51,7 +51,8 @@ class Remains:
         self._store = store
         self._arriving = arriving
         self._sweeping: asyncio.Task[None] | None = None
-        self._failed: set[str] = set()  #: documents that failed since the last search; some may be manifests
+        self._failed: set[str] = set()  #: documents that failed lately; some may be manifests
+        self._notifying: asyncio.Task[None] | None = None
 
     def sweep(self) -> None:
         """Remove remaining pieces, unless a search is under way."""
@@ -65,46 +66,60 @@ class Remains:
 
     async def stop(self) -> None:
         """End a search under way."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
+        tasks = [*filter(None, (self._sweeping, self._notifying))]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def note_failed(self, event: AppEvent) -> None:
-        """Note a document that is refused or cancelled, unless it may be sent again with other keys."""
+        """Note a document whose refusal or cancellation is committed, unless it may be sent again with other keys;
+        search for manifests among such documents soon.
+        """
         is_resealed = event.reason is not None and event.reason[0] in REFUSALS
-        if event.outcome in ENDED and not is_resealed and len(self._failed) < FAILED_MAX:
-            self._failed.add(str(event.lk0))
+        if event.outcome not in ENDED or is_resealed or len(self._failed) >= FAILED_MAX:
+            return
+        self._failed.add(str(event.lk0))
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.get_running_loop().create_task(self._notify_receivers(), name="manifests")
+
+    async def _notify_receivers(self) -> None:
+        """Submit the notices about the manifests among the documents that failed."""
+        while failed := self._failed:
+            self._failed = set()
+            try:
+                manifests = await self._store().read(views.ended_manifests, sorted(failed))
+            except Unavailable:
+                self._failed |= failed
+                await asyncio.sleep(SWEEP_S)
+                continue
+            for manifest in manifests:
+                self._notify(manifest, lambda: None)
 
     async def _sweep(self) -> None:
         try:
-            await self._sweep_manifests()
             await self._sweep_sender()
             await self._sweep_receiver()
         except Unavailable:
             return  # the next sweep finds them
 
-    async def _sweep_manifests(self) -> None:
-        failed, self._failed = self._failed, set()
-        for manifest in await self._store().read(views.ended_manifests, sorted(failed)) if failed else ():
-            self._notify(manifest, lambda: None)
-
     async def _sweep_sender(self) -> None:
         arriving = self._arriving()  # before the query: a body may be accepted while it runs
-        for document in await self._store().read(views.without_document):
+        for document, last in await self._store().read(views.without_document):
             if document not in arriving:
-                await self._remove(document)
+                await self._remove(document, last + 1)
 
-    async def _remove(self, document: int) -> None:
+    async def _remove(self, document: int, count: int) -> None:
         """Delete the pieces of a document, after the commit of the notice to its receiver if that may have some."""
         given_up = await self._store().read(views.given_up, document)
         if given_up is None:
-            self._drop(document)
+            self._drop(document, count)
         else:
-            self._notify(given_up, partial(self._drop, document))
+            self._notify(given_up, partial(self._drop, document, count))
 
-    def _drop(self, document: int) -> None:
+    def _drop(self, document: int, count: int) -> None:
         log.info("pieces_removed", document=document)
-        self._engine().core.post(drop_pieces(document))
+        core = self._engine().core
+        core.post(drop_pieces(core, document, count))
 
     def _notify(self, given_up: views.GivenUp, done: Callable[[], None]) -> None:
         """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""

@@ -9,7 +9,7 @@ that waits (``sender.scheduled``), and is released when no piece is left.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ import structlog
 from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
 from local_node.pieces.window import PieceWindow
+from semq.broker.vhost import PreparedPublish
 from semq.engine.bodies import decode_envelope
 from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
@@ -46,15 +47,22 @@ log = structlog.get_logger("semq.pieces")
 
 
 @dataclass(slots=True)
-class PieceOutcome:
-    """The event about a piece, for ``Transfers`` instead of the applications."""
+class ReportedEvent:
+    """An event that is reported to this package after its commit, and published if applications wait for it."""
 
     report: Callable[[AppEvent], None]
     event: AppEvent
-    ops: tuple[Any, ...] = ()  # nothing is stored for it
+    published: PreparedPublish | None = None
+
+    @property
+    def ops(self) -> Sequence[Any]:
+        """The changes of the broker's tables that publish it."""
+        return self.published.ops if self.published else ()
 
     def commit(self) -> None:
-        """Report it, after the commit of the change."""
+        """Publish and report it, after the commit of the change."""
+        if self.published:
+            self.published.commit()
         self.report(self.event)
 
 
@@ -64,7 +72,7 @@ class EventsWithPieces:
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
     ) -> None:
-        """``report`` gets the events about pieces; ``failed`` those about other documents that failed, before the
+        """``report`` gets the events about pieces, ``failed`` those about other documents that failed, both after the
         commit."""
         self._events = events
         self._report = report
@@ -73,10 +81,9 @@ class EventsWithPieces:
     def prepare(self, event: AppEvent) -> Any:
         """Prepare an event in the transaction of its change."""
         if event.target is not None and event.target.user == USER:
-            return PieceOutcome(self._report, event)
-        if event.kind == FAILED:
-            self._failed(event)
-        return self._events.prepare(event)
+            return ReportedEvent(self._report, event)
+        published = self._events.prepare(event)
+        return ReportedEvent(self._failed, event, published) if event.kind == FAILED else published
 
     def publish(self, prepared: Any) -> None:
         """Publish after the commit."""

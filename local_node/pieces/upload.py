@@ -12,13 +12,16 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from semq.broker.services import ArrivingDocument
+from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
+from semq.engine.time.cleanup import PIECES_BYTES
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
+PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes
 UNCOMMITTED_MAX = 512 * 1024  # bytes of one body that are not committed; beyond it the client is not read from
 
 
@@ -111,7 +114,7 @@ class Upload(ArrivingDocument):
     def abandon(self) -> None:
         self._ended(self, False)
         if self._count:
-            self._core.post(drop_pieces(self.document))
+            self._core.post(drop_pieces(self._core, self.document, self._count))
         self._count = 0
         self._fault = self._fault or Unavailable("The body is incomplete.")
         self._parts.clear()
@@ -173,7 +176,13 @@ def keep_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
 
 
 @work
-def drop_pieces(document: int) -> Steps:
-    """Delete all pieces of a document."""
+def drop_pieces(core: Core, document: int, count: int, first: int = 0) -> Steps:
+    """Delete the pieces of a document from number ``first`` to ``count`` - 1, a portion in each commit; after a kill,
+    the next sweep deletes the rest.
+    """
+    below = min(first + PORTION, count)
     unit = yield NO_NEEDS
-    unit.rare.append(PiecesGone(document))
+    unit.rare.append(PiecesGone(document, below))
+    yield COMMITTED
+    if below < count:
+        core.post(drop_pieces(core, document, count, below), later=True)

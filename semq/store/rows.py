@@ -315,9 +315,10 @@ class PieceGone:
 
 @dataclass(slots=True, frozen=True)
 class PiecesGone:
-    """The deletion of all pieces of a document that ended before it was complete."""
+    """The deletion of the first pieces of a document that ended before it was complete: those below a number."""
 
     document: int
+    below: int
 
 
 Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone

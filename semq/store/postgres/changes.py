@@ -221,7 +221,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     RetiredStore: lambda row: [int8(row.semq_id), int8(row.semq_db_id), row.retired_by.encode(), row.why.encode()],
     NewPiece: lambda row: [int8(row.document), int4(row.number), row.payload],
     PieceGone: lambda row: [int8(row.document), int4(row.number)],
-    PiecesGone: lambda row: [int8(row.document)],
+    PiecesGone: lambda row: [int8(row.document), int4(row.below)],
 }
 
 

@@ -385,7 +385,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (semq_id, semq_db_id) DO NOTHING""",
     "NewPiece": "INSERT INTO tb_0031_piece (document, number, payload) VALUES ($1::bigint, $2::integer, $3::bytea)",
     "PieceGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number = $2::integer",
-    "PiecesGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint",
+    "PiecesGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number < $2::integer",
     **{f"insert {table.name}": _insert(table) for table in INSERTED},
 }
 

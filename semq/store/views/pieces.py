@@ -92,10 +92,11 @@ def staged(connection: Connection, document: int, after: int, limit: int) -> lis
     return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
 
 
-def without_document(connection: Connection) -> list[int]:
-    """Return the documents that have pieces but no submission (any more)."""
+def without_document(connection: Connection) -> list[tuple[int, int]]:
+    """Return the documents that have pieces but no submission (any more), with the highest number of a piece."""
     waits = exists().where(S.number == P.document, S.not_before.is_not(None))
-    return list(connection.execute(select(P.document).where(~waits).distinct()).scalars())
+    query = select(P.document, func.max(P.number)).where(~waits).group_by(P.document)
+    return [(document, last) for document, last in connection.execute(query)]
 
 
 def pieces_of(connection: Connection, source: str, document: str) -> list[ArrivedPiece]:

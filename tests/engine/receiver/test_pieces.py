@@ -110,9 +110,8 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
     await linked(a, b)
     await sent(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
-    assert counted(b, STORED) == SIZE
-    a.remains.sweep()
     await until(lambda: b.engine.core.pieces.notices)
+    assert counted(b, STORED) == SIZE
     b.remains.sweep()
     await until(lambda: is_clean(b))
     assert not b.engine.core.pieces.of("1.10008")

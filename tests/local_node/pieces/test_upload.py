@@ -2,9 +2,11 @@
 
 import asyncio
 
+import psycopg
 import pytest
 
 from local_node.node import LocalNode
+from local_node.pieces import upload
 from semq.amqp import errors as amqp
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
@@ -103,19 +105,42 @@ async def test_a_body_that_does_not_end_leaves_nothing(inprocess: InProcess) -> 
 async def test_remains_of_a_crash_are_removed(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
-    upload = a.uploads.begin(SIZE, lambda is_paused: None)
-    upload.add(body_of(SIZE - 10))
+    body = a.uploads.begin(SIZE, lambda is_paused: None)
+    body.add(body_of(SIZE - 10))
     await until(lambda: pieces(a) == 19)
     a.remains.sweep()
     await a.store.read(lambda connection: None)
     assert pieces(a) == 19  # the body is still arriving
-    del upload
+    del body
 
     def is_gone() -> bool:
         a.remains.sweep()  # an earlier search may be under way
         return not pieces(a)
 
     await until(is_gone)
+
+
+async def test_remains_are_deleted_in_portions(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One commit that deletes all of them would delay other documents for seconds."""
+    monkeypatch.setattr(upload, "PORTION", 4)
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    assert a.store.url is not None
+    with psycopg.connect(a.store.url) as connection:
+        connection.execute(
+            """
+            CREATE TABLE portions (size bigint);
+            CREATE FUNCTION count_deleted() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN INSERT INTO portions SELECT count(*) FROM gone; RETURN NULL; END';
+            CREATE TRIGGER deleted AFTER DELETE ON tb_0031_piece REFERENCING OLD TABLE AS gone
+            FOR EACH STATEMENT EXECUTE FUNCTION count_deleted();
+            INSERT INTO tb_0031_piece (document, number, payload) SELECT 7, n, 'x' FROM generate_series(0, 9) AS n
+            """
+        )
+    a.remains.sweep()
+    await until(lambda: not pieces(a))
+    with psycopg.connect(a.store.url) as connection:
+        assert connection.execute("SELECT size FROM portions").fetchall() == [(4,), (4,), (2,)]
 
 
 async def test_a_repeated_token_accepts_nothing(inprocess: InProcess) -> None:
