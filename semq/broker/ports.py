@@ -30,7 +30,7 @@ class LoginServer(Protocol):
 
 
 class SessionServer(SharedByChannels, LoginServer, Protocol):
-    """A server, for its connections."""
+    """A server, as its connections use it."""
 
     clock: Clock
     journal: Journal
@@ -42,7 +42,7 @@ class SessionServer(SharedByChannels, LoginServer, Protocol):
 
 
 class LoginSession(Protocol):
-    """A connection, for its login."""
+    """A connection, as its login uses it."""
 
     user: str
     is_ending: bool

@@ -333,7 +333,7 @@ class BrokerSession:
         """Continue with the large bodies that are being sent."""
         for channel in list(self.feeding):
             if channel.feeder is not None:
-                channel.feeder.go_on()
+                channel.feeder.continue_sending()
 
     def _pump(self) -> None:
         """Resume the consumers that were waiting for room."""

@@ -105,7 +105,7 @@ class RecordingConsumer:
         if not self.no_ack:
             self.out.append(item)
 
-    def cancelled(self) -> None:
+    def note_cancelled(self) -> None:
         self.is_cancelled = True
 
     def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:

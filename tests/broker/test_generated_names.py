@@ -13,6 +13,6 @@ def test_generated_names_have_their_form_and_differ() -> None:
     assert generated_name("amq.gen-", CLOCK) != generated_name("amq.gen-", CLOCK)
 
 
-def test_addresses_of_direct_replies() -> None:
+def test_addresses_of_direct_replies_have_the_form_of_rabbitmq() -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{22}==", reply_address(CLOCK))
     assert reply_address(CLOCK) != reply_address(CLOCK)

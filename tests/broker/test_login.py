@@ -67,7 +67,7 @@ def test_a_secret_changes_nothing_and_is_answered(broker: Served, secret: bytes)
         assert client.closed().error is not None  # the old password still counts
 
 
-def test_properties_of_the_server(broker: Served) -> None:
+def test_the_server_announces_its_properties(broker: Served) -> None:
     with broker.raw().opened() as client:
         about = client.machine.peer_properties
     assert {"product", "version", "platform", "copyright", "information", "capabilities"} <= set(about)

@@ -226,7 +226,7 @@ async def test_reading_pauses_while_the_service_is_behind() -> None:
         assert channel.may_publish
 
 
-async def test_deliveries_within_credit_and_settlements_in_batches() -> None:
+async def test_deliveries_stay_within_credit_and_settlements_come_in_batches() -> None:
     house = House()
     inbox = house.inbox
     async with pair(prepare=house.prepare) as both:
@@ -299,7 +299,7 @@ async def test_a_shared_prefetch_bounds_a_service_too() -> None:
         await until(lambda: len(got) == 3)
 
 
-async def test_getting_from_a_service() -> None:
+async def test_basic_get_returns_messages_of_a_service() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await confirming(both)

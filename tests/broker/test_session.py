@@ -74,7 +74,7 @@ def test_hard_errors_close_the_connection_with_their_code(broker: Served, data: 
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_a_malformed_table_hurts_its_sender_only(broker: Served) -> None:
+def test_a_malformed_table_is_reported_to_its_sender_only(broker: Served) -> None:
     with broker.raw().opened() as taker, broker.raw().opened() as client:
         queue = taker.ask(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
         taker.ask(m.BasicConsume(queue), m.BasicConsumeOk)
@@ -127,7 +127,7 @@ def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
         client.ask(m.BasicQos(), m.BasicQosOk, 2)
 
 
-def test_limits_on_channels_and_consumers() -> None:
+def test_channels_and_consumers_have_limits() -> None:
     limits = BrokerLimits(consumers_per_channel=2)
     with (
         served(limits=limits, connection=ConnectionLimits(channel_max=3)) as running,

@@ -59,7 +59,7 @@ async def test_a_changed_password_counts_at_once() -> None:
     assert await table.authenticate("PLAIN", Credentials("ann", b"new"), HERE) == "ann"
 
 
-def test_virtual_hosts_of_a_user() -> None:
+def test_a_user_has_permissions_in_named_virtual_hosts_only() -> None:
     table = UserTable([ANN])
     assert table.permissions("ann", "/") == Permissions("", "^a", ".*")
     assert table.permissions("ann", "other") is None

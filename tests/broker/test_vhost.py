@@ -53,13 +53,13 @@ def test_a_prepared_message_for_a_deleted_queue_is_deleted() -> None:
     assert model.memory.bytes == 0
 
 
-def test_a_full_queue_refuses_what_the_node_prepares() -> None:
+def test_a_full_queue_refuses_a_prepared_message() -> None:
     model = Model()
     model.queue("q", max_length=0, overflow="reject-publish")
     assert model.vhost.prepare_publish("", "q", HEADER, b"mine").commit() == 0
 
 
-def test_publishing_by_the_node() -> None:
+def test_the_node_publishes_messages_itself() -> None:
     model = Model()
     model.queue("q", durable=True)
     sent = model.vhost.publish_internal("", "q", HEADER, b"mine")
@@ -68,7 +68,7 @@ def test_publishing_by_the_node() -> None:
         model.vhost.publish_internal("none", "q", HEADER, b"mine")
 
 
-def test_more_keys_than_one() -> None:
+def test_a_message_is_routed_by_all_of_its_keys() -> None:
     model = Model()
     names = ("main", "copy", "blind")
     queues = [model.queue(name) for name in names]
@@ -78,7 +78,7 @@ def test_more_keys_than_one() -> None:
         assert entry.message.headers() == {"CC": ["copy", "main"], "k": 1}
 
 
-def test_services_stand_among_exchanges_and_queues() -> None:
+def test_services_are_found_by_name_and_messages_are_not_routed_to_them() -> None:
     model = Model()
     door, inbox = ServiceExchange("semq", "x-semq"), ServiceQueue("inbox")
     model.vhost.register(door)

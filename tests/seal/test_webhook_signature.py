@@ -12,7 +12,7 @@ ID, TIMESTAMP = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330
 BODY = b'{"test": 2432232314}'
 
 
-def test_the_example_of_the_specification() -> None:
+def test_patterns_match_as_in_the_example_of_the_specification() -> None:
     assert signed(key_of(SECRET), ID, TIMESTAMP, (BODY[:3], BODY[3:])) == {
         "webhook-id": ID,
         "webhook-timestamp": str(TIMESTAMP),

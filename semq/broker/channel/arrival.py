@@ -1,5 +1,4 @@
-"""A large message being received on a channel: its bytes are passed to the store in chunks, or to a service in one
-piece.
+"""A large message being received on a channel: its bytes are passed to the store in chunks, or to a service.
 
 Strategy: a message is refused, if at all, at the content header, before its body arrives. For queues, full chunks are
 written, and reading from the client pauses when the store is behind; when the body is complete and saved, it is
@@ -17,7 +16,7 @@ from semq.broker.channel.publication import check, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ArrivingDocument, ServiceExchange
 
-UNSTORED = "a service has not stored what has arrived"
+UNSTORED = "a service has not stored the bytes that have arrived"
 
 
 class ArrivingBody:
@@ -33,38 +32,38 @@ class ArrivingBody:
         self._index = 0
         self._body_id = 0
         self._is_drained = False
-        self._served: ArrivingDocument | None = None
-        exchange, most = check(channel, self._event(b"")), channel.session.server.message_max
+        self._document: ArrivingDocument | None = None
+        exchange, limit = check(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):
-            most = exchange.body_max if exchange.drains or exchange.streams else most
-            self._is_drained = exchange.drains and header.body_size > most
-        if header.body_size > most and not self._is_drained:
-            raise refusals.body_too_large(header.body_size, most, exchange.name)
+            limit = exchange.body_max if exchange.drains or exchange.streams else limit
+            self._is_drained = exchange.drains and header.body_size > limit
+        if header.body_size > limit and not self._is_drained:
+            raise refusals.body_too_large(header.body_size, limit, exchange.name)
         if not isinstance(exchange, ServiceExchange):
             self._body_id = channel.session.server.bodies.new_id()
         elif not self._is_drained:
             info = channel.session.info
-            self._served = exchange.arriving(info, method.routing_key, header, self._pause)
+            self._document = exchange.arriving(info, method.routing_key, header, self._pause)
 
     def add(self, data: bytes) -> None:
         """Add the next bytes."""
         if self._is_drained:
             return
-        if self._served is not None:
-            self._served.add(data)
+        if self._document is not None:
+            self._document.add(data)
             return
         self._pieces.append(data)
         self._gathered += len(data)
         while self._body_id and self._gathered >= CHUNK:
-            whole = b"".join(self._pieces)
-            self._write(whole[:CHUNK])
-            self._pieces = [whole[CHUNK:]]
+            joined = b"".join(self._pieces)
+            self._write(joined[:CHUNK])
+            self._pieces = [joined[CHUNK:]]
             self._gathered -= CHUNK
 
     def finish(self) -> None:
         """Publish the complete body, once it is saved."""
-        if self._served is not None:
-            publish(self._channel, self._event(self._served))
+        if self._document is not None:
+            publish(self._channel, self._event(self._document))
             return
         if not self._body_id:
             publish(self._channel, self._event(b"".join(self._pieces)))
@@ -78,8 +77,8 @@ class ArrivingBody:
         """Delete the chunks written so far, after the channel has been closed."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
-        if self._served is not None:
-            self._served.abandon()
+        if self._document is not None:
+            self._document.abandon()
 
     def _pause(self, is_paused: bool) -> None:
         self._channel.session.allowance.pause(UNSTORED, is_paused)

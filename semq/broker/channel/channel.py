@@ -15,7 +15,7 @@ from semq.amqp.events import ConnectionEvent
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
 from semq.broker.channel.confirms import Confirms
-from semq.broker.channel.consumer import counted
+from semq.broker.channel.consumer import redelivery_header
 from semq.broker.channel.feeder import Feeder
 from semq.broker.channel.ports import (
     ChannelConnection,
@@ -34,14 +34,14 @@ from semq.broker.services import ServiceQueue
 
 
 class BrokerChannel:
-    """One channel. ``held`` is a list of waiting events while the channel waits for the store, else None."""
+    """One channel. ``held`` is the list of waiting events while the channel waits (``hold``), else None."""
 
     __slots__ = (
         "_holds",
         "arrival",
         "confirms",
+        "consumer_unacked",
         "consumers",
-        "counted",
         "feeder",
         "held",
         "is_flowing",
@@ -68,7 +68,7 @@ class BrokerChannel:
         self.prefetch_global = 0
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, UnsettledDelivery] = {}
-        self.counted = 0  # unacknowledged deliveries to consumers; those of basic.get do not count for prefetch
+        self.consumer_unacked = 0  # unacknowledged deliveries to consumers: basic.get does not count for prefetch
         self.next_tag = 1
         self.lowest_tag = 1
         self.confirms: Confirms | None = None
@@ -105,10 +105,10 @@ class BrokerChannel:
         if self.feeder is not None:
             self.hold()
             self.session.feeding[self] = None
-            self.feeder.go_on()
+            self.feeder.continue_sending()
 
-    def fed(self, then: Callable[[], None]) -> None:
-        """Resume everything else after a large body has been sent."""
+    def finish_feeding(self, then: Callable[[], None]) -> None:
+        """Resume the channel after a large body has been sent; first call ``then``."""
         self.feeder = None
         self.session.feeding.pop(self, None)
         then()
@@ -195,7 +195,7 @@ class BrokerChannel:
     @property
     def is_full(self) -> bool:
         """Whether the channel's own prefetch is used up."""
-        return bool(self.prefetch_global) and self.counted >= self.prefetch_global
+        return bool(self.prefetch_global) and self.consumer_unacked >= self.prefetch_global
 
     def deliver(
         self,
@@ -215,7 +215,7 @@ class BrokerChannel:
             size = len(body)
             self.unacked[tag] = UnsettledDelivery(consumer.source, consumer, item, size)
             consumer.unacked += 1
-            self.counted += 1
+            self.consumer_unacked += 1
             session.allowance.deliver(size)
         session.delivered += 1
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
@@ -266,7 +266,7 @@ class BrokerChannel:
         else:
             self.apply_in_slices([delivery for _, delivery in taken], disposition)
 
-    def take_back(self, taken: Iterable[tuple[int, UnsettledDelivery]]) -> None:
+    def restore_unacked(self, taken: Iterable[tuple[int, UnsettledDelivery]]) -> None:
         """Make settled deliveries outstanding again (tx.rollback)."""
         for tag, delivery in taken:
             self.unacked[tag] = delivery
@@ -278,7 +278,7 @@ class BrokerChannel:
         session.allowance.settle(delivery.size)
         if consumer is not None:
             consumer.unacked -= 1
-            self.counted -= 1
+            self.consumer_unacked -= 1
         if isinstance(source, ServiceQueue):
             session.settlements.add(source, consumer, delivery.item, disposition)
         else:
@@ -304,21 +304,21 @@ class BrokerChannel:
     def apply(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
         """Settle deliveries with their queues and services, then resume the consumers."""
         session = self.session
-        roomy: dict[ChannelConsumer, None] = {}
+        consumers: dict[ChannelConsumer, None] = {}
         for delivery in deliveries:
             consumer = delivery.consumer
             session.allowance.settle(delivery.size)
             if consumer is not None:
                 consumer.unacked -= 1
-                self.counted -= 1
-                roomy[consumer] = None
+                self.consumer_unacked -= 1
+                consumers[consumer] = None
         for source, consumer, items in _runs(deliveries):
             if isinstance(source, ServiceQueue):
                 for item in items:
                     session.settlements.add(source, consumer, item, disposition)
             else:
                 source.settle(consumer, items, disposition)
-        self._make_room(roomy)
+        self._make_room(consumers)
 
     def _make_room(self, consumers: Iterable[ChannelConsumer]) -> None:
         if self.prefetch_global or self.session.allowance.was_full:
@@ -336,13 +336,13 @@ class BrokerChannel:
         """Process basic.recover: requeue, or deliver again to the same consumers under new tags."""
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
-        back: list[UnsettledDelivery] = []
+        requeued: list[UnsettledDelivery] = []
         for _, delivery in outstanding:
             if requeue or not self._can_redeliver(delivery):
-                back.append(delivery)
+                requeued.append(delivery)
             else:
                 self._redeliver(delivery)
-        self.apply_in_slices(back, Disposition.REQUEUE)
+        self.apply_in_slices(requeued, Disposition.REQUEUE)
 
     def _can_redeliver(self, delivery: UnsettledDelivery) -> bool:
         consumer, item = delivery.consumer, delivery.item
@@ -358,13 +358,13 @@ class BrokerChannel:
         self.next_tag = tag + 1
         self.unacked[tag] = delivery
         message = entry.message
-        header = counted(entry, self.session.machine.body_frame_max)
+        header = redelivery_header(entry, self.session.machine.body_frame_max)
         self._deliver(consumer.tag, tag, True, message.exchange, message.routing_key, header, message.body)
 
     # Consumers.
 
     def drop_consumer(self, consumer: ChannelConsumer) -> None:
-        """Process basic.cancel: no more deliveries; unacknowledged ones stay outstanding."""
+        """Process basic.cancel: deliver no more; unacknowledged deliveries stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.remove_consumer(consumer)
         if self.reply_consumer is consumer:
@@ -377,16 +377,16 @@ class BrokerChannel:
         elif source.unsubscribe(consumer):
             self.session.vhost.remove_queue(source)
 
-    def lose(self, consumer: ChannelConsumer | None = None) -> None:
+    def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
         """Requeue the unacknowledged deliveries of one consumer or of all. Deliveries settled in an open
-        transaction stay with it, unless the channel ends.
+        transaction stay in the transaction, unless all are requeued.
         """
         if self.transaction is not None and consumer is None:
-            self.take_back(self.transaction.give_back())
-        mine = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
-        for tag, _ in mine:
+            self.restore_unacked(self.transaction.roll_back())
+        lost = [(tag, d) for tag, d in sorted(self.unacked.items()) if consumer is None or d.consumer is consumer]
+        for tag, _ in lost:
             del self.unacked[tag]
-        self.apply_in_slices([delivery for _, delivery in mine], Disposition.LOST)
+        self.apply_in_slices([delivery for _, delivery in lost], Disposition.LOST)
 
     def end(self) -> None:
         """End the channel, for any reason. Consumers are removed first, so that nothing is redelivered to them."""
@@ -399,12 +399,12 @@ class BrokerChannel:
             self.feeder.cancel()
         for consumer in list(self.consumers.values()):
             self.drop_consumer(consumer)
-        self.lose()
+        self.requeue_unacked()
 
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has, or could not have, saved the publish with this number (0: no confirm is due)."""
+        """Note that the store has saved the publish with this number, or has failed (number 0: no confirm is due)."""
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
 

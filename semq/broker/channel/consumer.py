@@ -1,7 +1,7 @@
 """A consumer on a channel: its room for deliveries, and the delivery of messages.
 
-Queues of the model use it as ``consumers.Taker``, services as ``services.ServiceConsumer``. Made by ``consumption`` for
-basic.consume, owned by its ``channel``.
+Queues of the model use it as ``consumers.QueueConsumer``, services as ``services.ServiceConsumer``. Made by
+``consumption`` for basic.consume, owned by its ``channel``.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from semq.broker.services import ServiceQueue, SessionInfo
 
 
 class Consumer:
-    """A consumer on a channel, of a queue or of a service; they deliver through ``take`` or ``deliver``."""
+    """A consumer on a channel. A queue delivers to it by ``take``, a service by ``deliver``."""
 
     __slots__ = (
         "arguments",
@@ -62,7 +62,7 @@ class Consumer:
         return self.channel.consumers.get(self.tag) is self
 
     def resume(self) -> None:
-        """Notify the source that there may be room again, if it was refused before."""
+        """Notify the source that there may be room again, if this consumer had none before."""
         if self.is_parked:
             if isinstance(self.source, ServiceQueue):
                 self.is_parked = False
@@ -84,12 +84,12 @@ class Consumer:
         message = entry.message
         header = message.header
         if entry.deliveries:
-            header = counted(entry, self.channel.session.machine.body_frame_max)
+            header = redelivery_header(entry, self.channel.session.machine.body_frame_max)
         self.channel.deliver(
             self, entry, message.exchange, message.routing_key, header, message.body, entry.deliveries > 0
         )
 
-    def cancelled(self) -> None:
+    def note_cancelled(self) -> None:
         """Notify the client, if it supports that, after the queue was deleted or the service ended the consumer."""
         self.channel.consumers.pop(self.tag, None)
         self.channel.session.remove_consumer(self)
@@ -99,16 +99,16 @@ class Consumer:
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now; at most ``_PORTION`` even for unbounded consumers."""
+        """The number of messages that may be delivered now; at most ``_CREDIT_MAX`` without a prefetch."""
         if not self.can_take():
             self.is_parked = True
             return 0
         channel = self.channel
         if self.no_ack:
-            return _PORTION
-        room = self.prefetch - self.unacked if self.prefetch else _PORTION
+            return _CREDIT_MAX
+        room = self.prefetch - self.unacked if self.prefetch else _CREDIT_MAX
         if channel.prefetch_global:
-            room = min(room, channel.prefetch_global - channel.counted)
+            room = min(room, channel.prefetch_global - channel.consumer_unacked)
         return room
 
     def deliver(
@@ -131,14 +131,14 @@ class Consumer:
     def cancel(self) -> None:
         if self.is_attached:
             self.channel.drop_consumer(self)
-            self.cancelled()
-            self.channel.lose(self)
+            self.note_cancelled()
+            self.channel.requeue_unacked(self)
 
 
-_PORTION = 256  # messages offered in one call to an unbounded consumer
+_CREDIT_MAX = 256  # messages that a service delivers at a time to a consumer without a prefetch
 
 
-def counted(entry: QueueEntry, frame_max: int) -> ContentHeader:
+def redelivery_header(entry: QueueEntry, frame_max: int) -> ContentHeader:
     """Return the header of a redelivered message with the number of deliveries, or unchanged if that would not fit.
 
     ``frame_max`` is the largest payload in bytes; a header is never split.

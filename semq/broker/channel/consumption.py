@@ -14,7 +14,7 @@ from semq.broker.arguments import QueueSettings
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.confirms import Confirms
-from semq.broker.channel.consumer import Consumer, counted
+from semq.broker.channel.consumer import Consumer, redelivery_header
 from semq.broker.channel.ports import Source
 from semq.broker.channel.publication import REPLY_TO, commit
 from semq.broker.channel.transaction import Commit, Transaction
@@ -24,43 +24,43 @@ from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.users import Right
 
 
-def basic_qos(channel: BrokerChannel, ask: m.BasicQos) -> None:
+def basic_qos(channel: BrokerChannel, request: m.BasicQos) -> None:
     """basic.qos: limit the unacknowledged deliveries."""
-    if ask.prefetch_size:
-        raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
+    if request.prefetch_size:
+        raise refusals.not_implemented(f"prefetch_size!=0 ({request.prefetch_size})")
     channel.send(m.BasicQosOk())
-    if ask.global_:
-        channel.prefetch_global = ask.prefetch_count
+    if request.global_:
+        channel.prefetch_global = request.prefetch_count
         channel.resume(channel.consumers.values())
     else:
-        channel.prefetch = ask.prefetch_count  # for consumers started from now on, as in RabbitMQ
+        channel.prefetch = request.prefetch_count  # for consumers started from now on, as in RabbitMQ
 
 
-def basic_consume(channel: BrokerChannel, ask: m.BasicConsume) -> None:
+def basic_consume(channel: BrokerChannel, request: m.BasicConsume) -> None:
     """basic.consume: start a consumer; deliveries follow consume-ok."""
     session = channel.session
-    if ask.consumer_tag in channel.consumers:
-        raise refusals.reused_consumer_tag(ask.consumer_tag)
-    if len(encode_table(ask.arguments)) > session.limits.consumer_arguments_bytes:
+    if request.consumer_tag in channel.consumers:
+        raise refusals.reused_consumer_tag(request.consumer_tag)
+    if len(encode_table(request.arguments)) > session.limits.consumer_arguments_bytes:
         raise refusals.bad_request("the arguments of the consumer are too large")
     if len(channel.consumers) >= session.limits.consumers_per_channel:
         raise refusals.too_many("consumer", session.limits.consumers_per_channel)
-    tag = ask.consumer_tag or generated_name("amq.ctag-", session.clock)
-    if ask.queue == REPLY_TO:
-        _consume_replies(channel, ask, tag)
+    tag = request.consumer_tag or generated_name("amq.ctag-", session.clock)
+    if request.queue == REPLY_TO:
+        _consume_replies(channel, request, tag)
         return
-    name = named_queue(channel, ask.queue)
+    name = named_queue(channel, request.queue)
     session.require(Right.READ, "queue", name)
     source = queue_for(channel, name)
-    _check_free(channel, source, ask.exclusive)
-    consumer = Consumer(channel, source, tag, ask.no_ack, ask.exclusive, _priority(ask), ask.arguments)
+    _check_free(channel, source, request.exclusive)
+    consumer = Consumer(channel, source, tag, request.no_ack, request.exclusive, _priority(request), request.arguments)
     channel.consumers[tag] = consumer
     session.add_consumer(consumer)
-    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
+    channel.reply(m.BasicConsumeOk(tag), request.no_wait)  # before the first delivery (AMQP 0-9-1, 4.6)
     if isinstance(source, ServiceQueue):
         source.attach(consumer)
     else:
-        source.subscribe(consumer, ask.exclusive)
+        source.subscribe(consumer, request.exclusive)
         source.pump()
 
 
@@ -73,45 +73,45 @@ def _check_free(channel: BrokerChannel, source: Source, exclusive: bool) -> None
         raise refusals.exclusive_use(source.name, channel.session.vhost.name)
 
 
-def _priority(ask: m.BasicConsume) -> int:
-    priority = ask.arguments.get("x-priority", 0)
+def _priority(request: m.BasicConsume) -> int:
+    priority = request.arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise refusals.bad_request(f"invalid arg 'x-priority': expected an integer, received {priority!r}")
     return priority
 
 
-def _consume_replies(channel: BrokerChannel, ask: m.BasicConsume, tag: str) -> None:
+def _consume_replies(channel: BrokerChannel, request: m.BasicConsume, tag: str) -> None:
     """Start the consumer of RabbitMQ's direct reply-to: replies are sent to this channel without a queue."""
-    if not ask.no_ack:
+    if not request.no_ack:
         raise refusals.bad_request("reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
         raise refusals.bad_request("reply consumer already set")
     session = channel.session
     placeholder = Queue(REPLY_TO, 0, session.vhost.env, _NO_SETTINGS)
-    consumer = Consumer(channel, placeholder, tag, True, False, 0, ask.arguments)
+    consumer = Consumer(channel, placeholder, tag, True, False, 0, request.arguments)
     channel.consumers[tag] = channel.reply_consumer = consumer
     session.server.reply_targets.add(channel)
-    channel.reply(m.BasicConsumeOk(tag), ask.no_wait)
+    channel.reply(m.BasicConsumeOk(tag), request.no_wait)
 
 
-def basic_cancel(channel: BrokerChannel, ask: m.BasicCancel) -> None:
+def basic_cancel(channel: BrokerChannel, request: m.BasicCancel) -> None:
     """basic.cancel: end a consumer; an unknown tag is not an error."""
-    consumer = channel.consumers.get(ask.consumer_tag)
+    consumer = channel.consumers.get(request.consumer_tag)
     if consumer is not None:
         channel.drop_consumer(consumer)
-    channel.reply(m.BasicCancelOk(ask.consumer_tag), ask.no_wait)
+    channel.reply(m.BasicCancelOk(request.consumer_tag), request.no_wait)
 
 
-def basic_get(channel: BrokerChannel, ask: m.BasicGet) -> None:
+def basic_get(channel: BrokerChannel, request: m.BasicGet) -> None:
     """basic.get: return one message, regardless of the prefetch."""
     session = channel.session
-    session.require(Right.READ, "queue", named_queue(channel, ask.queue))
-    source = queue_for(channel, ask.queue)
+    session.require(Right.READ, "queue", named_queue(channel, request.queue))
+    source = queue_for(channel, request.queue)
     if isinstance(source, ServiceQueue):
         session.settlements.flush()  # messages that the client returned before this request are available again
-        source.get(Getter(channel, source, ask.no_ack))
+        source.get(Getter(channel, source, request.no_ack))
         return
-    _get(channel, source, ask.no_ack)
+    _get(channel, source, request.no_ack)
 
 
 def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
@@ -122,10 +122,10 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     if entry is None:
         channel.send(m.BasicGetEmpty())
         return
-    message, again = entry.message, entry.deliveries > 0
+    message, redelivered = entry.message, entry.deliveries > 0
     tag = channel.assign_tag(source, entry, message.size, no_ack)
-    method = m.BasicGetOk(tag, again, message.exchange, message.routing_key, len(source.ready))
-    header = counted(entry, session.machine.body_frame_max) if again else message.header
+    method = m.BasicGetOk(tag, redelivered, message.exchange, message.routing_key, len(source.ready))
+    header = redelivery_header(entry, session.machine.body_frame_max) if redelivered else message.header
     channel.send_content(method, header, message.body)
     if no_ack:
         source.settle(None, [entry], Disposition.ACK)
@@ -134,13 +134,13 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
 def _get_later(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     """Wait until the next message, which is not in memory, has been read from the store."""
 
-    def ask_again() -> None:
+    def retry() -> None:
         if channel.is_open:
             _get(channel, source, no_ack)
         channel.release()
 
     channel.hold()
-    source.waiting.append(ask_again)
+    source.waiting.append(retry)
 
 
 class Getter:
@@ -158,43 +158,43 @@ class Getter:
     def is_waiting(self) -> bool:
         return self._channel.is_open
 
-    def answer(self, found: ServiceDelivery | None, left: int) -> None:
+    def answer(self, delivery: ServiceDelivery | None, left: int) -> None:
         channel = self._channel
         if not channel.is_open:
-            if found is not None:
-                channel.session.settlements.add(self._source, None, found.token, Disposition.LOST)
+            if delivery is not None:
+                channel.session.settlements.add(self._source, None, delivery.token, Disposition.LOST)
             return
-        if found is None:
+        if delivery is None:
             channel.send(m.BasicGetEmpty())
         else:
-            tag = channel.assign_tag(self._source, found.token, len(found.body), self._no_ack)
-            method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
-            channel.send_content(method, found.header, found.body)
+            tag = channel.assign_tag(self._source, delivery.token, len(delivery.body), self._no_ack)
+            method = m.BasicGetOk(tag, delivery.redelivered, delivery.exchange, delivery.routing_key, left)
+            channel.send_content(method, delivery.header, delivery.body)
             if self._no_ack:
-                channel.session.settlements.add(self._source, None, found.token, Disposition.ACK)
+                channel.session.settlements.add(self._source, None, delivery.token, Disposition.ACK)
         channel.release()
 
 
-def basic_recover(channel: BrokerChannel, ask: m.BasicRecover) -> None:
+def basic_recover(channel: BrokerChannel, request: m.BasicRecover) -> None:
     """basic.recover: redeliver all unacknowledged messages of this channel."""
     channel.send(m.BasicRecoverOk())
-    channel.recover(ask.requeue)
+    channel.recover(request.requeue)
 
 
-def basic_recover_async(channel: BrokerChannel, ask: m.BasicRecoverAsync) -> None:
-    """basic.recover-async: the same without a reply."""
-    channel.recover(ask.requeue)
+def basic_recover_async(channel: BrokerChannel, request: m.BasicRecoverAsync) -> None:
+    """basic.recover-async: redeliver as basic.recover does, without a reply."""
+    channel.recover(request.requeue)
 
 
-def confirm_select(channel: BrokerChannel, ask: m.ConfirmSelect) -> None:
+def confirm_select(channel: BrokerChannel, request: m.ConfirmSelect) -> None:
     """confirm.select (RabbitMQ): number and confirm publishes from now on."""
     if channel.transaction is not None:
         raise refusals.bad_request("cannot switch from tx to confirm mode")
     channel.confirms = channel.confirms or Confirms()
-    channel.reply(m.ConfirmSelectOk(), ask.no_wait)
+    channel.reply(m.ConfirmSelectOk(), request.no_wait)
 
 
-def tx_select(channel: BrokerChannel, ask: m.TxSelect) -> None:
+def tx_select(channel: BrokerChannel, request: m.TxSelect) -> None:
     """tx.select: use transactions on this channel from now on."""
     if channel.confirms is not None:
         raise refusals.bad_request("cannot switch from confirm to tx mode")
@@ -202,7 +202,7 @@ def tx_select(channel: BrokerChannel, ask: m.TxSelect) -> None:
     channel.send(m.TxSelectOk())
 
 
-def tx_commit(channel: BrokerChannel, ask: m.TxCommit) -> None:
+def tx_commit(channel: BrokerChannel, request: m.TxCommit) -> None:
     """tx.commit: the reply follows when everything has taken effect."""
     _transaction_of(channel)
 
@@ -211,14 +211,14 @@ def tx_commit(channel: BrokerChannel, ask: m.TxCommit) -> None:
         channel.release()
 
     channel.hold()
-    under_way = Commit(channel)
-    under_way.on_done = done
-    commit(channel, under_way)
+    pending = Commit(channel)
+    pending.on_done = done
+    commit(channel, pending)
 
 
-def tx_rollback(channel: BrokerChannel, ask: m.TxRollback) -> None:
+def tx_rollback(channel: BrokerChannel, request: m.TxRollback) -> None:
     """tx.rollback: discard publishes, and make settled deliveries outstanding again."""
-    channel.take_back(_transaction_of(channel).give_back())
+    channel.restore_unacked(_transaction_of(channel).roll_back())
     channel.send(m.TxRollbackOk())
 
 

@@ -21,23 +21,23 @@ class Feeder:
     def __init__(self, channel: ConnectedChannel, body: LargeBody) -> None:
         self._channel = channel
         self._body = body
-        self._asked = 0  # number of chunks requested from the store
+        self._requested = 0  # number of chunks requested from the store
         self._sent = 0
         self._is_reading = False
         self._next: bytes | None = None
         self._on_end: Callable[[], None] = lambda: None
         body.retain()
 
-    def go_on(self) -> None:
+    def continue_sending(self) -> None:
         """Send the chunk that is available, if there is room for it, and read the next."""
         channel = self._channel
         if not (channel.session.is_writable and channel.is_open):
             return
         data, self._next = self._next, None
-        if self._asked < self._body.chunks and not self._is_reading:
+        if self._requested < self._body.chunks and not self._is_reading:
             self._is_reading = True
-            self._asked += 1
-            self._body.read(self._asked - 1, self._read)
+            self._requested += 1
+            self._body.read(self._requested - 1, self._read)
         if data is not None:
             self._send(data)
 
@@ -59,7 +59,7 @@ class Feeder:
             channel.session.close(InternalError("a message could not be read from the store"))
             return
         self._next = data
-        self.go_on()
+        self.continue_sending()
 
     def _send(self, data: bytes) -> None:
         channel = self._channel
@@ -74,4 +74,4 @@ class Feeder:
         self._sent += 1
         if self._sent == self._body.chunks:
             self._body.release()
-            channel.fed(self._on_end)
+            channel.finish_feeding(self._on_end)

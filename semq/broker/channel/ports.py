@@ -18,7 +18,7 @@ from semq.broker.durable.journal import Journal
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies, Body
-from semq.broker.queues.consumers import Taker
+from semq.broker.queues.consumers import QueueConsumer
 from semq.broker.queues.queue import Queue
 from semq.broker.services import ServiceConsumer, ServiceQueue, SessionInfo
 from semq.broker.users import Right
@@ -29,8 +29,8 @@ from semq.transport.turn import Turn
 Source: TypeAlias = Queue | ServiceQueue
 
 
-class ChannelConsumer(ServiceConsumer, Taker, Protocol):
-    """A consumer, for its channel and its connection."""
+class ChannelConsumer(ServiceConsumer, QueueConsumer, Protocol):
+    """A consumer, as its channel and its connection use it."""
 
     source: Source
     unacked: int
@@ -45,17 +45,17 @@ class ChannelConsumer(ServiceConsumer, Taker, Protocol):
 
 
 class LargeBodyFeeder(Protocol):
-    """A large body being sent, for its channel and its connection."""
+    """A large body being sent, as its channel and its connection use it."""
 
     def end_with(self, then: Callable[[], None]) -> None: ...
 
-    def go_on(self) -> None: ...
+    def continue_sending(self) -> None: ...
 
     def cancel(self) -> None: ...
 
 
 class LargeBodyArrival(Protocol):
-    """A large body being received, for its channel and its connection."""
+    """A large body being received, as its channel and its connection use it."""
 
     def add(self, data: bytes) -> None: ...
 
@@ -65,14 +65,14 @@ class LargeBodyArrival(Protocol):
 
 
 class ConnectedChannel(Protocol):
-    """A channel, for its consumers, its large bodies, its commits and its connection."""
+    """A channel, as its consumers, large bodies, commits and its connection use it."""
 
     number: int
     is_open: bool
     is_flowing: bool
     prefetch: int
     prefetch_global: int
-    counted: int
+    consumer_unacked: int
     consumers: dict[str, ChannelConsumer]
     reply_consumer: ChannelConsumer | None
     held: deque[ConnectionEvent] | None
@@ -98,9 +98,9 @@ class ConnectedChannel(Protocol):
 
     def drop_consumer(self, consumer: ChannelConsumer) -> None: ...
 
-    def lose(self, consumer: ChannelConsumer | None = None) -> None: ...
+    def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None: ...
 
-    def fed(self, then: Callable[[], None]) -> None: ...
+    def finish_feeding(self, then: Callable[[], None]) -> None: ...
 
     def release(self) -> None: ...
 
@@ -134,7 +134,7 @@ class SharedByChannels(Protocol):
 
 
 class ChannelConnection(Protocol):
-    """A connection, for its channels."""
+    """A connection, as its channels use it."""
 
     info: SessionInfo
     vhost: VirtualHost

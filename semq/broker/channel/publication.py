@@ -1,9 +1,9 @@
 """basic.publish: from the event to the queues or the service, with all checks.
 
-Strategy: ``publish`` checks; then the message is passed to a service (``_offer``), to a direct reply, into the
-transaction, or to the queues. The confirm of a message for queues is sent immediately, or after the commit if the
-message must be stored; the confirm of a message for a service is sent by the service's ``settle``. Called by
-``session`` for each ``Published`` event.
+Strategy: ``publish`` checks the message and passes it to the transaction, to a service (``_offer``), to the channel
+that waits for a direct reply, or to the queues. The confirm of a message for queues is sent immediately, or after the
+commit if the message must be stored; the confirm of a message for a service is sent by the service's ``settle``. Called
+by ``session`` for each ``Published`` event.
 """
 
 from semq.amqp.errors import AmqpError
@@ -11,9 +11,9 @@ from semq.amqp.events import Published
 from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.channel.transaction import Commit, nacked
+from semq.broker.channel.transaction import Commit, nack_error
 from semq.broker.queues.bodies import release, weight
-from semq.broker.queues.message import Message, names_somebody
+from semq.broker.queues.message import Message, needs_name_check
 from semq.broker.routing.exchanges import Exchange
 from semq.broker.services import (
     ArrivingDocument,
@@ -38,7 +38,7 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     session = channel.session
     session.published += 1
     exchange = check(channel, event)
-    if names_somebody(event.header):
+    if needs_name_check(event.header):
         check_names(channel, event)
     if channel.transaction is not None:
         message = None if exchange.is_service else message_of(event)
@@ -103,11 +103,11 @@ def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, messag
         return _reply(channel, event, message)
     sent = vhost.send(message, vhost.route_message(exchange, message))
     if event.mandatory and not (sent.queues or sent.is_refused):
-        give_back(channel, event, NO_ROUTE, "NO_ROUTE")
+        send_return(channel, event, NO_ROUTE, "NO_ROUTE")
     return sent
 
 
-def give_back(channel: BrokerChannel, event: Published, code: int, text: str) -> None:
+def send_return(channel: BrokerChannel, event: Published, code: int, text: str) -> None:
     """Send basic.return."""
     channel.send_content(BasicReturn(code, text, event.exchange, event.routing_key), event.header, event.body)
 
@@ -139,7 +139,7 @@ class Settlement:
                 channel.confirm(self._number, False)
             case ReturnedToSender(reply_code=code, reply_text=text):
                 if event.mandatory:
-                    give_back(channel, event, code, text)
+                    send_return(channel, event, code, text)
                 channel.confirm(self._number, True)
             case Refused(error=error):
                 channel.session.fail_channel(channel, error.at(60, 40))
@@ -159,40 +159,40 @@ class CommitSettlement:
         failure: AmqpError | None = None
         match outcome:
             case ServiceNacked():
-                failure = nacked()
+                failure = nack_error()
             case Refused(error=error):
                 failure = error
             case ReturnedToSender(reply_code=code, reply_text=text):
                 if self._channel.is_open and self._event.mandatory:
-                    give_back(self._channel, self._event, code, text)
+                    send_return(self._channel, self._event, code, text)
             case Confirmed():
                 pass
-        self._commit.answered(failure)
+        self._commit.note_answer(failure)
 
 
-def commit(channel: BrokerChannel, done: Commit) -> None:
-    """Apply the transaction; ``done`` is called when everything has taken effect."""
+def commit(channel: BrokerChannel, pending: Commit) -> None:
+    """Apply the transaction; ``pending`` gets the answers of the store and of the services."""
     transaction, session = channel.transaction, channel.session
     assert transaction is not None
     for event, message in transaction.take_published():
         exchange = session.vhost.exchanges.get(event.exchange)
         if isinstance(exchange, ServiceExchange):
-            done.expect()
-            _offer(exchange, event, CommitSettlement(channel, event, done))
+            pending.expect()
+            _offer(exchange, event, CommitSettlement(channel, event, pending))
             continue
-        # otherwise the exchange was deleted meanwhile, and its messages have no queue
+        # If the exchange was deleted meanwhile, its messages have no queue.
         if exchange is not None and message is not None:
             deliver(channel, exchange, event, message)
         release(event.body)
-    for settled in transaction.take_settlements():
-        channel.apply([delivery for _, delivery in settled.taken], settled.disposition)
+    for settlement in transaction.take_settlements():
+        channel.apply([delivery for _, delivery in settlement.deliveries], settlement.disposition)
     session.vhost.route_dead_letters()
-    session.journal.when_saved(done.saved)
+    session.journal.when_saved(pending.note_saved)
 
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
-    # empty for a larger message, which only a service that drains gets
+    # Only a service that drains gets a larger message, without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # the state machine knows only bodies in memory
     document = arrived if isinstance(arrived, ArrivingDocument) else None
@@ -210,7 +210,7 @@ def _reply(channel: BrokerChannel, event: Published, message: Message) -> Publis
     consumer = target.reply_consumer if target is not None else None
     if target is None or consumer is None:
         if event.mandatory:
-            give_back(channel, event, NO_ROUTE, "NO_ROUTE")
+            send_return(channel, event, NO_ROUTE, "NO_ROUTE")
         return PublishResult()
     # Replies have no queue: a reply that the client does not read in time is lost.
     if target.session.is_writable and target.feeder is None:

@@ -34,13 +34,13 @@ class Settlements:
     def add(
         self, source: ServiceQueue, consumer: SettlingConsumer | None, token: Any, disposition: Disposition
     ) -> None:
-        """Add one; it is passed on at the end of the read, or of the turn."""
+        """Add a settlement. It is passed to the service at the end of the read, or of the turn."""
         key = source, consumer, disposition
-        found = self._tokens.get(key)
-        if found is None:
-            found = self._tokens[key] = []
+        tokens = self._tokens.get(key)
+        if tokens is None:
+            tokens = self._tokens[key] = []
             self._turn.before_flush(self.flush)
-        found.append(token)
+        tokens.append(token)
 
     def flush(self) -> None:
         """Pass the settlements to the services, then resume the consumers."""

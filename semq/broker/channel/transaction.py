@@ -1,6 +1,6 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked immediately and routed at the commit, which therefore cannot refuse any of them. All changes are
+Publishes are checked immediately and routed at the commit, where only a service can refuse them. All changes are
 passed to the store in one list, and commit-ok is sent when it has saved them and every service has settled. Rule: AMQP
 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
 ``channel`` and ``publication``.
@@ -20,12 +20,14 @@ from semq.broker.queues.bodies import release, retain, weight
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition
 
-Taken = list[tuple[int, UnsettledDelivery]]
+TaggedDeliveries = list[tuple[int, UnsettledDelivery]]
 
 
 @dataclass(slots=True)
-class _Settled:
-    taken: Taken
+class HeldSettlement:
+    """A settlement that waits for the commit."""
+
+    deliveries: TaggedDeliveries
     disposition: Disposition
 
 
@@ -37,50 +39,50 @@ class HeldPublish(NamedTuple):
 
 
 class Transaction:
-    """The publishes and settlements of a channel since the last commit. ``everywhere`` counts the open transactions of
-    the broker.
+    """The publishes and settlements of a channel since the last commit. ``all_transactions`` counts the bytes of all
+    open transactions of the broker.
     """
 
-    __slots__ = ("_everywhere", "_settled", "bytes", "published")
+    __slots__ = ("_all_transactions", "_settled", "bytes", "published")
 
-    def __init__(self, everywhere: MemoryGauge) -> None:
+    def __init__(self, all_transactions: MemoryGauge) -> None:
         self.published: list[HeldPublish] = []
-        self._settled: list[_Settled] = []
-        self._everywhere = everywhere
+        self._settled: list[HeldSettlement] = []
+        self._all_transactions = all_transactions
         self.bytes = 0
 
     def publish(self, event: Published, message: Message | None, limits: BrokerLimits) -> None:
-        """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all together, become too
-        large.
+        """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all open transactions
+        together, become too large.
         """
         retain(event.body)
         size = weight(event.header, event.body)
         self.bytes += size
-        self._everywhere.add(size)
+        self._all_transactions.add(size)
         self.published.append(HeldPublish(event, message))
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
             raise refusals.bad_request("the transaction exceeds the limit of this server")
-        if self._everywhere.bytes > limits.transactions_bytes:
+        if self._all_transactions.bytes > limits.transactions_bytes:
             raise refusals.bad_request("all open transactions together exceed the limit of this server")
 
-    def settle(self, taken: Taken, disposition: Disposition) -> None:
+    def settle(self, deliveries: TaggedDeliveries, disposition: Disposition) -> None:
         """Keep a settlement for the commit."""
-        self._settled.append(_Settled(taken, disposition))
+        self._settled.append(HeldSettlement(deliveries, disposition))
 
-    def take_settlements(self) -> list[_Settled]:
+    def take_settlements(self) -> list[HeldSettlement]:
         settled, self._settled = self._settled, []
         return settled
 
     def take_published(self) -> list[HeldPublish]:
-        self._everywhere.add(-self.bytes)
+        self._all_transactions.add(-self.bytes)
         published, self.published, self.bytes = self.published, [], 0
         return published
 
-    def give_back(self) -> Taken:
+    def roll_back(self) -> TaggedDeliveries:
         """Discard everything; return the settled deliveries, which are outstanding again."""
-        for kept in self.take_published():
-            release(kept.event.body)
-        return [row for settled in self.take_settlements() for row in settled.taken]
+        for held in self.take_published():
+            release(held.event.body)
+        return [row for settlement in self.take_settlements() for row in settlement.deliveries]
 
 
 class Commit:
@@ -98,11 +100,11 @@ class Commit:
         """Wait for one more answer."""
         self._waiting += 1
 
-    def saved(self, error: BaseException | None) -> None:
+    def note_saved(self, error: BaseException | None) -> None:
         """Note the store's answer."""
-        self.answered(None if error is None else refusals.not_stored())
+        self.note_answer(None if error is None else refusals.not_stored())
 
-    def answered(self, failure: AmqpError | None) -> None:
+    def note_answer(self, failure: AmqpError | None) -> None:
         """Note one answer; the first failure is reported."""
         self._failure = self._failure or failure
         self._waiting -= 1
@@ -114,6 +116,6 @@ class Commit:
             self.on_done()
 
 
-def nacked() -> AmqpError:
+def nack_error() -> AmqpError:
     """Return the error of a commit if a service did not accept one of its messages."""
     return InternalError("a service of this node could not accept a message of the transaction")

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Protocol
 
 
-class Taker(Protocol):
+class QueueConsumer(Protocol):
     """The interface of a consumer for its queue."""
 
     priority: int
@@ -19,13 +19,13 @@ class Taker(Protocol):
     no_ack: bool
 
     def can_take(self) -> bool:
-        """Return whether it has room for one message now; after False, ``resume`` is called when that changes."""
+        """Return whether the consumer has room for one message; after False, ``resume`` is called when that changes."""
 
     def take(self, queue: Any, item: Any) -> None:
-        """Deliver one message to it."""
+        """Deliver one message to the consumer."""
 
-    def cancelled(self) -> None:
-        """Note that its queue was deleted."""
+    def note_cancelled(self) -> None:
+        """Note that the queue was deleted."""
 
 
 class ConsumerRing:
@@ -35,56 +35,56 @@ class ConsumerRing:
     Clients choose priorities freely, so a lane exists only while a consumer of its priority has turns.
     """
 
-    __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "everyone")
+    __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "members")
 
     def __init__(self, single_active: bool = False) -> None:
-        self.everyone: dict[Taker, None] = {}
-        self.active: Taker | None = None
-        self._lanes: dict[int, deque[Taker]] = {}
+        self.members: dict[QueueConsumer, None] = {}
+        self.active: QueueConsumer | None = None
+        self._lanes: dict[int, deque[QueueConsumer]] = {}
         self._priorities: list[int] = []  # priorities that have a lane, lowest first
         self._turns = 0  # in all lanes, including the turns of removed consumers
         self._age = count()
-        self._waiting: list[tuple[int, int, Taker]] | None = [] if single_active else None
+        self._waiting: list[tuple[int, int, QueueConsumer]] | None = [] if single_active else None
 
     def __len__(self) -> int:
-        return len(self.everyone)
+        return len(self.members)
 
-    def add(self, consumer: Taker) -> None:
+    def add(self, consumer: QueueConsumer) -> None:
         """Add a consumer; it may get messages immediately."""
-        self.everyone[consumer] = None
+        self.members[consumer] = None
         if self._waiting is None:
             self._enter(consumer)
         else:
             heapq.heappush(self._waiting, (-consumer.priority, next(self._age), consumer))
             self._activate()
 
-    def remove(self, consumer: Taker) -> None:
+    def remove(self, consumer: QueueConsumer) -> None:
         """Remove a consumer; with ``single_active`` the next one becomes the active one."""
-        self.everyone.pop(consumer, None)
-        # Its turn is not searched for but skipped later, so that removing ten thousand consumers stays cheap.
-        kept = 2 * len(self.everyone) + 8
-        if self._turns > kept:
+        self.members.pop(consumer, None)
+        # The turn of the consumer is skipped later instead of searched for now: removing ten thousand stays cheap.
+        limit = 2 * len(self.members) + 8
+        if self._turns > limit:
             self._sweep()
         if self._waiting is not None:
-            if len(self._waiting) > kept:
-                self._waiting = [row for row in self._waiting if row[2] in self.everyone]
+            if len(self._waiting) > limit:
+                self._waiting = [row for row in self._waiting if row[2] in self.members]
                 heapq.heapify(self._waiting)
             if self.active is consumer:
                 self.active = None
                 self._activate()
 
-    def resume(self, consumer: Taker) -> None:
+    def resume(self, consumer: QueueConsumer) -> None:
         """Note that a consumer that was set aside has room again."""
-        if consumer.is_parked and consumer in self.everyone:
+        if consumer.is_parked and consumer in self.members:
             self._enter(consumer)
 
-    def next(self) -> Taker | None:
+    def next(self) -> QueueConsumer | None:
         """Return the consumer whose turn it is, or None if none has room."""
         while self._priorities:
             ring = self._lanes[self._priorities[-1]]
             while ring:
                 consumer = ring[0]
-                if consumer in self.everyone and consumer.can_take():
+                if consumer in self.members and consumer.can_take():
                     ring.rotate(-1)
                     return consumer
                 consumer.is_parked = True
@@ -93,7 +93,7 @@ class ConsumerRing:
             del self._lanes[self._priorities.pop()]
         return None
 
-    def _enter(self, consumer: Taker) -> None:
+    def _enter(self, consumer: QueueConsumer) -> None:
         consumer.is_parked = False
         self._turns += 1
         ring = self._lanes.get(consumer.priority)
@@ -103,7 +103,7 @@ class ConsumerRing:
         ring.append(consumer)
 
     def _sweep(self) -> None:
-        turns = [consumer for ring in self._lanes.values() for consumer in ring if consumer in self.everyone]
+        turns = [consumer for ring in self._lanes.values() for consumer in ring if consumer in self.members]
         self._lanes, self._priorities, self._turns = {}, [], 0
         for consumer in turns:
             self._enter(consumer)
@@ -111,6 +111,6 @@ class ConsumerRing:
     def _activate(self) -> None:
         while self.active is None and self._waiting:
             chosen = heapq.heappop(self._waiting)[2]
-            if chosen in self.everyone:
+            if chosen in self.members:
                 self.active = chosen
                 self._enter(chosen)

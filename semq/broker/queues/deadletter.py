@@ -1,10 +1,10 @@
 """Dead-lettering: the headers of a message after it died in a queue, and the detection of cycles.
 
-Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges.
-There is an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the expiration
-is removed, so that the message does not expire again in the next queue. A message that would return to a queue in which
-it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths. A message with
-a hundred more deaths than that is dropped as well, because a longer cycle cannot be detected.
+Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges. The
+header x-death has an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the
+expiration is removed, so that the message does not expire again in the next queue. A message that would return to a
+queue in which it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths.
+A message with a hundred more deaths than that is dropped as well, because a longer cycle cannot be detected.
 """
 
 from collections.abc import Mapping
@@ -50,13 +50,13 @@ def would_cycle(message: Message, queue: str) -> bool:
 
 def read_deaths(message: Message) -> list[Death]:
     """Return the x-death header, latest first; values of clients that are not lists of tables are ignored."""
-    found = message.headers().get("x-death")
-    return [death for death in found if isinstance(death, Mapping)] if isinstance(found, list) else []
+    deaths = message.headers().get("x-death")
+    return [death for death in deaths if isinstance(death, Mapping)] if isinstance(deaths, list) else []
 
 
 def _forgotten(message: Message) -> int:
-    found = message.headers().get(_FORGOTTEN)
-    return found if isinstance(found, int) else 0
+    count = message.headers().get(_FORGOTTEN)
+    return count if isinstance(count, int) else 0
 
 
 def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, Any]]:

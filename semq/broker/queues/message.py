@@ -24,7 +24,7 @@ _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
 _PLAIN = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
 _FIRST = 14  # position of the first property
 _RARE = _PRIORITY | _EXPIRATION
-_SOMEBODY = _REPLY_TO | _USER_ID
+_CHECKED = _REPLY_TO | _USER_ID
 
 
 class Message:
@@ -104,7 +104,7 @@ def property_flags(header: ContentHeader) -> int:
 def delivery_mode(header: ContentHeader, flags: int) -> int | None:
     """Return the delivery mode, read directly from the bytes if only content type and encoding precede it.
 
-    Raises FrameError if anything in the header is truncated or left over.
+    Raises FrameError for truncated or surplus data in the header.
     """
     if flags & ~_PLAIN:
         return header.delivery_mode
@@ -120,9 +120,9 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
     return raw[at] if has_mode else None
 
 
-def names_somebody(header: ContentHeader) -> bool:
+def needs_name_check(header: ContentHeader) -> bool:
     """Return whether the header has a reply-to or a user-id, which must be checked on publish."""
-    return bool(property_flags(header) & _SOMEBODY)
+    return bool(property_flags(header) & _CHECKED)
 
 
 def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
@@ -137,12 +137,12 @@ def read_expiration(value: str | None) -> int | None:
     """Return the expiration property in milliseconds. Raises PreconditionFailed unless it is a decimal number."""
     if value is None:
         return None
-    number, rest = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it matches everything
+    number, surplus = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it matches everything
     fault = ""
     if not number:
         fault = "no_integer"
-    elif rest:
-        fault = f'{{leftover_string,"{rest}"}}'
+    elif surplus:
+        fault = f'{{leftover_string,"{surplus}"}}'
     elif number.startswith("-") and int(number):
         fault = f"{{value_negative,{int(number)}}}"
     elif len(number) > _DIGITS_MAX or int(number) >= 2**32:
@@ -153,7 +153,7 @@ def read_expiration(value: str | None) -> int | None:
 
 
 _NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
-_DIGITS_MAX = 20  # a short string may have 255, which need not be converted
+_DIGITS_MAX = 20  # numbers with more digits are refused without conversion
 
 
 class QueueEntry:

@@ -98,52 +98,54 @@ class Pager:
         self._timers = timers
         self._clock = clock
 
-    def send_out(self, queue: PagedQueue, page: QueuePage) -> None:
+    def write_out(self, queue: PagedQueue, page: QueuePage) -> None:
         """Let a page leave memory as soon as the store has all of it."""
         journal, body_id = self.bodies.journal, 0
         assert page.entries is not None
-        loose = [entry for entry in page.entries if not (entry.is_stored or isinstance(entry.message.body, StoredBody))]
-        if loose:
+        transient = [
+            entry for entry in page.entries if not (entry.is_stored or isinstance(entry.message.body, StoredBody))
+        ]
+        if transient:
             body_id = self.bodies.new_id()
-            self.bodies.add(body_id, 0, b"".join(map(_encoded, loose)))
+            self.bodies.add(body_id, 0, b"".join(map(_encode, transient)))
 
         def saved(error: BaseException | None) -> None:
             if error is None and not (page.is_gone or journal.has_unwritten):
-                self._let_go(queue, page, body_id)
+                self._remove_from_memory(queue, page, body_id)
             elif body_id and error is None:
                 self.bodies.drop(body_id)
 
         journal.when_saved(saved)
 
-    def _let_go(self, queue: PagedQueue, page: QueuePage, body_id: int) -> None:
+    def _remove_from_memory(self, queue: PagedQueue, page: QueuePage, body_id: int) -> None:
         assert page.entries is not None
-        gone, refused = 0, self.bodies.journal.refused
+        freed, refused = 0, self.bodies.journal.refused
         for entry in page.entries:
             if isinstance(entry.message.body, StoredBody) or (queue.queue_id, entry.position) in refused:
                 page.kept.append(entry)
                 continue
-            gone += entry.message.weight
+            freed += entry.message.weight
             if entry.is_stored:
                 page.rows.append(entry.position)
         if len(page.kept) == page.count:
             page.kept.clear()  # all messages stay in memory, so the page stays as it is
             return
         page.body_id, page.entries = body_id, None
-        self.memory.add(-gone)
+        self.memory.add(-freed)
 
-    def bring_in(self, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
+    def read_in(self, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
         """Read a page; ``then`` gets its messages in order, unless it was dropped meanwhile."""
         if page.is_reading:
             return
         page.is_reading = True
-        _Reading(self, queue, page, then).begin()
+        _PageReading(self, queue, page, then).begin()
 
-    def again(self, then: Callable[[], None]) -> None:
+    def retry_later(self, then: Callable[[], None]) -> None:
         """Repeat a read that failed, after a pause."""
         self._timers.at(self._clock.monotonic() + RETRY_S, then)
 
 
-class _Reading:
+class _PageReading:
     """A page being read: rows, then transient messages."""
 
     def __init__(
@@ -154,28 +156,28 @@ class _Reading:
         self._queue = queue
         self._page = page
         self._then = then
-        self._found: list[QueueEntry] = []
+        self._entries: list[QueueEntry] = []
 
     def begin(self) -> None:
-        self._found = list(self._page.kept)
+        self._entries = list(self._page.kept)
         if self._page.rows:
             self._bodies.store.read_messages(self._queue.queue_id, self._page.rows, self._read_rows)
         else:
-            self._go_on()
+            self._read_transient()
 
     def _read_rows(self, rows: Sequence[AddMessage] | None, error: BaseException | None) -> None:
         if self._page.is_gone:
             return
         if rows is None:
-            self._again(error)
+            self._repeat_later(error)
             return
         if len(rows) != len(self._page.rows):
             missing = len(self._page.rows) - len(rows)
             log.error("queue %s: %d stored messages are missing in the store", self._queue.name, missing)
-        self._found += map(self._queue.entry_of_row, rows)
-        self._go_on()
+        self._entries += map(self._queue.entry_of_row, rows)
+        self._read_transient()
 
-    def _go_on(self) -> None:
+    def _read_transient(self) -> None:
         if self._page.body_id:
             self._bodies.store.read_body(self._page.body_id, 0, self._read_body)
         else:
@@ -185,15 +187,15 @@ class _Reading:
         if self._page.is_gone:
             return
         if data is None:
-            self._again(error)
+            self._repeat_later(error)
             return
-        self._found += _decoded(data)
+        self._entries += _decode(data)
         self._bodies.drop(self._page.body_id)
         self._finish()
 
-    def _again(self, error: BaseException | None) -> None:
+    def _repeat_later(self, error: BaseException | None) -> None:
         log.warning("queue %s: a page could not be read; the read will be repeated: %s", self._queue.name, error)
-        self._pager.again(self._retry)
+        self._pager.retry_later(self._retry)
 
     def _retry(self) -> None:
         if not self._page.is_gone:
@@ -201,12 +203,12 @@ class _Reading:
 
     def _finish(self) -> None:
         kept = set(map(id, self._page.kept))
-        self._pager.memory.add(sum(e.message.weight for e in self._found if id(e) not in kept))
-        self._found.sort(key=lambda entry: entry.position)
-        self._then(self._found)
+        self._pager.memory.add(sum(e.message.weight for e in self._entries if id(e) not in kept))
+        self._entries.sort(key=lambda entry: entry.position)
+        self._then(self._entries)
 
 
-def _encoded(entry: QueueEntry) -> bytes:
+def _encode(entry: QueueEntry) -> bytes:
     message, expires_at = entry.message, entry.expires_at
     exchange, key = message.exchange.encode(), message.routing_key.encode()
     header, body = message.header_bytes, message.body
@@ -216,7 +218,7 @@ def _encoded(entry: QueueEntry) -> bytes:
     return b"".join((_ROW.pack(entry.position, expiry, entry.deliveries, *sizes), exchange, key, header, body))
 
 
-def _decoded(data: bytes) -> Iterator[QueueEntry]:
+def _decode(data: bytes) -> Iterator[QueueEntry]:
     at = 0
     while at < len(data):
         position, expiry, deliveries, *sizes = _ROW.unpack_from(data, at)

@@ -16,7 +16,7 @@ from semq.broker.arguments import Overflow, QueueSettings
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody, release, retain
-from semq.broker.queues.consumers import ConsumerRing, Taker
+from semq.broker.queues.consumers import ConsumerRing, QueueConsumer
 from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.pages import QueuePage, pages_of
 from semq.broker.queues.ready import PriorityLane, ReadyMessages
@@ -24,7 +24,7 @@ from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, DropBody, MarkDelivered, StoredBacklog
 
-_EVERYTHING = 1 << 62  # greater than every position
+_ALL_POSITIONS = 1 << 62  # greater than every position
 
 
 class Disposition(Enum):
@@ -96,9 +96,9 @@ class Queue:
         self.waiting: list[Callable[[], None]] = []  # callbacks that wait for messages not in memory
         if env.pager is not None:
             self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
-            self.ready.on_full, self.ready.on_low = self._send_out, self._bring_in
+            self.ready.on_full, self.ready.on_low = self._write_out, self._read_in
         self.consumers = ConsumerRing(settings.single_active_consumer)
-        self.exclusive_consumer: Taker | None = None
+        self.exclusive_consumer: QueueConsumer | None = None
         self.next_position = 1
         self.unacked = 0
         self.is_deleted = False
@@ -142,11 +142,11 @@ class Queue:
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)
-        lives = message.expiration is not None or self.settings.message_ttl is not None
-        return QueueEntry(message, position, self._expiry_of(message) if lives else None)
+        expires = message.expiration is not None or self.settings.message_ttl is not None
+        return QueueEntry(message, position, self._expiry_of(message) if expires else None)
 
     def admit(self, entry: QueueEntry) -> None:
-        """Add an entry to the waiting ones."""
+        """Add an entry to the waiting messages."""
         self.ready.push(entry)
         self.env.memory.add(entry.message.weight)
         self._watch(entry)
@@ -156,14 +156,14 @@ class Queue:
     # Restoring after a restart; called in this order, before any consumer exists.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Mark messages up to ``handed_out`` as redelivered, or all of them unless the earlier process ``ended`` in an
-        orderly way: its last deliveries may not have been recorded. As in RabbitMQ.
+        """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not
+        ``ended`` in an orderly way, mark all, because its last deliveries may not have been recorded.
         """
-        self.flagged_to = handed_out if ended else _EVERYTHING
+        self.flagged_to = handed_out if ended else _ALL_POSITIONS
         self.next_position = handed_out + 1  # positions are never used twice
 
     def restore(self, entry: QueueEntry, backlog: int | None) -> None:
-        """Restore a message, in order of position. ``backlog``: the first position of those that stay in the store."""
+        """Restore a message, in order of position. ``backlog``: the first position that stays in the store."""
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)
         (self.ready.push if backlog is None or entry.position < backlog else self.ready.put_back)(entry)
@@ -198,28 +198,28 @@ class Queue:
 
     # Messages that are not in memory.
 
-    def _send_out(self, page: QueuePage) -> None:
+    def _write_out(self, page: QueuePage) -> None:
         assert self.env.pager is not None
-        self.env.pager.send_out(self, page)
+        self.env.pager.write_out(self, page)
 
-    def _bring_in(self, lane: PriorityLane, page: QueuePage) -> None:
+    def _read_in(self, lane: PriorityLane, page: QueuePage) -> None:
         assert self.env.pager is not None
-        self.env.pager.bring_in(self, page, lambda entries: self._is_in(lane, page, entries))
+        self.env.pager.read_in(self, page, lambda entries: self._page_read(lane, page, entries))
 
-    def _is_in(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
+    def _page_read(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
         self.ready.take_page(lane, page, entries)
         self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
-        """Continue now that there is a message at the head again."""
+    def _continue(self) -> None:
+        """Continue after messages at the head have been read or have expired."""
         if self.has_expiring:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
             self._drop_surplus()
         waiting, self.waiting = self.waiting, []
-        for ask_again in waiting:
-            ask_again()
+        for retry in waiting:
+            retry()
         self.pump()
         self.env.on_changed()
 
@@ -271,11 +271,11 @@ class Queue:
         self.touch()
         entry = self.pop()
         if entry is not None:
-            self._go_out(entry)
+            self._mark_unacked(entry)
         return entry
 
     def pop(self) -> QueueEntry | None:
-        """Return the next message that has not expired; expired ones before it are buried."""
+        """Return the next message that has not expired; remove the expired messages before it."""
         ready = self.ready
         if not self.has_expiring:
             return ready.pop() if len(ready) else None
@@ -283,19 +283,19 @@ class Queue:
         self._remove_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
-            return None  # its messages are being read or dropped; the queue continues afterwards
+            return None  # the messages at the head are being read or dropped; the queue continues afterwards
         entry = ready.pop()
-        self._remove_expired(now)  # expired messages after it
+        self._remove_expired(now)  # expired messages after the entry
         return entry
 
-    def _hand_out(self, consumer: Taker, entry: QueueEntry) -> None:
+    def _hand_out(self, consumer: QueueConsumer, entry: QueueEntry) -> None:
         if not consumer.no_ack:
-            self._go_out(entry)
+            self._mark_unacked(entry)
         consumer.take(self, entry)
         if consumer.no_ack:
             self._forget(entry)
 
-    def _go_out(self, entry: QueueEntry) -> None:
+    def _mark_unacked(self, entry: QueueEntry) -> None:
         self.unacked += 1
         if entry.is_stored:
             self.env.journal.mark_handed_out(self.queue_id, entry.position)
@@ -308,7 +308,7 @@ class Queue:
             for entry in entries:
                 self._forget(entry)
             return
-        back = False
+        has_returned = False
         for entry in entries:
             self.unacked -= 1
             if disposition is Disposition.ACK:
@@ -317,8 +317,8 @@ class Queue:
                 self._dead_letter(entry, DeathReason.REJECTED)
             else:
                 self._return(entry)
-                back = True
-        if back:
+                has_returned = True
+        if has_returned:
             self.pump()
             if self.is_limited:
                 self._drop_surplus()
@@ -337,9 +337,9 @@ class Queue:
     def _forget(self, entry: QueueEntry) -> None:
         if entry.is_stored:
             self.env.journal.drop(self.queue_id, entry.position)
-        self._let_go(entry)
+        self._release(entry)
 
-    def _let_go(self, entry: QueueEntry) -> None:
+    def _release(self, entry: QueueEntry) -> None:
         self.env.memory.add(-entry.message.weight)
         release(entry.message.body)
 
@@ -360,7 +360,7 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             if entry is None:
-                return  # its head is being read; the queue continues afterwards
+                return  # the messages at the head are being read; the queue continues afterwards
             self._dead_letter(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # the new head may have expired
@@ -391,10 +391,10 @@ class Queue:
 
     def _expire(self) -> None:
         self.ttl_timer = None
-        self._go_on()
+        self._continue()
 
     def _remove_expired(self, now: float) -> None:
-        """Bury the expired messages at the head; one slice, after which the timer is set again."""
+        """Remove the expired messages at the head, at most one slice; then set the timer again."""
         for entry in self.ready.pop_expired(now, SLICE):
             self._dead_letter(entry, DeathReason.EXPIRED)
         self._arm_for_head()
@@ -420,13 +420,13 @@ class Queue:
 
     # Consumers and the end.
 
-    def subscribe(self, consumer: Taker, exclusive: bool) -> None:
+    def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
         """Add a consumer that ``vhost`` has checked. The caller pumps after the consumer has received its tag."""
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer
 
-    def unsubscribe(self, consumer: Taker) -> bool:
+    def unsubscribe(self, consumer: QueueConsumer) -> bool:
         """Remove a consumer; return True if the queue must now be deleted (auto-delete)."""
         self.consumers.remove(consumer)
         if self.exclusive_consumer is consumer:
@@ -435,22 +435,22 @@ class Queue:
         self.pump()  # with a single active consumer, the next one becomes active
         return self.auto_delete and not len(self.consumers)
 
-    def resume(self, consumer: Taker) -> None:
+    def resume(self, consumer: QueueConsumer) -> None:
         """Note that a consumer has room again."""
         self.consumers.resume(consumer)
         if len(self.ready):
             self.pump()
 
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
-        """Delete the waiting messages; unacknowledged ones stay. Return their number; ``then`` is called after the last
-        one.
+        """Delete the waiting messages; unacknowledged ones stay. Return their number. ``then`` is called after the
+        last deletion.
         """
-        waited = len(self.ready)
-        self.env.long_tasks.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
-        return waited
+        count = len(self.ready)
+        self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), _single_call(then)))
+        return count
 
-    def _forgotten(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
-        """Delete waiting messages in slices. ``pages`` are those not in memory, ``entries`` all others."""
+    def _delete_in_slices(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
+        """Delete waiting messages in slices. ``pages`` have the messages not in memory, ``entries`` are the others."""
         for start in range(0, len(entries), SLICE):
             for entry in entries[start : start + SLICE]:
                 self._forget(entry)
@@ -467,22 +467,22 @@ class Queue:
 
     def delete(self) -> int:
         """End the queue: stop timers and notify consumers. Return the number of waiting messages."""
-        waited = len(self.ready)
-        self.env.long_tasks.do(self._forgotten(*self.ready.clear()))
+        count = len(self.ready)
+        self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
         waiting, self.waiting = self.waiting, []
-        for ask_again in waiting:
-            ask_again()
+        for retry in waiting:
+            retry()
         for timer in (self.ttl_timer, self.expires_timer):
             if timer is not None:
                 timer.cancel()
-        for consumer in list(self.consumers.everyone):
+        for consumer in list(self.consumers.members):
             self.consumers.remove(consumer)
-            consumer.cancelled()
-        return waited
+            consumer.note_cancelled()
+        return count
 
 
-def _calling(then: Callable[[], None]) -> Iterator[None]:
-    """A task that consists of one call."""
+def _single_call(then: Callable[[], None]) -> Iterator[None]:
+    """Return a task that consists of one call."""
     then()
     yield from ()

@@ -16,7 +16,7 @@ from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
-class _Returned(NamedTuple):
+class _ReturnedEntry(NamedTuple):
     """A row of the heap; positions are unique, so entries are never compared."""
 
     position: int
@@ -33,7 +33,7 @@ class PriorityLane:
         self.pages: deque[QueuePage] = deque()
         self.newest: list[QueueEntry] = []  # messages after the pages
         self.newest_bytes = 0
-        self.returned: list[_Returned] = []
+        self.returned: list[_ReturnedEntry] = []
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.returned or self.pages or self.newest)
@@ -69,7 +69,7 @@ class PriorityLane:
         return self.fresh[-1].position if self.fresh else 0
 
     def put_back(self, entry: QueueEntry) -> None:
-        heapq.heappush(self.returned, _Returned(entry.position, entry))
+        heapq.heappush(self.returned, _ReturnedEntry(entry.position, entry))
 
     def head(self) -> QueueEntry | None:
         """Return the entry that leaves next, or None if it is not in memory."""
@@ -201,18 +201,18 @@ class ReadyMessages:
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:
-        """Remove and return the oldest of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
+        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
         return self._pop(self._first(reversed(self._order)))
 
     def pop_expired(self, now: float, at_most: int) -> list[QueueEntry]:
-        """Remove and return expired messages at the head of each priority; those after an unexpired message wait."""
-        gone: list[QueueEntry] = []
+        """Remove and return expired messages at the head of each priority; messages after an unexpired one wait."""
+        expired: list[QueueEntry] = []
         for lane in self._lanes.values():
-            while len(gone) < at_most and (head := self._head(lane)) is not None:
+            while len(expired) < at_most and (head := self._head(lane)) is not None:
                 if head.expires_at is None or head.expires_at > now:
                     break
-                gone.append(self._take(lane))
-        return gone
+                expired.append(self._take(lane))
+        return expired
 
     def next_expiry(self) -> float | None:
         """Return the earliest expiry of a head, or None."""
@@ -221,13 +221,13 @@ class ReadyMessages:
 
     def clear(self) -> tuple[list[QueueEntry], list[QueuePage]]:
         """Remove everything; return the messages in memory, and the pages of the others."""
-        everything = list(self)
+        entries = list(self)
         pages = [page for lane in self._lanes.values() for page in lane.pages]
         for page in pages:
             page.is_gone = True
         self._lanes, self._order = {0: PriorityLane()}, [0]
         self._count = self.bytes = self.out_bytes = 0
-        return everything, [page for page in pages if page.entries is None]
+        return entries, [page for page in pages if page.entries is None]
 
     def _lane(self, priority: int) -> PriorityLane:
         if not self._max_priority:
@@ -265,8 +265,8 @@ class ReadyMessages:
     def _prefetch(self, lane: PriorityLane) -> None:
         """Bring the following messages into memory before their turn."""
         while lane.pages or lane.newest:
-            is_much = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
-            if lane.fresh and is_much:
+            is_enough = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
+            if lane.fresh and is_enough:
                 return
             if lane.pages and lane.pages[0].entries is None:
                 self.on_low(lane, lane.pages[0])

@@ -172,7 +172,7 @@ def test_a_tag_of_another_channel_is_unknown(channel: BlockingChannel, queue: st
         other.basic_qos(prefetch_count=1)
 
 
-def test_tag_zero_means_everything(channel: BlockingChannel, queue: str) -> None:
+def test_delivery_tag_zero_with_multiple_settles_all_deliveries(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
     channel.basic_get(queue)
     channel.basic_get(queue)
@@ -261,7 +261,7 @@ def test_a_window_in_bytes_is_not_offered(broker: Served) -> None:
         connection.channel().basic_qos(prefetch_size=10)
 
 
-def test_modes_exclude_each_other(broker: Served, channel: BlockingChannel) -> None:
+def test_a_channel_cannot_switch_between_confirms_and_transactions(broker: Served, channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker, match="cannot switch from confirm to tx mode"):
         channel.tx_select()
@@ -274,7 +274,7 @@ def test_modes_exclude_each_other(broker: Served, channel: BlockingChannel) -> N
             getattr(channel.connection.channel(), act)()
 
 
-def test_expiry_priority_and_dead_letters_through_a_client(channel: BlockingChannel, queue: str) -> None:
+def test_a_client_observes_expiry_priority_and_dead_letters(channel: BlockingChannel, queue: str) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue, "x-max-priority": 9}
     source = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
     for body, priority in ((b"low", 1), (b"high", 9)):

@@ -46,7 +46,7 @@ def test_unroutable_messages_are_confirmed_one_by_one(broker: Served) -> None:
         assert isinstance(second, Returned)  # after the confirm of the previous message, and before its own
 
 
-def test_a_full_queue_that_refuses_nacks(channel: BlockingChannel) -> None:
+def test_a_publish_that_a_full_queue_refuses_is_nacked(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     queue = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue

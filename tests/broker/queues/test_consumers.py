@@ -150,7 +150,7 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
     @invariant()
     def the_active_one_is_known(self) -> None:
         assert self.ring.active is self.active
-        assert list(self.ring.everyone) == self.there
+        assert list(self.ring.members) == self.there
 
 
 TestConsumersComeAndGo = ConsumersComeAndGo.TestCase

@@ -50,7 +50,7 @@ def test_repeated_dead_letterings_are_counted_with_the_latest_first() -> None:
     assert message.headers()["x-first-death-queue"] == "a"
 
 
-def test_a_key_of_its_own_replaces_all_others() -> None:
+def test_the_dead_letter_routing_key_replaces_all_routing_keys() -> None:
     message = dead_letter(message_of(b"", "e", "k", headers={"CC": ["c"]}), "q", REJECTED, AT, "dlx", "dead")
     assert message.routing_keys == ("dead",)
     assert read_deaths(message)[0]["routing-keys"] == ["k", "c"]
@@ -73,7 +73,7 @@ def test_a_circle_without_a_reject_ends() -> None:
     assert not would_cycle(both, "b")
 
 
-def test_an_automatic_circle_between_two_queues_drops_the_message() -> None:
+def test_a_cycle_of_two_queues_without_rejection_drops_the_message() -> None:
     model = Model()
     model.queue("a", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="b")
     second = model.queue("b", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="a")
@@ -118,7 +118,7 @@ def test_a_circle_of_any_length_has_an_end(length: int, cause: str) -> None:
     assert model.memory.bytes == 0
 
 
-def test_a_rejection_breaks_a_circle_of_any_length() -> None:
+def test_a_rejection_breaks_a_cycle_of_any_length() -> None:
     message = message_of()
     for number in range(300):
         message = die(message, f"q{number}", MAXLEN)

@@ -6,7 +6,7 @@ import pytest
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, FrameError, PreconditionFailed
-from semq.broker.queues.message import Message, delivery_mode, names_somebody, read_expiration
+from semq.broker.queues.message import Message, delivery_mode, needs_name_check, read_expiration
 from tests.broker.pure import message_of
 
 
@@ -39,7 +39,7 @@ def test_a_delivery_mode_is_one_of_two(mode: int) -> None:
 @pytest.mark.parametrize(
     "others", [{}, {"content_type": "a/b"}, {"content_encoding": ""}, {"content_type": "a", "content_encoding": "b"}]
 )
-def test_the_short_path_to_the_delivery_mode(mode: int, others: dict[str, Any]) -> None:
+def test_the_delivery_mode_is_read_directly_from_the_bytes(mode: int, others: dict[str, Any]) -> None:
     header = message_of(delivery_mode=mode, **others).header
     flags = header.raw[12] << 8 | header.raw[13]
     assert delivery_mode(header, flags) == mode
@@ -69,9 +69,9 @@ def test_a_text_that_is_no_utf_8_is_refused() -> None:
 
 
 def test_flags_are_seen_without_decoding() -> None:
-    assert names_somebody(message_of(reply_to="x").header)
-    assert names_somebody(message_of(user_id="x").header)
-    assert not names_somebody(message_of(app_id="x", expiration="1").header)
+    assert needs_name_check(message_of(reply_to="x").header)
+    assert needs_name_check(message_of(user_id="x").header)
+    assert not needs_name_check(message_of(app_id="x", expiration="1").header)
 
 
 def test_blind_copies_are_not_passed_on() -> None:

@@ -182,7 +182,7 @@ def test_requeued_messages_return_to_their_original_places() -> None:
     assert bodies(queue) == [b"2", b"3", b"4", b"5"]
 
 
-def test_round_robin_between_consumers_and_higher_priority_first() -> None:
+def test_consumers_of_the_highest_priority_take_turns() -> None:
     model = Model()
     queue, high, one, two = model.queue(), RecordingConsumer(1, priority=5), RecordingConsumer(), RecordingConsumer()
     for consumer in (one, high, two):
@@ -240,7 +240,7 @@ def test_a_full_queue_drops_or_rejects_as_its_argument_demands(overflow: str, le
     assert bodies(dead) == {"drop-head": [b"1"], "reject-publish": [], "reject-publish-dlx": [b"3"]}[overflow]
 
 
-def test_a_limit_in_bytes() -> None:
+def test_a_limit_in_bytes_is_observed() -> None:
     model = Model()
     queue = model.queue(max_length_bytes=5)
     for body in (b"aaa", b"bb", b"cc", b"toolong"):
@@ -278,7 +278,7 @@ def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
     assert (bodies(queue), bodies(dead)) == ([], [b"poison"])
 
 
-def test_expiry_in_the_order_of_the_queue_with_one_timer() -> None:
+def test_messages_expire_in_the_order_of_the_queue_with_one_timer() -> None:
     model = Model()
     queue = model.queue()
     model.publish("q", b"later", expiration="5000")

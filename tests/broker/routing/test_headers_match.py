@@ -28,7 +28,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("arguments", "headers", "fits"), CASES)
-def test_arguments_of_a_headers_binding_fit_as_expected(
+def test_arguments_of_a_headers_binding_match_headers(
     arguments: dict[str, Any], headers: dict[str, Any], fits: bool
 ) -> None:
     assert HeadersPattern(arguments).matches(headers) is fits

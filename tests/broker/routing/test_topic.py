@@ -49,7 +49,7 @@ def test_the_tree_is_empty_after_all_bindings_are_removed(patterns: list[str]) -
     assert index._root.is_empty()
 
 
-def test_the_example_of_the_specification() -> None:
+def test_patterns_match_as_in_the_example_of_the_specification() -> None:
     index: TopicIndex[str] = TopicIndex()
     index.add("*.stock.#", "q")
     assert [list(index.match(key)) for key in ("usd.stock", "eur.stock.db", "stock.nasdaq")] == [["q"], ["q"], []]
