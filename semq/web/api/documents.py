@@ -60,6 +60,7 @@ async def _send(call: Call, target: str, body: bytes | SpooledBody, arguments: d
         raise
     _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated}, "done")
     answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
+    answer |= {name: value for name in ("not_before", "members") if (value := getattr(sent, name))}
     location = {"location": f"/api/v1/documents/{sent.lk0}"}
     return json_response(answer, 200 if sent.repeated else 201, location)
 

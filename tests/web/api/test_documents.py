@@ -1,5 +1,6 @@
 """Documents over HTTP: accepted after the commit, once for a token, refused with codes; state, trace and body."""
 
+import time
 from base64 import b64encode
 from hashlib import sha256
 from typing import Any
@@ -92,6 +93,33 @@ async def test_a_document_may_come_as_json(site: Site) -> None:
     assert await site.audit("msg.body") == [
         ("erp (" + site.tokens[0].id + ")", "msg.body", outcome) for outcome in ("asked", "done")
     ]
+
+
+@pytest.mark.parametrize("place", ["header", "query", "json"])
+async def test_a_scheduled_document_is_accepted_shown_and_cancelled(site: Site, place: str) -> None:
+    program = await site.program("submit", "events", "operator")
+    at = int(time.time() * 1000) + 86_400_000
+    arguments: dict[str, Any] = {
+        "header": {"params": {"target": "56001"}, "headers": {"SEMQ-Not-Before": str(at)}, "content": b"later"},
+        "query": {"params": {"target": "56001", "not_before": at}, "content": b"later"},
+        "json": {"json": {"target": "56001", "not_before": at}, "headers": {"Content-Type": FORM}},
+    }
+    sent = await program.post("/documents", **arguments[place])
+    assert (sent.status_code, sent.json()["not_before"]) == (201, at)
+    path = f"/documents/{sent.json()['lk0']}"
+    shown = (await program.get(path)).json()
+    assert (shown["state"], shown["not_before"]) == ("SCHEDULED", at)
+    cancelled = await program.post("/msg/cancel", json={"id": shown["name"], "why": "not wanted"})
+    assert cancelled.status_code == 200
+    assert (await program.get(path)).json()["outcome"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("moment", ["tomorrow", "-1", str(2**63)])
+async def test_a_moment_that_cannot_be_read_is_refused(site: Site, moment: str) -> None:
+    program = await site.program("submit")
+    for name in ("not_before", "expires_at"):
+        refused = await program.post("/documents", params={"target": "56001", name: moment}, content=b"x")
+        assert (refused.status_code, refused.json()["code"]) == (400, "SEMQ-2102")
 
 
 @pytest.mark.parametrize(
