@@ -1,5 +1,6 @@
 """``semq import``: unfinished rows of an older SEMQ become documents of a node (``semq.legacy``)."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -86,9 +87,7 @@ async def _import(
         f" of {table.rows} rows"
         for name, table in report.tables.items()
     ]
-    lines += [
-        f"  {one['table']} {one['record']}: {one['reason']}: {one['detail']}" for one in report.listed[:LINES_MAX]
-    ]
+    lines += [f"  {row['table']} {row['record']}: {_cause(row)}" for row in report.listed[:LINES_MAX]]
     if (more := found["rejected"] + found["unanswered"] - LINES_MAX) > 0:
         lines.append(f"  and {more} more: --rejects FILE lists all")
     session.out.say(found, *lines)
@@ -98,3 +97,9 @@ async def _import(
         raise typer.Exit(EXIT_UNAVAILABLE)
     if found["rejected"]:
         raise typer.Exit(EXIT_NO)
+
+
+def _cause(row: Mapping[str, str]) -> str:
+    """Return why a row was not taken; the code of a refusal once."""
+    reason, detail = row["reason"], row["detail"]
+    return detail if detail.startswith(reason) else f"{reason}: {detail}"
