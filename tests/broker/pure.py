@@ -56,12 +56,12 @@ class Model:
     def queue(self, name: str = "q", durable: bool = False, owner: Any = None, **arguments: Any) -> Queue:
         """Declare a queue; arguments are written without x- and with underscores."""
         table = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
-        found, _ = self.vhost.declare_queue(name, durable, False, owner, table, owner)
-        assert isinstance(found, Queue)
-        return found
+        queue, _ = self.vhost.declare_queue(name, durable, False, owner, table, owner)
+        assert isinstance(queue, Queue)
+        return queue
 
     def publish(self, routing_key: str, body: bytes = b"", exchange: str = "", **properties: Any) -> int:
-        """Publish a message, also move dead ones; return the number of its queues."""
+        """Publish a message and route dead letters; return the number of its queues."""
         message = message_of(body, exchange, routing_key, **properties)
         sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
         self.vhost.route_dead_letters()
@@ -109,7 +109,7 @@ class RecordingConsumer:
         self.is_cancelled = True
 
     def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:
-        """Settle the oldest ``count`` deliveries, and have room for as many again."""
+        """Settle the oldest ``count`` deliveries, which makes room for as many."""
         mine, self.out = self.out[:count], self.out[count:]
         queue.settle(self, mine, disposition)
         self.room += len(mine)

@@ -137,7 +137,7 @@ async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() ->
         await flooding.wait_closed()
         # The client reads nothing, so its end is noticed when a heartbeat cannot be written.
         async with asyncio.timeout(10):
-            while len(both.server.sessions) > 1:  # noqa: ASYNC110 - plain state that tells nobody
+            while len(both.server.sessions) > 1:  # noqa: ASYNC110 - the state causes no event
                 await asyncio.sleep(0.01)
         assert both.server.counts()["memory_bytes"] == 0
         assert both.server.alarm is None
@@ -176,7 +176,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
             channel = await link.open_channel()
             # Both queues are full when the consumers start.
             await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
-        while len(order) < 405:  # noqa: ASYNC110 - plain state that tells nobody
+        while len(order) < 405:  # noqa: ASYNC110 - the state causes no event
             await asyncio.sleep(0.001)
         assert order.index("quiet") < 200
         last = len(order) - 1 - order[::-1].index("quiet")

@@ -266,7 +266,7 @@ def test_the_secret_of_a_connection_that_is_closing() -> None:
         pair.client.send(0, m.ConnectionUpdateSecret(b"x"))
 
 
-# The rest
+# Acknowledgements and limits
 
 
 def test_acks_nacks_and_rejects_are_sent_as_their_methods() -> None:

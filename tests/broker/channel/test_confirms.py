@@ -12,17 +12,17 @@ STEPS = st.lists(st.sampled_from(["publish", "safe", "unsafe", "write"]), max_si
 def test_each_publish_is_settled_once_with_its_result(steps: list[str], chance: "st.random.Random") -> None:  # type: ignore[name-defined]
     confirms, open_numbers = Confirms(), []
     outcome: dict[int, bool] = {}
-    facts: dict[int, bool] = {}
+    confirmed: dict[int, bool] = {}
     published = 0
 
     def write() -> None:
         for number, multiple, is_safe in confirms.take():
             covered = range(1, number + 1) if multiple else (number,)
-            news = [spoken for spoken in covered if spoken not in facts]
-            assert number in news  # no frame confirms a number again, and strict clients know its number
-            assert multiple == (len(news) > 1)
-            facts.update(dict.fromkeys(news, is_safe))
-        assert {number: outcome.get(number) for number in facts} == facts
+            unconfirmed = [covered_number for covered_number in covered if covered_number not in confirmed]
+            assert number in unconfirmed  # strict clients ignore a frame whose own number is confirmed already
+            assert multiple == (len(unconfirmed) > 1)
+            confirmed.update(dict.fromkeys(unconfirmed, is_safe))
+        assert {number: outcome.get(number) for number in confirmed} == confirmed
 
     for step in [*steps, "write"]:
         if step == "publish":
@@ -35,7 +35,7 @@ def test_each_publish_is_settled_once_with_its_result(steps: list[str], chance: 
             number = open_numbers.pop(chance.randrange(len(open_numbers)))
             outcome[number] = step == "safe"
             confirms.settle(number, step == "safe")
-    assert facts == outcome
+    assert confirmed == outcome
 
 
 def test_neighbours_are_confirmed_by_one_frame() -> None:

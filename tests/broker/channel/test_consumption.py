@@ -315,9 +315,9 @@ def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_what_is_u
 
     def age() -> None:
         (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
-        far = 10**15  # so many deliveries were made and settled, one by one
-        one.unacked = {tag + far: delivery for tag, delivery in one.unacked.items()}
-        one.next_tag += far
+        settled = 10**15  # deliveries that were settled one by one before
+        one.unacked = {tag + settled: delivery for tag, delivery in one.unacked.items()}
+        one.next_tag += settled
 
     broker.call(age)
     channel.basic_ack(10**15 + taker.tags[2], multiple=True)

@@ -31,7 +31,7 @@ from tests.broker.pure import Later, Model, bytes_of
 
 DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["publish", "get", "ack", "requeue", "reject", "purge", "again"]), st.booleans()),
+    st.tuples(st.sampled_from(["publish", "get", "ack", "requeue", "reject", "purge", "redeclare_dead"]), st.booleans()),
     max_size=40,
 )
 
@@ -78,13 +78,13 @@ class HeldMessages:
     def purge(self) -> None:
         self.queue.purge()
 
-    def again(self) -> None:
+    def redeclare_dead(self) -> None:
         """Delete the dead-letter queue with its unacknowledged messages, and declare it again."""
         self.out = [(queue, entry) for queue, entry in self.out if queue is not self.dead]
         self.model.vhost.remove_queue(self.dead)
         self.declare()
 
-    def believed(self) -> dict[str, list[tuple[bytes, bool]]]:
+    def contents(self) -> dict[str, list[tuple[bytes, bool]]]:
         """Return the content of each queue, in order, and whether messages may have been delivered."""
         return {queue.name: sorted(_entries_of(queue, self.out)) for queue in (self.queue, self.dead)}
 
@@ -94,7 +94,7 @@ def _entries_of(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple
     return [(bytes_of(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
 
 
-async def reborn(store: MemoryBrokerStore) -> Model:
+async def restarted(store: MemoryBrokerStore) -> Model:
     model = Model(store, Later())
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     return model
@@ -111,8 +111,8 @@ async def test_a_restart_restores_the_changes_made_while_the_store_was_away(step
     life.model.store.failure = None
     life.model.flush()
     assert not life.model.journal._unwritten
-    believed, model = life.believed(), await reborn(life.model.store)
-    for name, expected in believed.items():
+    contents, model = life.contents(), await restarted(life.model.store)
+    for name, expected in contents.items():
         queue = model.vhost.queues[name]
         assert isinstance(queue, Queue)
         found = {bytes_of(entry): bool(entry.deliveries) for entry in queue.ready}

@@ -279,7 +279,7 @@ async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() ->
 
 
 class SmallDrain(SmallDoor):
-    """The same, with larger messages reported to it."""
+    """A ``SmallDoor`` to which larger messages are reported without their body."""
 
     drains = True
 
@@ -298,9 +298,7 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
 
 
 class Drain(AcceptingExchange):
-    """An exchange to which all messages are reported; bodies beyond its limit, or beyond the client's, without
-    content.
-    """
+    """An exchange to which all messages are reported; bodies above a limit are dropped."""
 
     drains = True
 

@@ -9,8 +9,8 @@ from semq.broker.queues.message import QueueEntry
 from tests.broker.pure import RecordingConsumer, message_of
 
 
-class Looked(RecordingConsumer):
-    """A consumer that counts how often it is asked."""
+class CountingConsumer(RecordingConsumer):
+    """A consumer that counts the calls of ``can_take``."""
 
     asked = 0
 
@@ -21,7 +21,7 @@ class Looked(RecordingConsumer):
 
 def test_consumers_without_room_are_asked_once_until_they_have_room() -> None:
     ring = ConsumerRing()
-    full = [Looked(0) for _ in range(100)]
+    full = [CountingConsumer(0) for _ in range(100)]
     for consumer in full:
         ring.add(consumer)
     for _ in range(10):

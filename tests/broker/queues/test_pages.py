@@ -151,7 +151,7 @@ def test_a_get_waits_for_messages_that_are_not_in_memory() -> None:
 
 def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
     model, queue = filled(0)
-    model.store.failure = Away()
+    model.store.failure = StoreAway()
     for number in range(50):
         model.publish("q", b"%d" % number, delivery_mode=PERSISTENT)
         model.flush()
@@ -161,8 +161,8 @@ def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
     assert drained(model, queue) == list(range(50))
 
 
-class Away(Unavailable):
-    """A store that is unavailable."""
+class StoreAway(Unavailable):
+    """The error of a store that is unavailable."""
 
     code = "SEMQ-3999"
 
@@ -171,7 +171,7 @@ def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     model, queue = filled(30)
     consumer = RecordingConsumer(30)
     queue.subscribe(consumer, False)
-    model.store.failure = Away()
+    model.store.failure = StoreAway()
     queue.pump()
     model.later.run()
     assert len(consumer.bodies) < 30

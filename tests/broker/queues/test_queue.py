@@ -112,7 +112,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         assert self.consumer is not None
         count = data.draw(st.integers(1, len(self.out)))
         mine, self.out = self.out[:count], self.out[count:]
-        # The room is available only after the messages, which may be delivered again, but not before that.
+        # Requeued messages wait again before the consumer has room, so they may be delivered to it again.
         self.give_back(mine) if disposition is REQUEUE else None
         self.room += count
         self.settle_down()
