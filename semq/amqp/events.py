@@ -1,7 +1,7 @@
 """The events that a connection reports to its owner, one class per kind.
 
-Made by ``connection``, ``channel``, ``server`` and ``client``; read by the transport and the broker. Method arguments
-have the names of the specification. Docstrings that begin with "S:" or "C:" are about events of servers or clients
+Made by the modules of ``connection`` and by ``fast_path``; read by the transport and the broker. Method arguments have
+the names of the specification. Docstrings that begin with "S:" or "C:" are about events of servers or clients
 only.
 """
 

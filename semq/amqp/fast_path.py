@@ -3,7 +3,7 @@
 A *fast reader* reads the usual case: a well-formed method on an idle channel and, if the method carries content, header
 and body in one frame each, complete in the buffer. It moves the frame reader past them and returns the event. In any
 other case it returns None and does not move the frame reader; the general path (``codec``, ``channel``) then reads the
-same bytes and reports errors. Tests compare both paths. Called by ``connection`` and ``sender``.
+same bytes and reports errors. Tests compare both paths. Called by the modules of ``connection``.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,7 @@ SUBMIT = "semq"
 INBOX = "semq.inbox"
 EVENTS = "semq.events"
 PREFETCH_EVENTS = 256
-BODY_SPEED_MIN = 1 << 20  # bytes per second; the time limit of a body that is read while it is sent allows this speed
+BODY_SPEED_MIN = 1 << 20  # bytes per second: the lowest speed for which the time limit of a ``BlockBody`` is enough
 
 
 class Client:

@@ -113,7 +113,7 @@ class IncompleteAnswer(_NodeError, Unavailable):
     """The answer lacks stores of the hub that could not be asked."""
 
     code = "SEMQ-1315"
-    remedy = "`semq hub instances` shows who serves each store; repeat when it runs."
+    remedy = "`semq hub instances` shows the instance of each store; repeat when all of them run."
 
     def __init__(self, error: Mapping[str, Any], result: Any) -> None:
         super().__init__(error)

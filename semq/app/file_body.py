@@ -29,11 +29,11 @@ class FileBody:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes in blocks; may be called again. Raises OSError, and EOFError if the file became shorter."""
-        left = self._size
+        bytes_left = self._size
         with self.path.open("rb") as file:
-            while left:
-                block = file.read(min(BLOCK, left))
+            while bytes_left:
+                block = file.read(min(BLOCK, bytes_left))
                 if not block:
                     raise EOFError(f"{self.path} became shorter while it was read.")
-                left -= len(block)
+                bytes_left -= len(block)
                 yield block

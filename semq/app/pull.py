@@ -22,14 +22,14 @@ class PulledDocuments:
     def __init__(self, channel: ClientChannel, documents: list[Document]) -> None:
         self._channel = channel
         self.documents = documents
-        self._left = len(documents)
+        self._unsettled = len(documents)
 
     async def note_settled(self) -> None:
         """Note that one more document is settled; return when the node has read that. Raises NodeUnreachable."""
-        self._left -= 1
+        self._unsettled -= 1
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before
-            if self._left <= 0:
+            if self._unsettled <= 0:
                 self._channel.close()
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
@@ -70,43 +70,43 @@ async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: flo
 
     If none arrives, basic.get is sent, too: only its reply shows that the queue has none.
     """
-    arrived = await _first(channel, queue, wait_s) if wait_s > 0 else []
+    arrived = await _first_delivery(channel, queue, wait_s) if wait_s > 0 else []
     size = sum(len(delivered.body) for delivered in arrived)
     while len(arrived) < at_most and size < BYTES_MAX:
-        got = await channel.get(queue)
-        if got is None:
+        reply = await channel.get(queue)
+        if reply is None:
             break
         arrived.append(
             Delivered(
                 channel.number,
                 "",
-                got.delivery_tag,
-                got.redelivered,
-                got.exchange,
-                got.routing_key,
-                got.header,
-                got.body,
+                reply.delivery_tag,
+                reply.redelivered,
+                reply.exchange,
+                reply.routing_key,
+                reply.header,
+                reply.body,
             )
         )
-        size += len(got.body)
+        size += len(reply.body)
     return arrived
 
 
-async def _first(channel: ClientChannel, queue: str, wait_s: float) -> list[Delivered]:
+async def _first_delivery(channel: ClientChannel, queue: str, wait_s: float) -> list[Delivered]:
     arrived: list[Delivered] = []
-    first = asyncio.Event()
+    arrival = asyncio.Event()
 
     def on_delivered(batch: list[Delivered]) -> None:
         arrived.extend(batch)
-        first.set()
+        arrival.set()
 
-    channel.on_closed = lambda _: first.set()
+    channel.on_closed = lambda _: arrival.set()
     channel.on_cancelled = lambda _: channel.close()
     await channel.qos(1)
     tag = await channel.consume(queue, on_delivered)
     try:
         async with asyncio.timeout(wait_s):
-            await first.wait()
+            await arrival.wait()
     except TimeoutError:
         pass
     await channel.cancel(tag)

@@ -72,8 +72,8 @@ class Watch:
         try:
             while True:
                 record, fate = await self._read(lk0, until)
-                left = until - self._clock.monotonic()
-                if fate is not None or left <= 0:
+                left_s = until - self._clock.monotonic()
+                if fate is not None or left_s <= 0:
                     return record, fate
                 if record["lk0"] != lk0:
                     self._forget(lk0, outcome)
@@ -81,11 +81,11 @@ class Watch:
                     outcome = self._expect(lk0)
                     continue  # the document may have ended before the subscription
                 pause_s = SUBMISSION_S if "submission" in record else QUERY_S
-                done, _ = await asyncio.wait((outcome,), timeout=min(left, pause_s))
+                done, _ = await asyncio.wait((outcome,), timeout=min(left_s, pause_s))
                 if done and (fate := outcome.result()) is not None:
                     return record, fate
                 if done:  # a member of the group has ended
-                    await asyncio.sleep(min(left, GROUP_S))
+                    await asyncio.sleep(min(left_s, GROUP_S))
                     self._forget(lk0, outcome)
                     outcome = self._expect(lk0)
         finally:

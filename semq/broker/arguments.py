@@ -1,4 +1,5 @@
-"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``vhost``.
+"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``
+and ``restoration``.
 
 Arguments that are not in the table are stored, shown and otherwise ignored, as RabbitMQ does with most; they are not
 compared when a queue is declared again. The texts of reasons are RabbitMQ's.

@@ -1,7 +1,7 @@
 """Names that the server generates for clients, in RabbitMQ's forms.
 
-Clients match on these forms. Used by ``commands`` (queues), ``channel.consumption`` (consumer tags) and ``server``
-(addresses of direct replies).
+Clients match on these forms. Used by ``channel``: ``commands`` (queues), ``consumption`` (consumer tags) and
+``reply_targets`` (addresses of direct replies).
 """
 
 import base64

@@ -23,7 +23,7 @@ class BrokerLimits:
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
     transactions_bytes: int = 256 * MIB  # published in all open transactions of the broker
-    # events of a channel waiting for the store, above which reading from the connection pauses
+    # waiting events of all channels of one connection, above which reading from it pauses
     held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024

@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 
 class MemoryGauge:
-    """The bytes of message bodies that queues hold in memory; ``on_change`` is called after a change of
-    ``step`` bytes.
-    """
+    """A number of bytes in memory; ``on_change`` is called after each change of ``step`` bytes."""
 
     __slots__ = ("_on_change", "_reported", "bytes", "step")
 

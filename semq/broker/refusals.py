@@ -2,7 +2,7 @@
 
 The codes are those of AMQP 0-9-1 (4.8 and the rules of each method); the sentences are RabbitMQ's, because client
 libraries and their users recognise them. Each row is called with its facts in order and returns the error to raise;
-``session`` adds class and method id. Used by ``vhost``, ``channel`` and the modules of methods.
+``session`` adds class and method id. Used by most modules of this package.
 """
 
 from collections.abc import Callable, Mapping

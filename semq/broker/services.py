@@ -195,7 +195,7 @@ class ServiceGetter(Protocol):
     def is_waiting(self) -> bool:
         """Whether the channel still waits; it may have been closed."""
 
-    def answer(self, delivery: ServiceDelivery | None, left: int) -> None:
+    def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
         """Answer with a message (None: there is none) and the number of messages left after it. To be called once; a
         message for a channel that was closed meanwhile is settled as lost.
         """

@@ -1,7 +1,7 @@
 """Deadlines of the model: message and queue expiry, and other scheduled work.
 
 The model does not wait by itself. It registers callbacks for times on the monotonic clock; the driver takes the
-earliest time, waits for it, and calls ``run``. Used by ``queue`` and ``vhost``; driven by ``server``.
+earliest time, waits for it, and calls ``run``. Used by ``queue`` and ``pages``; driven by ``server``.
 """
 
 import heapq

@@ -64,6 +64,8 @@ class SessionHooks:
 
 @dataclass(slots=True)
 class _Death:
+    """A dead message, its queue, and the reason."""
+
     queue: Queue
     message: Message
     reason: DeathReason
@@ -121,22 +123,22 @@ class VirtualHost(Definitions):
         """Put a message into queues."""
         if len(queues) == 1 and not queues[0].is_limited:
             return _TO_BE_STORED if queues[0].publish(message) else _ACCEPTED
-        result = PublishResult()
+        outcome = PublishResult()
         for queue in queues:
             if queue.is_limited and queue.refuses(message):
-                result.is_refused = True
+                outcome.is_refused = True
                 continue
-            result.queues += 1
+            outcome.queues += 1
             if queue.publish(message):
-                result.must_be_stored = True
-        return result
+                outcome.must_be_stored = True
+        return outcome
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
-        result = self.send(message, self.route_message(self.find_exchange(exchange), message))
+        outcome = self.send(message, self.route_message(self.find_exchange(exchange), message))
         self.route_dead_letters()
-        return result
+        return outcome
 
     def prepare_publish(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PreparedPublish:
         """Prepare a message of the node for publishing in the node's own transaction (see ``PreparedPublish``)."""

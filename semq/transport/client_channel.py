@@ -110,7 +110,7 @@ class ClientChannel:
         return len(self._unconfirmed)
 
     async def ready(self) -> None:
-        """Wait for ``may_publish``; raises when the channel ends."""
+        """Wait for ``may_publish``. Raises the reason if the channel ends."""
         while not self.may_publish:
             self._check_open()
             self._ready = self._ready or asyncio.Event()
@@ -145,7 +145,7 @@ class ClientChannel:
     ) -> None:
         """Send a message whose body comes in blocks, as fast as the server reads it, on a channel without confirms.
 
-        If ``blocks`` fails, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
+        If ``blocks`` raises, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
         AmqpError that closed the channel meanwhile.
         """
         await self.ready()
@@ -195,7 +195,7 @@ class ClientChannel:
         return tag
 
     async def cancel(self, consumer_tag: str) -> None:
-        """End a consumer; messages delivered earlier may still arrive."""
+        """End a consumer; messages may arrive until this returns."""
         await self.call(m.BasicCancel(consumer_tag), m.BasicCancelOk)
         self._consumers.pop(consumer_tag, None)
 

@@ -74,7 +74,7 @@ class Lifecycle(CommandSender):
         if self.is_closed:
             return None
         return min(
-            (when for when in (self._deadline, self._heart.send_at, self._heart.dead_at) if when is not None),
+            (at for at in (self._deadline, self._heart.send_at, self._heart.dead_at) if at is not None),
             default=None,
         )
 

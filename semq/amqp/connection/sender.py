@@ -169,12 +169,12 @@ class CommandSender:
         """Return the frames of a body: one piece if it is small, otherwise slices of it between frame heads and end
         bytes.
         """
-        size, most = len(body), self._body_max
+        size, limit = len(body), self._body_max
         if size <= self._joined_max:
             return (b"".join((FRAME_HEAD.pack(FRAME_BODY, number, size), body, END)),) if size else ()
         pieces: list[Octets] = []
         view = memoryview(body)
-        for start in range(0, size, most):
-            part = view[start : start + most]
+        for start in range(0, size, limit):
+            part = view[start : start + limit]
             pieces += (FRAME_HEAD.pack(FRAME_BODY, number, len(part)), part, END)
         return pieces

@@ -221,7 +221,7 @@ class BrokerChannel:
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
-        """Return a delivery tag for a message taken by basic.get."""
+        """Return a delivery tag for a message that basic.get has taken from its queue."""
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
@@ -250,25 +250,25 @@ class BrokerChannel:
     def _take_up_to(self, tag: int) -> list[tuple[int, UnsettledDelivery]]:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
-        last = tag or self.next_tag - 1
+        last_tag = tag or self.next_tag - 1
         # Tags are dense: starting after the last multiple visits each of them once in the channel's life. But after a
         # hundred million single settlements, the first multiple must not visit them all.
-        tags: Iterable[int] = range(self.lowest_tag, last + 1)
-        if last - self.lowest_tag > 2 * len(self.unacked):
-            tags = sorted(number for number in self.unacked if number <= last)
-        taken = [(number, self.unacked.pop(number)) for number in tags if number in self.unacked]
-        self.lowest_tag = max(self.lowest_tag, last + 1)
-        return taken
+        tags: Iterable[int] = range(self.lowest_tag, last_tag + 1)
+        if last_tag - self.lowest_tag > 2 * len(self.unacked):
+            tags = sorted(number for number in self.unacked if number <= last_tag)
+        settled = [(number, self.unacked.pop(number)) for number in tags if number in self.unacked]
+        self.lowest_tag = max(self.lowest_tag, last_tag + 1)
+        return settled
 
-    def _settle(self, taken: list[tuple[int, UnsettledDelivery]], disposition: Disposition) -> None:
+    def _settle(self, settled: list[tuple[int, UnsettledDelivery]], disposition: Disposition) -> None:
         if self.transaction is not None:
-            self.transaction.settle(taken, disposition)
+            self.transaction.settle(settled, disposition)
         else:
-            self.apply_in_slices([delivery for _, delivery in taken], disposition)
+            self.apply_in_slices([delivery for _, delivery in settled], disposition)
 
-    def restore_unacked(self, taken: Iterable[tuple[int, UnsettledDelivery]]) -> None:
+    def restore_unacked(self, settled: Iterable[tuple[int, UnsettledDelivery]]) -> None:
         """Make settled deliveries outstanding again (tx.rollback)."""
-        for tag, delivery in taken:
+        for tag, delivery in settled:
             self.unacked[tag] = delivery
             self.lowest_tag = min(self.lowest_tag, tag)
 

@@ -158,7 +158,7 @@ class Getter:
     def is_waiting(self) -> bool:
         return self._channel.is_open
 
-    def answer(self, delivery: ServiceDelivery | None, left: int) -> None:
+    def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
         channel = self._channel
         if not channel.is_open:
             if delivery is not None:
@@ -168,7 +168,7 @@ class Getter:
             channel.send(m.BasicGetEmpty())
         else:
             tag = channel.assign_tag(self._source, delivery.token, len(delivery.body), self._no_ack)
-            method = m.BasicGetOk(tag, delivery.redelivered, delivery.exchange, delivery.routing_key, left)
+            method = m.BasicGetOk(tag, delivery.redelivered, delivery.exchange, delivery.routing_key, remaining)
             channel.send_content(method, delivery.header, delivery.body)
             if self._no_ack:
                 channel.session.settlements.add(self._source, None, delivery.token, Disposition.ACK)

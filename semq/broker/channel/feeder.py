@@ -21,8 +21,8 @@ class Feeder:
     def __init__(self, channel: ConnectedChannel, body: LargeBody) -> None:
         self._channel = channel
         self._body = body
-        self._requested = 0  # number of chunks requested from the store
-        self._sent = 0
+        self._chunks_requested = 0  # number of chunks requested from the store
+        self._chunks_sent = 0
         self._is_reading = False
         self._next: bytes | None = None
         self._on_end: Callable[[], None] = lambda: None
@@ -34,10 +34,10 @@ class Feeder:
         if not (channel.session.is_writable and channel.is_open):
             return
         data, self._next = self._next, None
-        if self._requested < self._body.chunks and not self._is_reading:
+        if self._chunks_requested < self._body.chunks and not self._is_reading:
             self._is_reading = True
-            self._requested += 1
-            self._body.read(self._requested - 1, self._read)
+            self._chunks_requested += 1
+            self._body.read(self._chunks_requested - 1, self._read)
         if data is not None:
             self._send(data)
 
@@ -71,7 +71,7 @@ class Feeder:
         session.content_queued()
         del session.feeding[channel]  # the other channels are first next time
         session.feeding[channel] = None
-        self._sent += 1
-        if self._sent == self._body.chunks:
+        self._chunks_sent += 1
+        if self._chunks_sent == self._body.chunks:
             self._body.release()
             channel.finish_feeding(self._on_end)

@@ -50,19 +50,19 @@ def publish(channel: BrokerChannel, event: Published) -> None:
         session.allowance.begin_publish(weight(event.header, event.body))
         _offer(exchange, event, Settlement(channel, event, number))
         return
-    sent = deliver(channel, exchange, event, message_of(event))
-    if sent.must_be_stored:
+    outcome = deliver(channel, exchange, event, message_of(event))
+    if outcome.must_be_stored:
         size = weight(event.header, event.body)
         session.allowance.begin_publish(size)
         session.journal.confirm(channel, number, size)
     elif number:
-        channel.confirm(number, not sent.is_refused)
-        if not sent.queues:
+        channel.confirm(number, not outcome.is_refused)
+        if not outcome.queues:
             channel.write_confirms()  # as in RabbitMQ: no queue has the message, so the confirm need not wait
 
 
 def check(channel: BrokerChannel, event: Published) -> Exchange:
-    """Check that this user may publish this message there; return the exchange."""
+    """Check that this user may publish this message to its exchange; return the exchange."""
     session = channel.session
     if event.immediate:
         raise refusals.not_implemented("immediate=true")
@@ -101,10 +101,10 @@ def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, messag
     vhost = channel.session.vhost
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)
-    sent = vhost.send(message, vhost.route_message(exchange, message))
-    if event.mandatory and not (sent.queues or sent.is_refused):
+    outcome = vhost.send(message, vhost.route_message(exchange, message))
+    if event.mandatory and not (outcome.queues or outcome.is_refused):
         send_return(channel, event, NO_ROUTE, "NO_ROUTE")
-    return sent
+    return outcome
 
 
 def send_return(channel: BrokerChannel, event: Published, code: int, text: str) -> None:

@@ -127,8 +127,8 @@ class UnwrittenOps:
         self._marked.setdefault(op.queue_id, {})[op.position] = op
 
     def _hand_out(self, op: MarkHandedOut) -> None:
-        known = self._handed_out.get(op.queue_id)
-        if known is None or op.position > known.position:
+        previous = self._handed_out.get(op.queue_id)
+        if previous is None or op.position > previous.position:
             self._handed_out[op.queue_id] = op
 
     def _drop_body(self, op: DropBody) -> None:

@@ -32,7 +32,8 @@ class ConsumerRing:
     """Consumers and their turns. With ``single_active`` only one gets messages: the oldest of the highest priority at
     the time when it became ``active``.
 
-    Clients choose priorities freely, so a lane exists only while a consumer of its priority has turns.
+    A lane has the consumers of one priority in turn. Clients choose priorities freely, so a lane exists only while one
+    of its consumers has a turn.
     """
 
     __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "members")

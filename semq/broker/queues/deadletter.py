@@ -61,10 +61,13 @@ def _forgotten(message: Message) -> int:
 
 def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, Any]]:
     earlier = [dict(death) for death in read_deaths(message)]
-    same = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
-    if same is not None:
-        count = same.get("count")
-        return [{**same, "count": (count if isinstance(count, int) else 0) + 1}, *(d for d in earlier if d is not same)]
+    repeated = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
+    if repeated is not None:
+        count = repeated.get("count")
+        return [
+            {**repeated, "count": (count if isinstance(count, int) else 0) + 1},
+            *(d for d in earlier if d is not repeated),
+        ]
     death: dict[str, Any] = {
         "count": 1,
         "reason": reason.value,

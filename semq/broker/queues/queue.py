@@ -2,8 +2,8 @@
 
 Pure. A queue accepts messages from ``vhost`` (``publish``), delivers them to consumers that have room (``pump``), and
 is notified by channels about settlements (``settle``). Changes to be stored are added to the ``Journal``; messages that
-die are passed to ``on_dead``, if there is a dead-letter exchange; names, locks and permissions are handled by
-``vhost``.
+die are passed to ``on_dead``, if there is a dead-letter exchange. ``definitions`` handles names and locks, the methods
+in ``channel`` check permissions.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -421,7 +421,7 @@ class Queue:
     # Consumers and the end.
 
     def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
-        """Add a consumer that ``vhost`` has checked. The caller pumps after the consumer has received its tag."""
+        """Add a consumer that ``consumption`` has checked. The caller pumps after it has sent consume-ok."""
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer

@@ -1,8 +1,7 @@
 """Exchanges: the destinations of a message, one class per type of exchange.
 
-An exchange has its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``vhost``
-handles names and permissions. Pure. New types are rows of ``EXCHANGE_TYPES``; exchanges served by the node are in
-``services``.
+An exchange has its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``definitions``
+has exchanges by name. Pure. New types are rows of ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
 
 Rules: AMQP 0-9-1, 3.1.3 (types), RabbitMQ's extensions all-with-x, any-with-x and exchange-to-exchange bindings.
 """

@@ -31,7 +31,9 @@ from tests.broker.pure import Later, Model, bytes_of
 
 DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["publish", "get", "ack", "requeue", "reject", "purge", "redeclare_dead"]), st.booleans()),
+    st.tuples(
+        st.sampled_from(["publish", "get", "ack", "requeue", "reject", "purge", "redeclare_dead"]), st.booleans()
+    ),
     max_size=40,
 )
 
