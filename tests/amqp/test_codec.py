@@ -56,7 +56,7 @@ LENIENT = {
 @pytest.mark.parametrize("kind", METHODS.values())
 @settings(max_examples=15)
 @given(data=st.data())
-def test_the_oracle_reads_what_we_write(kind: type[Method], data: st.DataObject) -> None:
+def test_pamqp_reads_written_values(kind: type[Method], data: st.DataObject) -> None:
     method = data.draw(arguments_of(kind, LENIENT))
     octets = encode_method(method)
     oracle: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]

@@ -57,7 +57,7 @@ def test_properties_are_decoded_as_they_were_encoded(given_properties: Propertie
         assert getattr(ContentHeader.parse(built.raw), name) == getattr(given_properties, name)
 
 
-def test_the_oracle_reads_what_we_build() -> None:
+def test_pamqp_reads_built_headers() -> None:
     theirs = pamqp.header.ContentHeader()
     theirs.unmarshal(ContentHeader.build(7, FULL).raw)
     assert theirs.body_size == 7
@@ -68,7 +68,7 @@ def test_the_oracle_reads_what_we_build() -> None:
         assert getattr(theirs.properties, {"type": "message_type"}.get(name, name)) == getattr(FULL, name)
 
 
-def test_we_read_what_the_oracle_builds() -> None:
+def test_headers_of_pamqp_are_read() -> None:
     names = set(NAMES) - {"timestamp", "cluster_id"}
     renamed = {"type": "message_type"}
     theirs = pamqp.commands.Basic.Properties(**{renamed.get(name, name): getattr(FULL, name) for name in names})
@@ -201,7 +201,7 @@ def test_headers_can_be_added_where_there_are_none() -> None:
     assert header.type == "x"
 
 
-def test_there_is_no_such_property() -> None:
+def test_an_unknown_property_cannot_be_amended() -> None:
     with pytest.raises(LocalMisuse, match="colour"):
         ContentHeader.build(0, Properties()).amended(colour="red")
 

@@ -162,7 +162,7 @@ oracle_tables = st.dictionaries(
 
 
 @given(oracle_tables)
-def test_the_oracle_reads_what_we_write(table: dict[str, Any]) -> None:
+def test_pamqp_reads_written_values(table: dict[str, Any]) -> None:
     octets = encode_table(table)
     consumed, read = pamqp.decode.field_table(octets)
     assert consumed == len(octets)
@@ -170,7 +170,7 @@ def test_the_oracle_reads_what_we_write(table: dict[str, Any]) -> None:
 
 
 @given(oracle_tables)
-def test_we_read_what_the_oracle_writes(table: dict[str, Any]) -> None:
+def test_values_written_by_pamqp_are_read(table: dict[str, Any]) -> None:
     octets = pamqp.encode.field_table(known_to_oracle(table))
     assert decode_table(octets) == (table, len(octets))
 

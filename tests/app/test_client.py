@@ -50,7 +50,7 @@ async def test_the_sender_is_informed_that_the_receiver_has_it(sender: Client) -
     assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also for a document that has ended long before
 
 
-async def test_the_end_is_known_when_only_the_receivers_row_is_left(sender: Client) -> None:
+async def test_the_outcome_is_known_when_only_the_row_of_the_receiver_exists(sender: Client) -> None:
     sent = await sender.send("10008/nobody", b"to ourselves")
     fate = await sender.wait_for_delivery(sent.lk0, 60)
 
@@ -143,7 +143,7 @@ async def test_an_institution_may_write_to_itself(sender: Client) -> None:
     assert [document.payload for document in await take(sender, sent)] == [b"to ourselves"]
 
 
-async def test_many_at_once_arrive_once_each(sender: Client, receiver: Client) -> None:
+async def test_documents_sent_at_the_same_time_arrive_once_each(sender: Client, receiver: Client) -> None:
     sents = await asyncio.gather(*(sender.send("56001", b"number %d" % number) for number in range(200)))
     assert len({sent.lk0 for sent in sents}) == 200
     documents = await take(receiver, *sents)

@@ -123,7 +123,7 @@ def test_bad_input_closes_the_channel_with_a_remedy(
 
 
 @pytest.mark.parametrize(("size", "code"), [(DOCUMENT_MAX + 1, "SEMQ-1203"), (4_000_001, "a body of 4000001 bytes")])
-def test_too_large_is_refused(network: Network, size: int, code: str) -> None:
+def test_a_document_that_is_too_large_is_refused(network: Network, size: int, code: str) -> None:
     with channel_to(network.sender.url) as channel:
         channel.confirm_delivery()
         with pytest.raises(ChannelClosedByBroker) as caught:

@@ -26,7 +26,7 @@ from semq.app.content_type import SNIFFED_MAX, content_type_of
         ("archive.tar.gz", b"", "application/gzip"),
     ],
 )
-def test_only_certain_types_are_returned(name: str, body: bytes, expected: str) -> None:
+def test_a_content_type_is_returned_only_if_it_is_certain(name: str, body: bytes, expected: str) -> None:
     assert content_type_of(name, body) == expected
 
 

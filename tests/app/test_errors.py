@@ -12,14 +12,14 @@ def test_a_refusal_has_the_code_of_the_node() -> None:
     assert error.advice() == "SEMQ-1201 No such target. (target='9') — Look."
 
 
-def test_not_now_may_be_repeated() -> None:
+def test_a_temporary_refusal_may_be_repeated() -> None:
     error = node_error({"code": "SEMQ-1230", "text": "Stopping.", "retry": True})
     assert isinstance(error, NodeBusy)
     assert isinstance(error, Unavailable)
     assert (error.code, error.remedy) == ("SEMQ-1230", NodeBusy.remedy)
 
 
-def test_a_silent_node_is_an_error() -> None:
+def test_an_answer_without_an_error_is_a_refusal() -> None:
     assert node_error({}).code == RefusedByNode.code
 
 

@@ -8,7 +8,7 @@ from semq.app.file_body import FileBody
 from semq.transport.spool import BLOCK
 
 
-def test_it_is_read_in_blocks_and_again(tmp_path: Path) -> None:
+def test_a_file_is_read_in_blocks_repeatedly(tmp_path: Path) -> None:
     path = tmp_path / "film"
     path.write_bytes(b"x" * (BLOCK + 1))
     body = FileBody(path)

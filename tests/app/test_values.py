@@ -62,6 +62,6 @@ def test_an_event_with_an_incomplete_group_is_read_without_it(group: object) -> 
     assert (event.kind, event.group) == ("failed", None)
 
 
-def test_odd_moments_and_reasons_do_no_harm() -> None:
+def test_malformed_moments_and_reasons_are_replaced() -> None:
     assert moment(None) == moment("soon") == EPOCH
     assert (reason_text(None), reason_text("why"), reason_text(["a", "b"])) == ("", "why", "a b")

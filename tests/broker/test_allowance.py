@@ -17,7 +17,7 @@ class PausableLink:
         self.reasons.discard(reason)
 
 
-def test_bytes_and_counts_in_hand() -> None:
+def test_unsettled_publishes_pause_reading_by_bytes_and_count() -> None:
     link = PausableLink()
     allowance = Allowance(LIMITS, link)
     allowance.begin_publish(100)
@@ -36,7 +36,7 @@ def test_bytes_and_counts_in_hand() -> None:
     assert link.reasons == set()
 
 
-def test_events_that_wait_for_the_store() -> None:
+def test_waiting_events_pause_reading() -> None:
     link = PausableLink()
     allowance = Allowance(LIMITS, link)
     allowance.hold(4)

@@ -10,7 +10,7 @@ from semq.broker.services import ServiceExchange, ServiceQueue
 from tests.broker.pure import Model
 
 
-def test_there_is_room_for_so_much() -> None:
+def test_the_numbers_of_queues_exchanges_and_bindings_are_limited() -> None:
     model = Model()
     vhost = model.vhost
     vhost.limits = VhostLimits(queues_max=2, exchanges_max=8, bindings_max=2)
@@ -31,7 +31,7 @@ def test_there_is_room_for_so_much() -> None:
     assert vhost.binding_count == 1
 
 
-def test_there_is_room_for_so_many_bytes() -> None:
+def test_the_bytes_of_definitions_are_limited() -> None:
     model = Model()
     vhost = model.vhost
     vhost.limits = VhostLimits(bytes_max=1000)
@@ -75,7 +75,7 @@ def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
     assert (vhost.binding_count, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding_and_a_chain_of_them_too() -> None:
+def test_auto_delete_exchanges_are_deleted_with_their_last_binding_also_in_chains() -> None:
     model = Model()
     vhost, queue = model.vhost, model.queue()
     for name in ("first", "second"):

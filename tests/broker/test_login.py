@@ -32,7 +32,7 @@ def test_a_client_that_cannot_receive_the_reason_only_sees_the_end(broker: Serve
         ("/", "stranger", "NOT_ALLOWED - access to vhost '/' refused for user 'stranger'"),
     ],
 )
-def test_a_virtual_host_that_is_not_for_the_user(broker: Served, vhost: str, user: str, text: str) -> None:
+def test_a_forbidden_or_unknown_virtual_host_is_refused(broker: Served, vhost: str, user: str, text: str) -> None:
     with pytest.raises((ProbableAccessDeniedError, ConnectionClosedByBroker)) as caught:
         broker.connect(user, vhost)
     assert "530" in str(caught.value)
@@ -48,7 +48,9 @@ def test_a_client_logs_in_by_amqplain(broker: Served) -> None:
     ("mechanism", "response", "code"),
     [("PLAIN", b"guest", 502), ("AMQPLAIN", b"\x05LOGIN", 501), ("EXTERNAL", b"", 503), ("PLAIN", b"\0\xff\0x", 502)],
 )
-def test_responses_that_cannot_be_read(broker: Served, mechanism: str, response: bytes, code: int) -> None:
+def test_unreadable_login_responses_close_the_connection(
+    broker: Served, mechanism: str, response: bytes, code: int
+) -> None:
     with broker.raw(mechanism=mechanism, response=response) as client:
         error = client.closed().error
     assert error is not None
@@ -56,7 +58,7 @@ def test_responses_that_cannot_be_read(broker: Served, mechanism: str, response:
 
 
 @pytest.mark.parametrize("secret", [b"guest", b"another"])
-def test_a_secret_changes_nothing_and_is_answered(broker: Served, secret: bytes) -> None:
+def test_a_new_secret_is_accepted_and_changes_no_right(broker: Served, secret: bytes) -> None:
     with broker.raw("narrow").opened() as client:
         client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
         client.flush()

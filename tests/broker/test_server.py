@@ -55,7 +55,7 @@ async def test_aio_pika_works_without_changes() -> None:
             await channel.declare_queue("none", passive=True)
 
 
-async def test_aio_pika_transactions_and_get() -> None:
+async def test_aio_pika_can_use_transactions_and_get() -> None:
     async with pair() as both, aio(both) as connection:
         channel = await connection.channel(publisher_confirms=False)
         queue = await channel.declare_queue("", exclusive=True)
@@ -183,7 +183,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
         assert last < 300
 
 
-async def test_stopping_names_the_reason_and_leaves_the_store_idle() -> None:
+async def test_a_stop_reports_its_reason_and_waits_for_the_store() -> None:
     store = MemoryBrokerStore()
     async with pair(store) as both:
         link = await both.dial()

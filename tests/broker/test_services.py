@@ -283,7 +283,7 @@ async def test_a_consumer_without_acknowledgements_acknowledges_at_once() -> Non
         }
 
 
-async def test_a_shared_prefetch_bounds_a_service_too() -> None:
+async def test_a_prefetch_of_the_channel_bounds_deliveries_of_a_service() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await confirming(both)

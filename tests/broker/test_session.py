@@ -264,7 +264,7 @@ def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, g
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_finally_the_server_has_no_messages(broker: Served) -> None:
+def test_the_server_has_no_messages_after_all_tests(broker: Served) -> None:
     """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):

@@ -171,7 +171,9 @@ def test_a_soft_error_closes_one_channel(broker: Served, what: str) -> None:
         client.ask(m.BasicQos(), m.BasicQosOk, channel=2)
 
 
-def test_a_client_that_does_not_wait_for_open_ok(broker: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
+    broker: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     with broker.raw() as client:
         client.until(Tuned)
         client.socket.sendall(method(20, 10, short(b"")))  # after connection.open, in one read or the next
@@ -190,7 +192,7 @@ def test_malformed_frames_end_the_connection_without_a_reason(broker: Served, da
 
 
 @pytest.mark.parametrize("name", [b"q" * 255, "Grüße 机构".encode(), bytes(range(1, 128)), b" "])
-def test_any_text_is_a_name(broker: Served, name: bytes) -> None:
+def test_any_text_may_be_the_name_of_a_queue(broker: Served, name: bytes) -> None:
     with broker.raw().opened() as client:
         client.socket.sendall(declare(name))
         client.send(m.QueueDeclare(name.decode(), passive=True))

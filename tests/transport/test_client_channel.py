@@ -69,7 +69,7 @@ async def test_publishes_are_confirmed_by_token_and_deliveries_come_in_batches()
         assert (await channel.declare_queue("q", passive=True)).message_count == 0
 
 
-async def test_waiting_for_one_confirm_and_a_return_before_it() -> None:
+async def test_a_return_precedes_the_confirm_and_a_nack_is_reported() -> None:
     async with pair() as both:
         channel = await (await both.dial()).open_channel()
         await channel.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
@@ -123,7 +123,7 @@ async def test_consumers_can_be_cancelled_by_both_sides() -> None:
         assert await batches.until(1) == [b"last"]
 
 
-async def test_an_error_ends_the_channel_and_only_it() -> None:
+async def test_an_error_ends_its_channel_only() -> None:
     async with pair() as both:
         link = await both.dial()
         channel, neighbour = await link.open_channel(), await link.open_channel()

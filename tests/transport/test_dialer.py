@@ -13,7 +13,7 @@ from semq.transport.turn import Turn
 from tests.transport.pair import pair
 
 
-async def test_it_opens_the_virtual_host_and_closes_in_order() -> None:
+async def test_dial_opens_the_virtual_host_and_close_ends_in_order() -> None:
     async with pair() as both:
         link = await both.dial(client_properties={"node": "10008"})
         assert link.machine.peer_properties["product"] == "SEMQ"

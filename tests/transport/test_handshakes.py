@@ -50,7 +50,9 @@ async def refused(both: TransportPair, caplog: pytest.LogCaptureFixture, context
     return caplog.text
 
 
-async def test_a_link_is_there_after_its_handshake(tmp_path: Path, server: ssl.SSLContext) -> None:
+async def test_both_sides_know_the_certificate_of_the_peer_after_the_handshake(
+    tmp_path: Path, server: ssl.SSLContext
+) -> None:
     seen: list[PeerInfo] = []
     async with pair(tls=server) as both:
         link = await both.dial(tls=client(tmp_path), check=seen.append)

@@ -41,7 +41,7 @@ async def talk(both: TransportPair, *pieces: bytes) -> bytes:
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x01\x01\x08\x00", b"\0" * 8, b"AMQP\x00\x00\x09\x02"]
 )
-async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
+async def test_a_wrong_protocol_header_is_answered_with_the_right_one_and_a_close(
     garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with pair() as both:

@@ -49,7 +49,7 @@ class FakeTls:
         return b"der" if binary_form else self.certificate
 
 
-def test_read_from_a_transport() -> None:
+def test_a_peer_is_read_from_a_transport() -> None:
     assert peer_of(Transport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
     assert peer_of(Transport(peername="/run/socket")) == PeerInfo("", 0)
     assert peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({}))) == PeerInfo("a", 1, tls="TLSv1.3")

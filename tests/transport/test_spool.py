@@ -5,7 +5,7 @@ from hashlib import sha256
 from semq.transport.spool import BLOCK, SpooledBody
 
 
-def test_it_has_the_bytes_that_were_added_as_often_as_they_are_read() -> None:
+def test_a_spooled_body_can_be_read_repeatedly() -> None:
     body = SpooledBody()
     parts = [bytes([number]) * (BLOCK // 2 + 1) for number in range(5)]
     for part in parts:

@@ -40,7 +40,7 @@ async def test_hooks_run_before_links_are_flushed_and_each_runs_once() -> None:
     assert log == ["first", "second", "link"]
 
 
-async def test_one_that_fails_does_not_take_the_others_turn(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_hook_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     turn = Turn()
     log: list[str] = []
 
@@ -60,7 +60,7 @@ async def test_one_that_fails_does_not_take_the_others_turn(caplog: pytest.LogCa
     assert len(caplog.records) == 2
 
 
-async def test_a_note_marked_while_flushing_is_flushed_again() -> None:
+async def test_a_link_marked_during_the_flush_is_flushed_again() -> None:
     turn = Turn()
     log: list[str] = []
 

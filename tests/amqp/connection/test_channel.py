@@ -57,7 +57,7 @@ def test_an_empty_body_has_no_frames() -> None:
     assert made.take_header(header_of(b"").raw, LIMITS) == [Published(1, "e", "k", False, False, header_of(b""), b"")]
 
 
-def test_one_frame_is_not_joined() -> None:
+def test_a_body_in_one_frame_is_not_copied() -> None:
     buffer = b"whole"
     (event,) = begun(b"whole").take_body(buffer, 0, 5)
     assert isinstance(event, Published)
@@ -155,7 +155,7 @@ def test_bodies_that_arrive_at_once_are_bounded_together() -> None:
     second.take_header(declared(51), LIMITS)
 
 
-def test_dropping_nothing_is_allowed() -> None:
+def test_a_channel_without_content_may_drop_its_content() -> None:
     made = channel()
     made.drop_content()
     made.begin(m.BasicPublish("e", "k"))

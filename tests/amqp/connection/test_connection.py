@@ -292,7 +292,7 @@ def test_both_sides_may_send_requests_and_get_replies() -> None:
     ("asked", "reply"),
     [([], m.QueueDeclareOk("q")), ([m.QueueBind("q")], m.QueueDeclareOk("q")), ([m.BasicGet("q")], m.QueueBindOk())],
 )
-def test_a_reply_that_answers_nothing(asked: list[Method], reply: Method) -> None:
+def test_a_reply_without_its_request_is_refused(asked: list[Method], reply: Method) -> None:
     pair = one_channel()
     for method in asked:
         pair.client.send(1, method)
@@ -301,7 +301,7 @@ def test_a_reply_that_answers_nothing(asked: list[Method], reply: Method) -> Non
     assert failed.error.reply_code == 503
 
 
-def test_a_get_ok_that_answers_nothing() -> None:
+def test_a_get_ok_without_request_is_refused() -> None:
     pair = one_channel()
     (failed,) = pair.client.receive(method_bytes(m.BasicGetOk()), 0)
     assert isinstance(failed, ConnectionFailed)

@@ -3,7 +3,7 @@
 from semq.amqp.connection.heartbeat import Heartbeat
 
 
-def test_without_interval_nothing_is_ever_due() -> None:
+def test_without_an_interval_no_heartbeat_is_due() -> None:
     heart = Heartbeat()
     assert (heart.send_at, heart.dead_at) == (None, None)
     heart.begin(0, 5.0)

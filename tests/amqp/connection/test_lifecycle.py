@@ -113,7 +113,7 @@ def test_heartbeats_go_on_while_closing() -> None:
 # Closing by connection.close
 
 
-def test_a_client_closes_its_connection_in_order() -> None:
+def test_a_client_closes_its_connection_in_an_orderly_way() -> None:
     pair = opened()
     pair.client.close()
     assert pair.client.next_deadline == 10

@@ -139,7 +139,7 @@ def test_a_large_body_passes_in_chunks_both_ways() -> None:
     assert isinstance(result[-1], ContentFinished)
 
 
-def test_everything_else_on_the_channel_waits_for_the_body() -> None:
+def test_other_output_of_the_channel_waits_for_the_body() -> None:
     pair = opened(channels=2)
     server = pair.server
     server.start_content(1, m.BasicDeliver("c", 1, False, "e", "k"), declared(6))
@@ -259,7 +259,7 @@ def test_a_forbidden_method_is_misuse_and_sends_nothing(case: int) -> None:
     assert not any(channel.awaited for channel in pair.client._channels.values())
 
 
-def test_the_secret_of_a_connection_that_is_closing() -> None:
+def test_a_closing_connection_sends_no_new_secret() -> None:
     pair = opened()
     pair.client.close()
     with pytest.raises(LocalMisuse):

@@ -74,7 +74,7 @@ def test_another_header_is_answered_with_ours(greeting: bytes, cut: Any) -> None
     assert server.is_closed
 
 
-def test_the_header_may_come_with_what_follows() -> None:
+def test_the_protocol_header_may_arrive_with_the_next_frames() -> None:
     server = ServerConnection()
     server.start(0)
     events = server.receive(PROTOCOL_HEADER + method_bytes(m.ConnectionStartOk()), 0)
@@ -113,7 +113,7 @@ def test_a_refused_login_is_reported_to_clients_with_that_capability() -> None:
         assert closed.by_peer is by_peer
 
 
-def test_a_refused_login_is_not_announced_to_others() -> None:
+def test_a_refused_login_is_not_reported_to_clients_without_that_capability() -> None:
     pair = WirePair(client=ClientConnection(client_properties={"capabilities": {}}))
     pair.flow()
     pair.server.refuse_login("no such user")
@@ -156,7 +156,7 @@ def tuned(server: ServerConnection) -> None:
     server.take_output()
 
 
-def test_the_limits_hold_from_tune_ok_on() -> None:
+def test_the_negotiated_limits_apply_from_tune_ok_on() -> None:
     server = started(limits=ConnectionLimits(frame_max=8192, channel_max=5, heartbeat=20))
     server.receive(method_bytes(m.ConnectionStartOk()), 0)
     output(server)

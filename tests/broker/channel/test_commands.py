@@ -87,12 +87,12 @@ def test_declaring_again_in_the_same_way_is_no_error(channel: BlockingChannel) -
 
 
 @pytest.mark.parametrize(("destination", "source"), [("none", "gone"), ("none", "amq.direct"), ("amq.direct", "none")])
-def test_unbinding_what_is_not_there_is_no_error(channel: BlockingChannel, destination: str, source: str) -> None:
+def test_an_unbind_of_a_missing_binding_is_no_error(channel: BlockingChannel, destination: str, source: str) -> None:
     channel.exchange_unbind(destination, source, "k")
     channel.queue_unbind(destination, source, "k")
 
 
-def test_names_by_the_server_and_the_queue_that_was_declared_last(channel: BlockingChannel) -> None:
+def test_an_empty_name_means_a_generated_name_or_the_last_declared_queue(channel: BlockingChannel) -> None:
     name = channel.queue_declare("", exclusive=True).method.queue
     assert name.startswith("amq.gen-")
     channel.queue_bind("", "amq.direct")
@@ -102,7 +102,9 @@ def test_names_by_the_server_and_the_queue_that_was_declared_last(channel: Block
     channel.queue_declare(name, exclusive=True)
 
 
-def test_an_exclusive_queue_is_of_one_connection_and_goes_with_it(broker: Served, channel: BlockingChannel) -> None:
+def test_an_exclusive_queue_belongs_to_one_connection_and_ends_with_it(
+    broker: Served, channel: BlockingChannel
+) -> None:
     owner = broker.connect()
     owner.channel().queue_declare("private", exclusive=True)
     other = broker.connect()
@@ -122,7 +124,9 @@ def test_an_exclusive_queue_is_of_one_connection_and_goes_with_it(broker: Served
     channel.queue_delete("private")
 
 
-def test_deleting_on_condition_and_what_is_not_there(broker: Served, channel: BlockingChannel) -> None:
+def test_conditional_deletions_are_refused_and_missing_queues_are_ignored(
+    broker: Served, channel: BlockingChannel
+) -> None:
     channel.queue_declare("cond")
     channel.basic_publish("", "cond", b"1")
     assert refusal(broker.connect(), lambda c: c.queue_delete("cond", if_empty=True)) == (
@@ -144,7 +148,7 @@ def test_deleting_on_condition_and_what_is_not_there(broker: Served, channel: Bl
     channel.exchange_delete("cond")
 
 
-def test_a_queue_with_auto_delete_goes_with_its_last_consumer(broker: Served, channel: BlockingChannel) -> None:
+def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(broker: Served, channel: BlockingChannel) -> None:
     channel.exchange_declare("auto", "fanout", auto_delete=True)
     channel.queue_declare("auto", auto_delete=True)
     channel.queue_bind("auto", "auto")

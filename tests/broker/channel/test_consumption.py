@@ -96,7 +96,7 @@ def test_reject_without_requeue_drops_and_with_requeue_returns(channel: Blocking
         assert channel.queue_declare(queue, passive=True).method.message_count == left
 
 
-def test_get_returns_the_number_of_messages_left_or_get_empty(channel: BlockingChannel, queue: str) -> None:
+def test_get_returns_the_number_of_remaining_messages_or_get_empty(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3")
     counts = []
     while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
@@ -182,7 +182,7 @@ def test_delivery_tag_zero_with_multiple_settles_all_deliveries(channel: Blockin
     assert channel.basic_get(queue)[0] is None
 
 
-def test_an_exclusive_consumer_is_alone(broker: Served, channel: BlockingChannel) -> None:
+def test_an_exclusive_consumer_excludes_others(broker: Served, channel: BlockingChannel) -> None:
     channel.queue_declare("alone")
     tag = channel.basic_consume("alone", lambda *_: None, exclusive=True)
     other = broker.connect()
@@ -251,7 +251,7 @@ def test_no_ack_consumers_get_everything_and_leave_nothing(channel: BlockingChan
     assert channel.queue_delete(queue).method.message_count == 0
 
 
-def test_cancelling_what_is_not_there_is_answered(channel: BlockingChannel) -> None:
+def test_a_cancel_of_an_unknown_consumer_is_answered(channel: BlockingChannel) -> None:
     assert channel.basic_cancel("nobody") == []
 
 

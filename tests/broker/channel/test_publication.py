@@ -89,7 +89,7 @@ def test_a_failure_of_the_store_is_reported_to_the_publisher() -> None:
         store.failure = None
 
 
-def test_an_exchange_that_is_not_there_ends_the_channel(channel: BlockingChannel) -> None:
+def test_a_publish_to_a_missing_exchange_ends_the_channel(channel: BlockingChannel) -> None:
     channel.basic_publish("none", "k", b"")
     with pytest.raises(ChannelClosedByBroker, match=r"404.*no exchange 'none' in vhost '/'"):
         channel.basic_qos(prefetch_count=1)
@@ -165,7 +165,7 @@ def test_a_direct_reply_reaches_the_channel_that_asked(broker: Served) -> None:
     server.close()
 
 
-def test_direct_replies_have_their_rules(channel: BlockingChannel) -> None:
+def test_direct_replies_follow_the_rules_of_rabbitmq(channel: BlockingChannel) -> None:
     connection = channel.connection
     with pytest.raises(ChannelClosedByBroker, match=r"406.*reply consumer cannot acknowledge"):
         connection.channel().basic_consume("amq.rabbitmq.reply-to", lambda *_: None)

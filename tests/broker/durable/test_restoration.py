@@ -86,7 +86,7 @@ async def test_only_delivered_messages_are_marked_redelivered() -> None:
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
 
 
-async def test_after_an_end_out_of_order_everything_is_flagged() -> None:
+async def test_after_a_crash_all_messages_are_flagged() -> None:
     first = Model()
     first.queue("q", durable=True)
     for number in range(3):

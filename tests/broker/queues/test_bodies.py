@@ -211,7 +211,7 @@ async def test_a_partly_received_message_is_dropped_with_its_channel() -> None:
         await until(lambda: not store.bodies)
 
 
-async def test_refusals_come_before_the_body() -> None:
+async def test_a_large_message_is_refused_before_its_body() -> None:
     async with pair(limits=LIMITS, connection=ConnectionLimits(body_max=10 * CHUNK)) as both:
         link = await both.dial()
         for exchange, size, error in (("none", 5, NotFound), ("", 11, ContentTooLarge)):
@@ -325,7 +325,7 @@ async def test_a_draining_service_is_notified_of_too_large_messages_and_the_chan
 
 
 @pytest.mark.parametrize("when", ["arriving", "leaving"])
-async def test_when_the_store_fails(when: str) -> None:
+async def test_a_failing_store_ends_the_channel_or_connection_that_needs_it(when: str) -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)

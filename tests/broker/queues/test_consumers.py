@@ -65,7 +65,7 @@ def test_higher_priorities_are_exhausted_before_lower_ones_are_asked(
     assert served == possible[:messages]
 
 
-def test_the_active_one_is_the_oldest_of_the_highest_priority() -> None:
+def test_the_active_consumer_is_the_oldest_of_the_highest_priority() -> None:
     ring = ConsumerRing(single_active=True)
     first, second, high = RecordingConsumer(0), RecordingConsumer(), RecordingConsumer(priority=1)
     for consumer in (first, second, high):

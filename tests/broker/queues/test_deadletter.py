@@ -64,7 +64,7 @@ def test_values_that_a_client_wrote_there_do_no_harm(nonsense: Any) -> None:
     assert read_deaths(die(odd, "q", REJECTED))[0]["count"] == 1
 
 
-def test_a_circle_without_a_reject_ends() -> None:
+def test_a_cycle_without_rejection_ends() -> None:
     expired = die(message_of(b"", "e", "k"), "a", EXPIRED)
     assert would_cycle(expired, "a")
     assert not would_cycle(expired, "b")
@@ -103,7 +103,7 @@ def test_without_the_exchange_dead_letters_are_dropped() -> None:
 
 @pytest.mark.parametrize("length", [3, 150, 250])
 @pytest.mark.parametrize("cause", ["max_length", "message_ttl"])
-def test_a_circle_of_any_length_has_an_end(length: int, cause: str) -> None:
+def test_a_cycle_of_any_length_ends(length: int, cause: str) -> None:
     model = Model()
     for number in range(length):
         after = f"q{(number + 1) % length}"

@@ -57,7 +57,7 @@ def test_a_header_that_does_not_fit_its_flags_is_refused(flags: int, rest: bytes
 
 
 @pytest.mark.parametrize("flags", [0x8000, 0x4000, 0xC000, 0x9000, 0x1000])
-def test_a_header_without_what_it_announces_is_refused(flags: int) -> None:
+def test_a_header_without_its_announced_properties_is_refused(flags: int) -> None:
     with pytest.raises(FrameError):
         Message("", "k", ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big"), 0), b"")
 

@@ -3,7 +3,7 @@
 from tests.broker.pure import Model, bodies
 
 
-def test_a_chain_of_exchanges_and_a_circle_deliver_once() -> None:
+def test_a_chain_and_a_cycle_of_exchanges_deliver_once() -> None:
     model = Model()
     vhost, queue = model.vhost, model.queue()
     for name in ("a", "b", "c"):
@@ -16,7 +16,7 @@ def test_a_chain_of_exchanges_and_a_circle_deliver_once() -> None:
     assert bodies(queue) == [b"1"]
 
 
-def test_the_alternate_takes_what_has_no_other_way() -> None:
+def test_the_alternate_exchange_gets_messages_without_another_route() -> None:
     model = Model()
     vhost, normal, rest = model.vhost, model.queue("normal"), model.queue("rest")
     vhost.declare_exchange("second", "fanout", False, False, False, {"alternate-exchange": "first"})
@@ -29,13 +29,13 @@ def test_the_alternate_takes_what_has_no_other_way() -> None:
     assert (bodies(normal), bodies(rest)) == ([b"1"], [b"2"])
 
 
-def test_an_alternate_that_does_not_exist_is_passed_over() -> None:
+def test_a_missing_alternate_exchange_is_ignored() -> None:
     model = Model()
     model.vhost.declare_exchange("e", "direct", False, False, False, {"alternate-exchange": "nowhere"})
     assert model.publish("k", exchange="e") == 0
 
 
-def test_two_ways_to_one_queue_are_one() -> None:
+def test_a_queue_reached_in_two_ways_gets_the_message_once() -> None:
     model = Model()
     queue, topic = model.queue(), model.vhost.find_exchange("amq.topic")
     for pattern in ("a.*", "a.#", "#.b"):
