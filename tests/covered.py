@@ -196,7 +196,6 @@ semq.web.transport.response_headers    web/test_process.py
 semq.web.access.secret                 web/access/test_sign_in.py
 semq.web.services                      web/access/test_sign_in.py
 semq.web.access.sessions               web/access/test_sign_in.py
-semq.web.node.payloads                 web/transport/test_spooling.py
 semq.web.node.snapshots                web/test_process.py
 semq.web.transport.streams             web/test_process.py
 semq.web.pages.templates               web/test_process.py

@@ -258,7 +258,7 @@ class InPieces(BadInput):
     """The document is in pieces, so its body is not in one answer."""
 
     code = "SEMQ-1235"
-    remedy = "`semq msg body NAME` writes the body to standard output, part by part (operation `msg.body`, `part`)."
+    remedy = "`semq msg body NAME` writes the body to standard output, some at a time (operation `msg.body`, `offset`)."
 
 
 class PiecesMissing(BadInput):

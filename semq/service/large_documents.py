@@ -18,7 +18,7 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, read_manifest
 from semq.umx_t.status import Direction
 
-PART_BYTES = 8 << 20  # part of the body in one answer
+ANSWER_BYTES = 8 << 20  # most bytes of a body in one answer
 BODIES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
@@ -58,31 +58,33 @@ def _facts(manifest: PiecesManifest | None) -> dict[str, Any]:
 
 
 class LargeBodies:
-    """The bodies of received documents in pieces, a part at a time."""
+    """The bodies of received documents in pieces, some pieces at a time."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
-        self._last: tuple[int, PiecesManifest, list[int]] | None = None  #: the document of the last part, by its row
+        self._last: tuple[int, PiecesManifest, list[int]] | None = None  #: the document read last, by its row
 
-    async def part(self, row: dict[str, Any], wanted: int | None) -> dict[str, Any] | None:
-        """Return a part of a document's body, with the number of parts, and the digest and size of all; None if it is
-        not in pieces.
+    async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
+        """Return at most ``length`` bytes of a document's body from ``offset`` on, with digest and size of the whole
+        body; None if the document is not in pieces. Fewer bytes end with a piece.
 
-        Raises PayloadGone for another party's pieces, InPieces without a ``wanted`` part, PiecesMissing.
+        Raises PayloadGone for another party's pieces, InPieces without an offset, PiecesMissing.
         """
         if "pieces" in row or (row["side"] == "outbound" and await self._is_manifest(row)):
             raise PayloadGone("The pieces of this document are deleted here as they arrive.", name=row["name"])
         found = await self._manifest(row) if _may_be_manifest(row) and row["side"] == "inbound" else None
         if found is None:
             return None
-        if wanted is None:
+        if offset is None:
             raise InPieces(name=row["name"], size=found.manifest.size)
-        pieces = await self._pieces(row, *found)
-        each = max(1, PART_BYTES // found.manifest.piece_bytes)
-        parts = -(-len(pieces) // each)
-        body = [await self._piece(bref) for bref in pieces[wanted * each : (wanted + 1) * each]]
-        manifest = found.manifest
-        return {"body": b"".join(body), "parts": parts, "digest": manifest.digest, "size": manifest.size}
+        pieces, manifest = await self._pieces(row, *found), found.manifest
+        first = offset // manifest.piece_bytes
+        begin = first * manifest.piece_bytes
+        end = min(begin + max(1, ANSWER_BYTES // manifest.piece_bytes) * manifest.piece_bytes, manifest.size)
+        end = end if length is None else min(end, offset + length)
+        needed = pieces[first : -(-end // manifest.piece_bytes)] if offset < end else []
+        body = b"".join([await self._piece(bref) for bref in needed])
+        return {"body": body[offset - begin : end - begin], "digest": manifest.digest, "size": manifest.size}
 
     async def _stored(self, row: dict[str, Any]) -> tuple[bytes, bytes] | None:
         found = await self.store.read(views.bodies, row["side"], [int(row["id"])])

@@ -10,6 +10,7 @@ SemqError
 │   ├── BodyTooLarge     the body is larger than the limit
 │   ├── OidcRefused      the sign-in through the provider is refused
 │   ├── LeaseGone        the time to acknowledge a document is over
+│   ├── RangeNotSatisfiable  the body has none of the requested bytes
 │   └── ForeignHost      the request names another host
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
@@ -75,6 +76,13 @@ class LeaseGone(BadInput):
 
     code = "SEMQ-1406"
     remedy = "Undo the work done for it, or make that work repeatable: unless it was settled it comes again."
+
+
+class RangeNotSatisfiable(BadInput):
+    """The body has none of the requested bytes."""
+
+    code = "SEMQ-1409"
+    remedy = "If you have as many bytes as `size`, you have the whole body; otherwise request it without Range."
 
 
 class ForeignHost(BadInput):

@@ -90,7 +90,8 @@ ROLL = {
 ANSWERS: dict[str, Any] = {
     "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
     "msg.trace": TRACE, "node.operations": [OPERATION],
-    "stuck.explain": {"message": ROW, "stuck": STUCK, "last_events": [LINE]}, "msg.body": {"body_base64": "eBsh"},
+    "stuck.explain": {"message": ROW, "stuck": STUCK, "last_events": [LINE]},
+    "msg.body": {"body_base64": "eBsh", "size": 3},
     "msg.prove": {"proof": BAD, "lk0": BAD, "receiver": BAD}, "queue.counts": {BAD: {BAD: 1}},
     "queue.partners": [{"partner": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],
     "users.list": [{"node": BAD, "user": BAD, "present": True}],

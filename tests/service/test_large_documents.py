@@ -38,11 +38,13 @@ async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
 
 
 async def parts_of(admin: Any) -> list[bytes]:
-    """Return the parts of the body of document K1."""
-    first = await answer(admin, "msg.body", id="K1", part=0)
-    rest = [await answer(admin, "msg.body", id="K1", part=number) for number in range(1, first["parts"])]
-    assert first["digest"] == sha256(body_of(SIZE)).hexdigest()
-    return [b64decode(part["body_base64"]) for part in (first, *rest)]
+    """Return the body of document K1 as the parts that successive answers contain."""
+    parts: list[bytes] = []
+    while (position := sum(map(len, parts))) < SIZE:
+        found = await answer(admin, "msg.body", id="K1", offset=position)
+        assert (found["digest"], found["size"]) == (sha256(body_of(SIZE)).hexdigest(), SIZE)
+        parts.append(b64decode(found["body_base64"]))
+    return parts
 
 
 async def written(node: LocalNode) -> bytes:
@@ -161,7 +163,7 @@ async def test_a_receiver_sees_size_and_body_of_the_document(
     assert stuck["app_key"] == "a/b/c/K1"
     trace = await answer(of_a, "msg.trace", id="K1")
     assert await parts_of(admin) == [body_of(SIZE)]
-    monkeypatch.setattr(large_documents, "PART_BYTES", 2 * PIECE_BYTES)
+    monkeypatch.setattr(large_documents, "ANSWER_BYTES", 2 * PIECE_BYTES)
     parts = await parts_of(admin)
     assert [len(part) for part in parts] == [2 * PIECE_BYTES] * 3 + [5]
     assert b"".join(parts) == body_of(SIZE)

@@ -229,11 +229,15 @@ async def body(session: Session, id: Id) -> None:
     if session.out.as_json:
         session.out.data(await session.ask("msg.body", id=id))
         return
-    answer = await session.ask("msg.body", id=id, part=0)
-    session.out.raw(b64decode(answer["body_base64"]))
-    for part in range(1, answer.get("parts", 1)):
-        answer = await session.ask("msg.body", id=answer["lk0"], part=part)
-        session.out.raw(b64decode(answer["body_base64"]))
+    answer = await session.ask("msg.body", id=id, offset=0)
+    read = b64decode(answer["body_base64"])
+    written = len(read)
+    session.out.raw(read)
+    while read and written < answer["size"]:
+        answer = await session.ask("msg.body", id=answer["lk0"], offset=written)
+        read = b64decode(answer["body_base64"])
+        written += len(read)
+        session.out.raw(read)
 
 
 @group.command()

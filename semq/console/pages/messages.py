@@ -164,8 +164,7 @@ async def payload(visit: Visit) -> Response:
     web = visit.web
     give_back = await web.memory.take(web.settings.protocol.max_document_bytes)
     try:
-        found = await visit.ask("msg.body", id=str(given.get("id", "")), part=0)
-        body = base64.b64decode(found["body_base64"])
+        found = await visit.ask("msg.body", id=str(given.get("id", "")), offset=0)
     except BaseException:
         give_back()
         raise
@@ -175,10 +174,10 @@ async def payload(visit: Visit) -> Response:
             "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
             "x-content-type-options": "nosniff",
         }  # fmt: skip
-        chunks, size_bytes = payload_chunks(web.client, visit.who.name, found, body)
+        chunks, size_bytes = payload_chunks(web.client, visit.who.name, found)
         return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", give_back)
     give_back()
-    text, is_hex = _readable(body[:SHOWN_MAX])
+    text, is_hex = _readable(base64.b64decode(found["body_base64"])[:SHOWN_MAX])
     answer = show(
         visit, "payload.html", name=found["name"], digest=found["digest"], size_bytes=found["size"], text=text,
         is_hex=is_hex, is_cut=found["size"] > SHOWN_MAX, back=message_path(found),

@@ -38,8 +38,11 @@ State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status o
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
 
 
-Part = Annotated[
-    int, Meta(ge=0, le=INT64_MAX, description="Part of the body, from 0. Only documents in pieces have several.")
+Offset = Annotated[
+    int, Meta(ge=0, le=INT64_MAX, description="First byte to return, from 0. Documents in pieces need it.")
+]
+Length = Annotated[
+    int, Meta(ge=0, le=INT64_MAX, description="Most bytes to return: of a document in pieces at most 8 MiB.")
 ]
 
 TRACED_MAX = 20  # members of a group whose lines a trace has
@@ -80,9 +83,10 @@ class TraceMessage(ByName, frozen=True, kw_only=True):
 
 
 class ReadBody(ByName, frozen=True, kw_only=True):
-    """One message, and the part of its body."""
+    """One message, and the bytes of its body."""
 
-    part: Part | None = None
+    offset: Offset | None = None
+    length: Length | None = None
 
 
 class ListStuck(Arguments, frozen=True, kw_only=True):
@@ -187,10 +191,10 @@ class MessageReading:
         return known | {"events": events, "others": [], "before": []}
 
     async def body(self, arguments: ReadBody) -> dict[str, Any]:
-        """Return the payload of a message that is still in a queue; of a document in pieces, one part."""
+        """Return the payload of a message that is still in a queue, or some bytes of it."""
         row = (await find_one(self._node.store, arguments.id))[0]
         named = {"name": row["name"], "lk0": row["lk0"]}
-        large = await self._bodies().part(row, arguments.part)
+        large = await self._bodies().read(row, arguments.offset, arguments.length)
         if large is not None:
             return {**named, **large, "body_base64": b64encode(large.pop("body")).decode()}
         payload = await self._node.store.read(messages.body_of, row)
@@ -200,8 +204,10 @@ class MessageReading:
         if "submission" not in row or row["id"] == row["submission"]:  # by SQL: never encrypted
             table = "tb_0031_submit" if "submission" in row else table
             payload = self._node.store.locking.unlock(table, row["id"], payload)
-        whole = {"digest": row["digest"], "parts": 1, "size": len(payload)}
-        return {**named, **whole, "body_base64": b64encode(payload).decode()}
+        begin = arguments.offset or 0
+        end = len(payload) if arguments.length is None else begin + arguments.length
+        whole = {"digest": row["digest"], "size": len(payload)}
+        return {**named, **whole, "body_base64": b64encode(payload[begin:end]).decode()}
 
     def _bodies(self) -> LargeBodies:
         """Return the reader of large bodies of the present store."""

@@ -43,6 +43,7 @@ MEANINGS = {
     409: "The node refuses it in the present state.",
     410: "The time to settle the document is over.",
     413: "The body is too large.",
+    416: "The body has none of the requested bytes.",
     421: "The request names another host.",
     422: "The target is unknown.",
     429: "Too many requests.",

@@ -4,7 +4,6 @@ A submission is answered after the commit at the node. A large body is in a file
 ``Idempotency-Key`` is its token: a repeat after a lost answer is not accepted as a second document.
 """
 
-from base64 import b64decode
 from typing import Any
 
 from starlette.responses import Response
@@ -22,6 +21,7 @@ from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.node.payloads import payload_chunks
 from semq.web.transport.bodies import ChunkedResponse
+from semq.web.transport.ranges import ByteRange, entity_tag, holds
 from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
@@ -98,17 +98,34 @@ async def trace(call: Call) -> Response:
 
 
 async def body(call: Call) -> Response:
-    """Return the payload of a document that is still in a queue, as it is; one in pieces part by part."""
+    """Return the payload of a document that is still in a queue, as it is, or one range of its bytes.
+
+    Raises RangeNotSatisfiable.
+    """
+    wanted = ByteRange.requested(call.request)
+    arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
+    if wanted is not None:
+        arguments |= {"offset": wanted.expected.begin, "length": wanted.expected.size}
     give_back = await call.web.memory.take(call.web.settings.protocol.max_document_bytes)
     try:
-        found = await call.web.operations.ask(call.who, "msg.body", {"id": _name(call), "part": 0}, PATIENCE_S)
-        payload = b64decode(found.pop("body_base64"))
+        found = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
+        tag = entity_tag(str(found["digest"]))
+        extent = wanted.within(found["size"]) if wanted and holds(call.request, tag) else None
+        client = call.who.login or call.web.client
+        chunks, size = payload_chunks(client, call.who.name, found, arguments["offset"], extent)
     except BaseException:
         give_back()
         raise
-    headers = {"content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"])}
-    chunks, size = payload_chunks(call.who.login or call.web.client, call.who.name, found, payload)
-    return ChunkedResponse(chunks, size, headers, "application/octet-stream", give_back)
+    headers = {
+        "content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"]),
+        "accept-ranges": "bytes",
+    }  # fmt: skip
+    if tag:
+        headers["etag"] = tag
+    if extent is not None:
+        headers["content-range"] = f"bytes {extent.begin}-{extent.end - 1}/{found['size']}"
+    status = 200 if extent is None else 206
+    return ChunkedResponse(chunks, size, headers, "application/octet-stream", give_back, status)
 
 
 async def _shown(call: Call) -> dict[str, Any]:

@@ -76,6 +76,12 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
     )
     submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: "", 507: ""}
     missing = {200: "The present state.", 404: ""}
+    some = (
+        NAME,
+        Parameter("Range", "header", {"type": "string"}, "One range of bytes, for instance `bytes=1000-`."),
+        Parameter("If-Range", "header", {"type": "string"}, "ETag of an earlier answer: without a match, all bytes."),
+    )
+    bytes_read = {200: "All bytes.", 206: "The bytes that Content-Range names.", 404: "", 416: ""}
     stream = ("text/event-stream",)
     return [
         Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit,
@@ -85,8 +91,9 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
                  tuple(parameters(search)), definitions=more),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace", "Show the history at all parties.",
                  documents.trace, VIEWING, (NAME,), answers=missing),
-        Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload.", documents.body,
-                 (AccessRole.PAYLOAD,), (NAME,), answers=missing, media=("application/octet-stream",), act="msg.body"),
+        Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload, or a range of its bytes.",
+                 documents.body, (AccessRole.PAYLOAD,), some, answers=bytes_read,
+                 media=("application/octet-stream",), act="msg.body"),
         Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
                  VIEWING, (NAME,), answers=missing),
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,

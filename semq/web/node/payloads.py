@@ -1,35 +1,49 @@
-"""The payload of a document that is in the node's queues, in chunks; of a document in pieces, part by part."""
+"""The payload of a document that is in the node's queues, or some bytes of it, in chunks.
+
+The bytes of a document in pieces come in several answers of the node.
+"""
 
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from semq.app import Client
+from semq.errors import Unavailable
 from semq.web.transport.bodies import chunks_of
+from semq.web.transport.ranges import Extent
 
-PART_S = 60.0  # longest wait for one part
+ANSWER_S = 60.0  # longest wait for one answer
 
 
 def payload_chunks(
-    client: Client, by: str, found: Mapping[str, Any], payload: bytes
-) -> tuple[Iterable[bytes] | AsyncIterator[bytes], int | None]:
-    """Return the chunks of a payload, and its size if it has one part only.
+    client: Client, by: str, found: Mapping[str, Any], begin: int = 0, extent: Extent | None = None
+) -> tuple[Iterable[bytes] | AsyncIterator[bytes], int]:
+    """Return the chunks of a payload, and the number of their bytes.
 
-    ``found`` is the node's answer to ``msg.body`` for part 0, and ``payload`` that part; ``by`` is who reads it.
+    ``found`` is the node's first answer to ``msg.body``, with the bytes from ``begin``; ``extent``: the bytes wanted,
+    by default all; ``by``: who reads them.
     """
-    if found["parts"] == 1:
-        return chunks_of(payload), len(payload)
-    return _in_parts(client, by, found, payload), None
+    wanted = extent or Extent(0, found["size"])
+    payload = b64decode(found["body_base64"]) if begin == wanted.begin else b""
+    if len(payload) >= wanted.size:
+        return chunks_of(payload[: wanted.size]), wanted.size
+    return _in_answers(client, by, found["lk0"], wanted, payload), wanted.size
 
 
-async def _in_parts(client: Client, by: str, found: Mapping[str, Any], payload: bytes) -> AsyncIterator[bytes]:
-    """Yield a payload that the node reads in parts. A failure ends the connection, so that the answer is incomplete."""
-    part = 0
+async def _in_answers(client: Client, by: str, lk0: str, wanted: Extent, payload: bytes) -> AsyncIterator[bytes]:
+    """Yield a payload that the node returns in several answers. Raises Unavailable if the node returns no more bytes.
+
+    A failure ends the connection, so that the client gets fewer bytes than announced.
+    """
+    position = wanted.begin
     while True:
         for chunk in chunks_of(payload):
             yield chunk
-        part += 1
-        if part == found["parts"]:
+        position += len(payload)
+        if position == wanted.end:
             return
-        answer = await client.request("msg.body", {"id": found["lk0"], "part": part}, timeout_s=PART_S, by=by)
+        arguments = {"id": lk0, "offset": position, "length": wanted.end - position}
+        answer = await client.request("msg.body", arguments, timeout_s=ANSWER_S, by=by)
         payload = b64decode(answer["body_base64"])
+        if not payload:
+            raise Unavailable("The node returned no further bytes of the body.", lk0=lk0, position=position)

@@ -148,10 +148,11 @@ class ChunkedResponse(StreamingResponse):
         headers: dict[str, str],
         media_type: str,
         ended: Callable[[], None],
+        status: int = 200,
     ) -> None:
         length = {} if size is None else {"content-length": str(size)}
         each = chunks if isinstance(chunks, AsyncIterator) else _one_by_one(chunks)
-        super().__init__(each, 200, headers | length, media_type)
+        super().__init__(each, status, headers | length, media_type)
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,6 +19,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.BodyTooLarge, 413),
     (own.ForeignHost, 421),
     (own.LeaseGone, 410),
+    (own.RangeNotSatisfiable, 416),
     (own.TooManyRequests, 429),
     (own.SpoolFull, 507),
     (NoAnswer, 504),
@@ -52,6 +53,8 @@ def headers_of(error: SemqError) -> dict[str, str]:
     """Return the headers of an error's answer."""
     if isinstance(error, own.NotSignedIn):
         return {"www-authenticate": 'Bearer realm="semq", Basic realm="semq", charset="UTF-8"'}
+    if isinstance(error, own.RangeNotSatisfiable):
+        return {"content-range": f"bytes */{error.facts['size']}", "accept-ranges": "bytes"}
     if isinstance(error, Unavailable):
         return {"retry-after": str(max(1, round(float(error.facts.get("retry_after_s", 1)))))}
     return {}

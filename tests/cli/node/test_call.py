@@ -112,7 +112,7 @@ def test_options_have_the_defaults_of_their_arguments(recording: Path) -> None:
     others = {
         ("node.drain", "timeout_s"),  # --timeout of all commands
         ("msg.trace", "parties"),  # by default all parties are asked; --here
-        ("msg.body", "part"),  # all parts are requested, one after the other
+        ("msg.body", "offset"),  # all bytes are requested, some at a time
         ("definitions.import", "expect"),  # the compared version
     }
     for command, words in COMMANDS.items():

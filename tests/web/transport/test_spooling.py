@@ -145,7 +145,7 @@ async def test_the_body_of_a_received_document_is_read_in_parts(site: Site) -> N
 
     answer = await until(read)
     assert answer.content == body
-    assert (answer.headers["semq-digest"], answer.headers.get("content-length")) == (sha256(body).hexdigest(), None)
+    assert (answer.headers["semq-digest"], answer.headers["content-length"]) == (sha256(body).hexdigest(), str(SIZE))
     person = await site.signed_in("viewer", "payload")
     saved = await person.post_form("/messages/payload", id=answer.headers["semq-lk0"], how="save")
     assert saved.content == body

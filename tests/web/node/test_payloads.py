@@ -1,0 +1,137 @@
+"""Downloads of bodies in ranges: cut and continued, refused, or whole; only the needed pieces are read."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from semq.store.views import pieces as views
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.local_node.pieces.test_transfer import body_of, counted, local
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+SIZE = 40 * PIECE_BYTES + 5  # more than one answer of the node
+PATH = "/documents/K1/body"
+SENT = {"SEMQ-App-Key": "a/b/c/K1"}
+
+
+@pytest.fixture
+async def site(inprocess: InProcess) -> AsyncIterator[Site]:
+    """Serve a node that has received document K1 in pieces, from itself."""
+    hub = await inprocess.hub()
+    node = await local(inprocess, "10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        site.node = node  # type: ignore[attr-defined]
+        sender = await site.program("submit")
+        sent = await sender.post("/documents?target=10008", content=body_of(SIZE), headers=SENT)
+        assert sent.status_code == 201
+        await until(lambda: counted(node, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+        yield site
+
+
+async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> None:
+    program = await site.program("payload")
+    parts: list[bytes] = []
+    tag, answers = "", 0
+    while (position := sum(map(len, parts))) < SIZE:
+        headers = {"range": f"bytes={position}-", "if-range": tag} if parts else {}
+        async with program.stream("GET", PATH, headers=headers) as answer:
+            assert answer.headers["accept-ranges"] == "bytes"
+            assert int(answer.headers["content-length"]) == SIZE - position
+            if parts:
+                assert (answer.status_code, answer.headers["etag"]) == (206, tag)
+                assert answer.headers["content-range"] == f"bytes {position}-{SIZE - 1}/{SIZE}"
+            tag, answers = answer.headers["etag"], answers + 1
+            cut = position + 3_500_000
+            async for part in answer.aiter_raw():
+                parts.append(part)
+                if sum(map(len, parts)) > cut:
+                    break  # the connection is closed in the middle of the body
+    assert b"".join(parts) == body_of(SIZE)
+    assert answers >= 3
+    await until(lambda: site.web.memory._free == site.web.memory._size)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end", "read"),
+    [
+        ("bytes=0-0", 0, 1, 1),
+        (f"bytes={PIECE_BYTES - 1}-{PIECE_BYTES}", PIECE_BYTES - 1, PIECE_BYTES + 1, 2),
+        (f"bytes={5 * PIECE_BYTES}-{6 * PIECE_BYTES - 1}", 5 * PIECE_BYTES, 6 * PIECE_BYTES, 1),
+        ("bytes=-5", SIZE - 5, SIZE, 1),
+        (f"bytes={SIZE - 6}-", SIZE - 6, SIZE, 2),
+        (f"bytes=7-{SIZE - 7}", 7, SIZE - 6, 40),
+    ],
+)
+async def test_only_the_pieces_of_the_range_are_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch, text: str, begin: int, end: int, read: int
+) -> None:
+    store = site.node.store  # type: ignore[attr-defined]
+    brefs: list[int] = []
+    unwatched = store.read
+
+    async def watched(query: Any, *arguments: Any) -> Any:
+        if query is views.payload:
+            brefs.append(arguments[0])
+        return await unwatched(query, *arguments)
+
+    monkeypatch.setattr(store, "read", watched)
+    program = await site.program("payload")
+    answer = await program.get(PATH, headers={"range": text})
+    assert (answer.status_code, answer.headers["content-range"]) == (206, f"bytes {begin}-{end - 1}/{SIZE}")
+    assert answer.content == body_of(SIZE)[begin:end]
+    assert (len(brefs), len(set(brefs))) == (read, read)
+
+
+async def test_a_range_beyond_the_body_is_refused_with_its_size(site: Site) -> None:
+    program = await site.program("payload")
+    for text in (f"bytes={SIZE}-", "bytes=-0", f"bytes={10**30}-"):
+        answer = await program.get(PATH, headers={"range": text})
+        assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{SIZE}")
+        assert answer.json()["code"] == "SEMQ-1409"
+    assert site.web.memory._free == site.web.memory._size
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"range": "bytes=10-20", "if-range": '"another"'},
+        {"range": "bytes=-20", "if-range": "Tue, 24 Nov 2026 01:00:00 GMT"},
+        {"range": "bytes=0-1,5-6"},
+        {"range": "lines=0-1"},
+        {"if-range": '"another"'},
+    ],
+)
+async def test_the_whole_body_is_sent_without_one_range_that_holds(site: Site, headers: dict[str, str]) -> None:
+    program = await site.program("payload")
+    answer = await program.get(PATH, headers=headers)
+    assert (answer.status_code, answer.content == body_of(SIZE)) == (200, True)
+    assert "content-range" not in answer.headers
+
+
+async def test_a_head_request_names_size_and_tag(site: Site) -> None:
+    program = await site.program("payload")
+    answer = await program.head(PATH, headers={"range": "bytes=0-1"})
+    assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, str(SIZE), b"")
+    digest = answer.headers["semq-digest"]
+    assert answer.headers["etag"] == f'"{digest}"'
+
+
+async def test_a_range_needs_the_right_to_see_payloads(site: Site) -> None:
+    program = await site.program("viewer", "submit")
+    assert (await program.get(PATH, headers={"range": "bytes=0-1"})).status_code == 403
+
+
+async def test_a_document_that_is_one_message_has_ranges_too(site: Site) -> None:
+    program = await site.program("submit", "payload")
+    sent: httpx.Response = await program.post("/documents?target=10008", content=b"0123456789")
+    path = f"/documents/{sent.json()['lk0']}/body"
+    await until(lambda: not counted(site.node, "SELECT count(*) FROM tb_0031"))  # type: ignore[attr-defined]
+    ranges = {"bytes=2-4": b"234", "bytes=8-": b"89", "bytes=-3": b"789", "bytes=0-99": b"0123456789"}
+    for text, content in ranges.items():
+        answer = await program.get(path, headers={"range": text})
+        assert (answer.status_code, answer.content) == (206, content)
