@@ -106,6 +106,9 @@ async def body(call: Call) -> Response:
     arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
     if wanted is not None:
         arguments |= {"offset": wanted.expected.begin, "length": wanted.expected.size}
+    has_body = call.request.method != "HEAD"
+    if not has_body:
+        arguments["length"] = 0
     give_back = await call.web.memory.take(call.web.settings.protocol.max_document_bytes)
     try:
         found = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
@@ -113,6 +116,7 @@ async def body(call: Call) -> Response:
         extent = wanted.within(found["size"]) if wanted and holds(call.request, tag) else None
         client = call.who.login or call.web.client
         chunks, size = payload_chunks(client, call.who.name, found, arguments["offset"], extent)
+        chunks = chunks if has_body else ()
     except BaseException:
         give_back()
         raise

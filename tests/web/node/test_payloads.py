@@ -33,6 +33,21 @@ async def site(inprocess: InProcess) -> AsyncIterator[Site]:
         yield site
 
 
+def pieces_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of the pieces that the node reads from now on."""
+    store = site.node.store  # type: ignore[attr-defined]
+    brefs: list[int] = []
+    unwatched = store.read
+
+    async def watched(query: Any, *arguments: Any) -> Any:
+        if query is views.payload:
+            brefs.append(arguments[0])
+        return await unwatched(query, *arguments)
+
+    monkeypatch.setattr(store, "read", watched)
+    return brefs
+
+
 async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> None:
     program = await site.program("payload")
     parts: list[bytes] = []
@@ -70,16 +85,7 @@ async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> No
 async def test_only_the_pieces_of_the_range_are_read(
     site: Site, monkeypatch: pytest.MonkeyPatch, text: str, begin: int, end: int, read: int
 ) -> None:
-    store = site.node.store  # type: ignore[attr-defined]
-    brefs: list[int] = []
-    unwatched = store.read
-
-    async def watched(query: Any, *arguments: Any) -> Any:
-        if query is views.payload:
-            brefs.append(arguments[0])
-        return await unwatched(query, *arguments)
-
-    monkeypatch.setattr(store, "read", watched)
+    brefs = pieces_read(site, monkeypatch)
     program = await site.program("payload")
     answer = await program.get(PATH, headers={"range": text})
     assert (answer.status_code, answer.headers["content-range"]) == (206, f"bytes {begin}-{end - 1}/{SIZE}")
@@ -113,12 +119,17 @@ async def test_the_whole_body_is_sent_without_one_range_that_holds(site: Site, h
     assert "content-range" not in answer.headers
 
 
-async def test_a_head_request_names_size_and_tag(site: Site) -> None:
+async def test_a_head_request_names_size_and_tag_and_reads_no_piece(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brefs = pieces_read(site, monkeypatch)
     program = await site.program("payload")
     answer = await program.head(PATH, headers={"range": "bytes=0-1"})
     assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, str(SIZE), b"")
     digest = answer.headers["semq-digest"]
     assert answer.headers["etag"] == f'"{digest}"'
+    assert not brefs
+    await until(lambda: site.web.memory._free == site.web.memory._size)
 
 
 async def test_a_range_needs_the_right_to_see_payloads(site: Site) -> None:
