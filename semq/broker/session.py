@@ -341,7 +341,7 @@ class BrokerSession:
             if not self.is_writable:
                 # the output is full again: the other consumers are first next time (4.3: channels are served evenly)
                 break
-            if consumer.is_parked:
+            if consumer.is_set_aside:
                 self._turns.pop(consumer, None)
                 self._turns[consumer] = None
                 consumer.resume()

@@ -91,7 +91,7 @@ class RecordingConsumer:
         self.room = room
         self.no_ack = no_ack
         self.priority = priority
-        self.is_parked = False
+        self.is_set_aside = False
         self.is_cancelled = False
         self.out: list[QueueEntry] = []
         self.bodies: list[bytes] = []

@@ -329,7 +329,7 @@ class BrokerChannel:
     def resume(self, consumers: Iterable[ChannelConsumer]) -> None:
         """Resume these consumers if they were waiting for room."""
         for consumer in list(consumers):
-            if consumer.is_parked:
+            if consumer.is_set_aside:
                 consumer.resume()
 
     def recover(self, requeue: bool) -> None:

@@ -22,7 +22,7 @@ class Consumer:
         "arguments",
         "channel",
         "exclusive",
-        "is_parked",
+        "is_set_aside",
         "no_ack",
         "prefetch",
         "priority",
@@ -50,7 +50,7 @@ class Consumer:
         self.arguments = arguments
         self.prefetch = channel.prefetch
         self.unacked = 0
-        self.is_parked = False
+        self.is_set_aside = False
 
     @property
     def session(self) -> SessionInfo:
@@ -63,9 +63,9 @@ class Consumer:
 
     def resume(self) -> None:
         """Notify the source that there may be room again, if this consumer had none before."""
-        if self.is_parked:
+        if self.is_set_aside:
             if isinstance(self.source, ServiceQueue):
-                self.is_parked = False
+                self.is_set_aside = False
             self.source.resume(self)
 
     # Interface for queues.
@@ -101,7 +101,7 @@ class Consumer:
     def credit(self) -> int:
         """The number of messages that may be delivered now; at most ``_CREDIT_MAX`` without a prefetch."""
         if not self.can_take():
-            self.is_parked = True
+            self.is_set_aside = True
             return 0
         channel = self.channel
         if self.no_ack:

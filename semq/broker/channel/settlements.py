@@ -13,7 +13,7 @@ from semq.transport.turn import Turn
 class SettlingConsumer(ServiceConsumer, Protocol):
     """A consumer of a service queue that waits for room."""
 
-    is_parked: bool
+    is_set_aside: bool
 
     @property
     def is_attached(self) -> bool: ...
@@ -50,5 +50,5 @@ class Settlements:
                 source.settled(consumer, tokens, disposition)
             for source, consumer, _ in gathered:
                 if consumer is not None and consumer.is_attached:
-                    consumer.is_parked = False
+                    consumer.is_set_aside = False
                     source.resume(consumer)

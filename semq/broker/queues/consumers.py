@@ -15,7 +15,7 @@ class QueueConsumer(Protocol):
     """The interface of a consumer for its queue."""
 
     priority: int
-    is_parked: bool
+    is_set_aside: bool
     no_ack: bool
 
     def can_take(self) -> bool:
@@ -76,7 +76,7 @@ class ConsumerRing:
 
     def resume(self, consumer: QueueConsumer) -> None:
         """Note that a consumer that was set aside has room again."""
-        if consumer.is_parked and consumer in self.members:
+        if consumer.is_set_aside and consumer in self.members:
             self._enter(consumer)
 
     def next(self) -> QueueConsumer | None:
@@ -88,14 +88,14 @@ class ConsumerRing:
                 if consumer in self.members and consumer.can_take():
                     ring.rotate(-1)
                     return consumer
-                consumer.is_parked = True
+                consumer.is_set_aside = True
                 ring.popleft()
                 self._turns -= 1
             del self._lanes[self._priorities.pop()]
         return None
 
     def _enter(self, consumer: QueueConsumer) -> None:
-        consumer.is_parked = False
+        consumer.is_set_aside = False
         self._turns += 1
         ring = self._lanes.get(consumer.priority)
         if ring is None:
