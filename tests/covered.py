@@ -53,7 +53,6 @@ semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
 semq.app.worker                        cli/messages/test_worker.py
 semq.broker.channel.arrival            broker/test_session.py
-semq.broker.channel.feeder             broker/channel/test_consumption.py
 semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py
 semq.broker.channel.settlements        broker/queues/test_bodies.py

@@ -7,7 +7,7 @@ State and small steps on it; the methods of clients are processed by ``commands`
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse, ResourceError
@@ -31,6 +31,8 @@ from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue
+
+WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, ContentHeader, LargeBody]
 
 
 class BrokerChannel:
@@ -56,6 +58,7 @@ class BrokerChannel:
         "session",
         "transaction",
         "unacked",
+        "waiting_contents",
     )
 
     def __init__(self, session: ChannelConnection, number: int) -> None:
@@ -78,6 +81,7 @@ class BrokerChannel:
         self._holds = 0
         self.arrival: LargeBodyArrival | None = None
         self.feeder: LargeBodyFeeder | None = None
+        self.waiting_contents: deque[WaitingContent] = deque()  # large bodies to be sent after that of ``feeder``
 
     # Output.
 
@@ -93,25 +97,41 @@ class BrokerChannel:
         """Queue a method with its content; a large body is sent in parts, as the client reads it."""
         if not self._fits(header):
             return
+        if isinstance(body, LargeBody):
+            self._send_large(method, header, body)
+            return
         try:
-            if isinstance(body, LargeBody):
-                self.session.machine.start_content(self.number, method, header)
-                self.feeder = Feeder(self, body)
-            else:
-                self.session.machine.send_content(self.number, method, header, body)
+            self.session.machine.send_content(self.number, method, header, body)
         except LocalMisuse:
             return
         self.session.content_queued()
-        if self.feeder is not None:
-            self.hold()
-            self.session.feeding[self] = None
-            self.feeder.continue_sending()
+
+    def _send_large(
+        self, method: BasicReturn | BasicGetOk | BasicDeliver, header: ContentHeader, body: LargeBody
+    ) -> None:
+        if self.feeder is not None:  # a channel sends one body at a time
+            body.retain()
+            self.waiting_contents.append((method, header, body))
+            return
+        try:
+            self.session.machine.start_content(self.number, method, header)
+        except LocalMisuse:
+            return
+        self.feeder = Feeder(self, body)
+        self.session.content_queued()
+        self.hold()
+        self.session.feeding[self] = None
+        self.feeder.continue_sending()
 
     def finish_feeding(self, then: Callable[[], None]) -> None:
         """Resume the channel after a large body has been sent; first call ``then``."""
         self.feeder = None
         self.session.feeding.pop(self, None)
         then()
+        if self.waiting_contents:
+            method, header, body = self.waiting_contents.popleft()
+            self._send_large(method, header, body)
+            body.release()
         self.release()
         self.resume(self.consumers.values())
 
@@ -397,6 +417,9 @@ class BrokerChannel:
         if self.feeder is not None:
             self.session.feeding.pop(self, None)
             self.feeder.cancel()
+        for _, _, body in self.waiting_contents:
+            body.release()
+        self.waiting_contents.clear()
         for consumer in list(self.consumers.values()):
             self.drop_consumer(consumer)
         self.requeue_unacked()

@@ -1,0 +1,90 @@
+"""Large bodies being sent, and contents that are sent on the same channel meanwhile."""
+
+import asyncio
+
+import pytest
+
+from semq.amqp.events import Delivered
+from semq.broker.queues.bodies import LargeBody
+from semq.broker.services import ReturnedToSender, ServiceDelivery
+from semq.store.broker.operations import ReadDone
+from semq.transport.errors import LinkLost
+from tests.broker.test_services import House, confirming
+from tests.transport.pair import header, pair
+from tests.transport.publishing import publish_and_wait
+from tests.waiting import until
+
+
+class PendingBody(LargeBody):
+    """A large body of one chunk that is read when the test allows it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(len(data))
+        self.data = data
+        self.holders = 0
+        self.done: ReadDone | None = None
+
+    def retain(self) -> None:
+        self.holders += 1
+
+    def release(self) -> None:
+        self.holders -= 1
+
+    @property
+    def chunks(self) -> int:
+        return 1
+
+    def read(self, index: int, done: ReadDone) -> None:
+        self.done = done
+
+    async def finish(self) -> None:
+        await until(lambda: self.done)
+        assert self.done is not None
+        self.done(self.data, None)
+
+
+async def test_a_return_during_a_large_delivery_does_not_stop_the_channel() -> None:
+    house, body = House(), PendingBody(b"large")
+    async with pair(prepare=house.prepare) as both, asyncio.timeout(30):
+        channel = await confirming(both)
+        got: list[Delivered] = []
+        await channel.consume("inbox", got.extend)
+        confirm = asyncio.ensure_future(
+            publish_and_wait(channel, "door", "later", header(b"small"), b"small", mandatory=True)
+        )
+        await until(lambda: house.door.waiting)
+        (consumer,) = house.inbox.consumers
+        consumer.deliver("door", "key", header(b"large"), body, False, b"large")
+        house.door.waiting.pop()(ReturnedToSender())
+        await body.finish()
+        assert await confirm
+        await channel.qos(1)  # the channel processes requests again
+        assert [delivered.body for delivered in got] == [b"large"]
+        assert body.holders == 0
+
+
+async def test_a_large_answer_to_get_waits_for_a_large_delivery_on_its_channel() -> None:
+    house, first, second, third = House(), PendingBody(b"first"), PendingBody(b"second"), PendingBody(b"third")
+    async with pair(prepare=house.prepare) as both, asyncio.timeout(30):
+        channel = await confirming(both)
+        got: list[Delivered] = []
+        await channel.consume("inbox", got.extend)
+        (consumer,) = house.inbox.consumers
+        house.inbox.is_slow = True
+        asking = asyncio.ensure_future(channel.get("inbox"))
+        await until(lambda: house.inbox.getters)
+        consumer.deliver("door", "key", header(b"first"), first, False, b"first")
+        house.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"second"), second, False, b"second"), 0)
+        await first.finish()
+        await second.finish()
+        answer = await asking
+        assert answer is not None
+        assert (answer.body, [delivered.body for delivered in got]) == (b"second", [b"first"])
+        asking = asyncio.ensure_future(channel.get("inbox"))
+        await until(lambda: house.inbox.getters)
+        consumer.deliver("door", "key", header(b"first"), first, False, b"first")
+        house.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"third"), third, False, b"third"), 0)
+        channel.close()  # while one body is being sent and the other one waits
+        await until(lambda: not first.holders + second.holders + third.holders)
+        with pytest.raises(LinkLost):
+            await asking
