@@ -67,3 +67,12 @@ def test_named_modules_and_tests_exist(name: str) -> None:
     modules = set(re.findall(r"`([\w./]+\.py)`", text)) - EXAMPLES
     assert {module for module in modules if not any(file.endswith(f"/{module}") for file in files)} == set()
     assert set(re.findall(r"`(test_\w+)`", text)) - EXAMPLES - tests == set()
+
+
+def test_the_picture_of_the_rooms_names_every_package() -> None:
+    picture = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Rooms")[2].partition("## ")[0]
+    named = set(re.findall(r"\w+", picture))
+    packages = {file.parent.relative_to(ROOT) for file in committed() if file.name == "__init__.py"}
+    houses = ("semq", "local_node", "platform_node")
+    rooms = {package for package in packages if package.parts[0] in houses and len(package.parts) <= 3}
+    assert {str(room) for room in rooms if room.name not in named} == set()
