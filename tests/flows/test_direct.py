@@ -47,6 +47,21 @@ def test_a_document_and_its_receipts_take_the_direct_way() -> None:
     assert trio.is_clean()
 
 
+def test_the_ledger_names_the_direct_way_of_documents_that_waited_and_of_repeats() -> None:
+    trio = Trio(connected=False)
+    trio.a.send(b"waits")
+    trio.settle()
+    trio.lose = lambda wire, frame: is_message(frame)
+    trio.connect_directly()
+    trio.settle()
+    trio.cut_directly()
+    trio.lose = lambda wire, frame: False
+    trio.connect_directly()
+    trio.later(20)
+    assert trio.b.app.payloads == [b"waits"]
+    assert remarks(trio) == [("SENT", DIRECTLY), ("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
+
+
 def test_without_a_hub_documents_of_each_class_go_both_ways() -> None:
     trio = Trio(connected=False)
     trio.connect_directly()

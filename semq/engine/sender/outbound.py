@@ -142,13 +142,13 @@ class OutboundRows:
         reason: Reason | None,
     ) -> None:
         before, goal = row.ss_status, rule.after
-        detail = detail or news.name
+        way, detail = detail, detail or news.name
         if goal is Standing.CANCELLED:
             goal, detail = cancelled(row, news, detail)
         elif goal in STEPS:
             if goal is Standing.SS_SENT:
                 row.att += 1
-                detail = "again" if row.att > 1 else ""
+                detail = way or ("again" if row.att > 1 else "")
             detail = of_marker(detail, row.void or rule.deed in MAKE_MARKER)
         self._move(unit, row, goal, after, detail, reason)
         if row.ss_status is not before or row.outcome is not None:
