@@ -174,6 +174,10 @@ class BrokerSession:
             channel.held.append(event)
             self.allowance.hold(_cost(event))
             return
+        self._handle(channel, event, handler)
+
+    def _handle(self, channel: ConnectedChannel, event: Any, handler: Callable[[Any, Any], None]) -> None:
+        """Call the handler of an event; an error closes the channel, or the connection."""
         try:
             handler(channel, event)
         except AmqpError as error:
@@ -183,10 +187,7 @@ class BrokerSession:
 
     def publish_arrived(self, channel: ConnectedChannel, event: e.Published) -> None:
         """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
-        held, channel.held = channel.held, None
-        self._on_channel(event, _published)
-        if channel.is_open:
-            channel.held = held
+        self._handle(channel, event, _published)
         release(event.body)
 
     def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:

@@ -353,6 +353,18 @@ async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
         assert [answer.body for answer in answers[:3] if answer is not None] == [BIG, b"small", BIG]  # type: ignore[union-attr]
 
 
+async def test_a_large_mandatory_message_is_published_while_its_client_does_not_read() -> None:
+    async with pair(MemoryBrokerStore(), LIMITS) as both, asyncio.timeout(30):
+        channel = await opened(both)
+        await channel.declare_queue("q")
+        (session,) = both.server.sessions
+        session.writable(False)
+        assert await publish_and_wait(channel, "", "q", header(BIG), BIG, mandatory=True)
+        got = await channel.get("q")
+        assert got is not None
+        assert got.body == BIG
+
+
 async def test_recover_brings_every_large_body_again() -> None:
     store, bodies = MemoryBrokerStore(), [body_of(2 * CHUNK + number) for number in range(3)]
     async with pair(store, LIMITS) as both:
