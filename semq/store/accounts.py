@@ -162,7 +162,9 @@ def end_session(connection: Connection, hash_: bytes) -> None:
 
 
 def offer_first(connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool) -> bool:
-    """Store a one-time link instead of all earlier ones; return False if there is an account, unless ``always``."""
+    """Store a one-time link in place of all earlier ones. Without ``always``, return False and store nothing
+    if there is an account.
+    """
     with connection.begin():
         connection.execute(select(func.pg_advisory_xact_lock(FIRST_LOCK)))
         if has_accounts(connection) and not always:

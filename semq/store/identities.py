@@ -218,6 +218,6 @@ def _ticket(row: Row[Any]) -> Ticket:
 
 
 def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
-    """Return the stores that are permanently lost, each with the time when that was declared."""
+    """Return the stores that are permanently lost, each with the time of that declaration."""
     rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
     return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

@@ -174,7 +174,7 @@ class Pending:
 
     @property
     def owes(self) -> bool:
-        """Whether an acknowledgement of this node is not known to be noted (R9)."""
+        """Whether an acknowledgement of this node is owed: the other node has not confirmed that it noted it (R9)."""
         return (self.lk1 is not None and self.p_ack_status is AckStatus.AS_INIT) or (
             self.is_class3 and self.s_ack_status is AckStatus.AS_INIT
         )

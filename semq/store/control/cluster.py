@@ -76,7 +76,7 @@ class RunningInstance:
 
 
 def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: bytes) -> HubIdentity:
-    """Return the hub of this control database; if it has none, it is the given one from now on."""
+    """Return the hub of this control database; record the given one if there is none."""
     values = {"hub": hub, "hub_id": hub_id, "carrier_key": carrier_key}
     with connection.begin():
         connection.execute(insert(hub_identity).values(**values).on_conflict_do_nothing())
@@ -85,7 +85,7 @@ def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: 
 
 
 def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> OpenedStore:
-    """Add a store to the hub's, and return what is known of it."""
+    """Record a store of the hub unless it is known; return its record."""
     table = hub_store.c
     with connection.begin():
         values = {"semq_id": store[0], "semq_db_id": store[1], "store_uuid": store_uuid}
@@ -156,8 +156,8 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
 
 
 def retire(connection: Connection, row: RetiredStore) -> str | None:
-    """Declare for all instances that a store is lost; return the endpoint of the instance that serves it, if there is
-    one: then it is not.
+    """Record that a store is lost, for all instances. If an instance still serves it, record nothing and return the
+    endpoint of that instance.
     """
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
@@ -181,7 +181,7 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 
 
 def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
-    """Note that an instance is there, and the state of its store; forget instances that ended long ago."""
+    """Record that an instance runs, and the state of its store; delete the rows of instances that ended long ago."""
     until = func.now() + text(f"interval '{VALID_S} seconds'")
     table = hub_instance
     with connection.begin():
@@ -196,7 +196,7 @@ def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreS
 
 
 def instances(connection: Connection) -> list[RunningInstance]:
-    """Return the instances, those of the last day that have ended included, the newest first."""
+    """Return the running instances and those that ended within the last day, the newest first."""
     query = select(hub_instance, (hub_instance.c.until > func.now()).label("is_alive"))
     rows = connection.execute(query.order_by(hub_instance.c.started_at.desc()))
     return [RunningInstance(**row._mapping) for row in rows]

@@ -248,7 +248,7 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
 
 
 def nothing_stored(table: str, payload: bytes) -> int | None:
-    """Return the key of a body that is in a table already (``store.bodies_ahead``); here none is."""
+    """Return None: the function for stores that write no body ahead of its row (``store.bodies_ahead``)."""
     return None
 
 

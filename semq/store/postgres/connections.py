@@ -84,7 +84,7 @@ class Rest(Protocol):
         """Wait until the store may have a connection."""
 
     def leave(self, store: RestingStore) -> None:
-        """Note that it has none."""
+        """Note that the store has no connection."""
 
     def idle(self) -> None:
         """Note that a store has become idle."""

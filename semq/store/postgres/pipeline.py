@@ -100,14 +100,14 @@ class PipelineWire:
         self._loop.add_reader(self._fd, self._readable)
 
     async def prepare(self, statements: Mapping[str, str]) -> None:
-        """Prepare statements under their names. Raises Refusal if one does not match the schema."""
+        """Prepare statements under their names. Raises StatementRefused if one does not match the schema."""
         for name, sql in statements.items():
             self._pg.send_prepare(name.encode(), sql.encode())
         await self._sync()
 
     def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
-        """Send a batch of prepared statements; return one result per statement. Raises the Refusal of the first that
-        failed.
+        """Send a batch of prepared statements; return one result per statement. Raises StatementRefused for the
+        first that failed.
         """
         try:
             for name, params in batch:

@@ -36,14 +36,14 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-# A node of a version before these columns may have written until now.
+# Rows that a node of an older version, without the column, has written.
 SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
 SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
     f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
 )
-# The same for a refused message of class 1 or 2: in that version it has a second row, whose ident ends with a mark, and
-# no reason. The table is read once; housekeeping limits its size. The first row of each pair is found by its key.
+# Refused messages of class 1 and 2 that a node of that version has recorded: each has a second row, without a reason,
+# whose ident ends with " REJ". The table is read once; housekeeping limits its size.
 REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark

@@ -47,7 +47,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
     with _connect(url, role) as connection:
         schema = _schema(connection)
         _refuse_open(connection, "public")
-        is_new = _standing(connection, role) is None
+        is_new = _existing_role(connection, role) is None
         if not is_new:
             _refuse_open(connection, role)
         if is_new:
@@ -70,7 +70,7 @@ def revoke(url: str, role: str, rights: Sequence[str]) -> None:
     """Revoke rights of a role; the role and its own tables are kept. Raises RoleRefused, StoreUnavailable."""
     with _connect(url, role) as connection:
         schema = _schema(connection)
-        if _standing(connection, role) is None:
+        if _existing_role(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
         kept = [right for right in held(connection, role) if right not in rights]
         _each(connection, "REVOKE {} FROM {}", role, rights, schema)
@@ -206,7 +206,7 @@ def closing(schema: str, role: str = "public") -> str:
     )
 
 
-def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:
+def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:
     """Return the role if it exists, otherwise None. Raises RoleRefused for a superuser, and for the owner of the
     tables.
     """

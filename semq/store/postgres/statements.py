@@ -234,7 +234,7 @@ OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
 def _may_end(place: int) -> str:
-    """Return a condition that the outcome may be set (PROTOCOL.md S5c).
+    """Return the condition under which the outcome may be set (PROTOCOL.md S5c).
 
     Outcomes are final, except that the receiver may correct those based on the hub's information alone. ``place`` is
     the number of the parameter with the new outcome.

@@ -341,7 +341,7 @@ class Writer:
         counters.report_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
-        """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if the result is unknown."""
+        """Write and commit. Raises StatementRefused if nothing was written, StoreUnavailable for an unknown result."""
         packer, many = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += many
         if many < COPY_FROM and not _is_bulky(rows):
@@ -459,7 +459,7 @@ class _Size:
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Pack values into statements. Raises Refusal for an invalid value, as Postgres would have."""
+    """Pack values into statements. Raises StatementRefused for an invalid value, as Postgres would have."""
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
