@@ -37,7 +37,7 @@ semq.engine.hub.carried_link           flows/test_instances.py
 semq.engine.hub.carrier                flows/test_instances.py
 semq.engine.hub.fronts                 flows/test_instances.py
 semq.engine.hub.instances              flows/test_instances.py
-semq.engine.hub.unserved               flows/test_instances.py
+semq.engine.hub.unserved_homes         flows/test_instances.py
 semq.store.control.cluster                     platform_node/test_cluster.py
 semq.store.control.cluster_tables      store/postgres/test_migration.py
 semq.datagrams.counts                  datagrams/test_session.py

@@ -12,7 +12,7 @@ from typing import Any
 from semq.engine.core import Core, with_why
 from semq.engine.errors import BodyUnreadable, Cancelled, NotThere
 from semq.engine.ports import AppEvent
-from semq.engine.sender.scheduled import envelope_of
+from semq.engine.sender.scheduling import envelope_of
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Reason, Side, SubmissionRefusal, Submitted

@@ -7,7 +7,7 @@ cost does not grow with the number of waiting ones. ``sql_submissions`` submits 
 from collections.abc import Callable
 
 from semq.engine.local_engine import LocalEngine
-from semq.engine.sender.scheduled import DUE_MAX, release_due, release_early
+from semq.engine.sender.scheduling import DUE_MAX, release_due, release_early
 
 POLL_S = 10.0  # between two reads without a known time: finds documents scheduled by plain SQL
 

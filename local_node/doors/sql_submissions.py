@@ -18,7 +18,7 @@ from semq.engine.errors import DocumentTooLarge, NotThere
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
-from semq.engine.sender.scheduled import envelope_of
+from semq.engine.sender.scheduling import envelope_of
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import Reason, Submitted, TargetWait

@@ -4,7 +4,7 @@ Each piece is a message of class 3 like any other, sealed or signed, repeated an
 under way to one node at a time, so that other documents do not wait behind many pieces. A piece is deleted when its
 receipt has arrived. After a restart the remaining pieces are sent. A piece that is still a message is awaited, not
 sent again, because the copy could arrive after the document and stay at the receiver. The manifest is a submission
-that waits (``sender.scheduled``), and is released when no piece is left.
+that waits (``sender.scheduling``), and is released when no piece is left.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
 from semq.engine.sender.resealing import REFUSALS
-from semq.engine.sender.scheduled import release_early
+from semq.engine.sender.scheduling import release_early
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore

@@ -5,20 +5,21 @@ Both engines are composed of the same parts. They have no clock, sockets or task
 received frames and the time to them. They post work to the store and send frames after each commit. So the simulator
 runs the same code. In reading order:
 
-| room                                         | subject                                                            |
-|----------------------------------------------|--------------------------------------------------------------------|
-| local_engine                                 | the engine of an institution's node                                |
-| hub_engine                                   | the engine of the hub                                              |
-| core, ports                                  | state shared by all parts; interfaces to the engine's surroundings |
-| frames, bodies                               | records and documents as AMQP content; envelopes in the store      |
-| mail, tracks                                 | outgoing records, gathered; rows that wait, by source and priority |
-| uplink                                       | the session of a local node with the hub                           |
-| sender                                       | S1-S16: from the submission to the last receipt                    |
-| hub                                          | H1-H18: forwarding, copies in custody, refusals                    |
-| receiver                                     | R1-R8: recording, acknowledging, handing over to applications      |
-| time                                         | inquiry, owed acknowledgements, expiry, cleanup                    |
-| people                                       | acts of a person; stuck messages                                   |
-| secrecy                                      | sealing and opening; checks of statements of partners              |
-| agreements, partners, violations, misconduct | agreements, known partners, violations of the protocol             |
-| settings, errors                             | the numbers of PROTOCOL.md section 13; codes 1200-1299             |
+| room                                         | subject                                                             |
+|----------------------------------------------|---------------------------------------------------------------------|
+| local_engine                                 | the engine of an institution's node                                 |
+| hub_engine                                   | the engine of the hub                                               |
+| core, ports                                  | state shared by all parts; interfaces to the engine's surroundings  |
+| frames, bodies                               | records and documents as AMQP content; envelopes in the store       |
+| mail, tracks                                 | outgoing records, gathered; rows that wait, by source and priority  |
+| uplink, direct                               | sessions with the hub and with partners; rights of partners in them |
+| document_spans, latency                      | spans for distributed tracing; histograms of durations              |
+| sender                                       | S1-S16: from the submission to the last receipt                     |
+| hub                                          | H1-H18: forwarding, copies in custody, refusals                     |
+| receiver                                     | R1-R8: recording, acknowledging, handing over to applications       |
+| time                                         | inquiry, owed acknowledgements, expiry, cleanup                     |
+| people                                       | acts of a person; stuck messages                                    |
+| secrecy                                      | sealing and opening; checks of statements of partners               |
+| agreements, partners, violations, misconduct | agreements, known partners, violations of the protocol              |
+| settings, errors                             | the numbers of PROTOCOL.md section 13; codes 1200-1299              |
 """

@@ -81,7 +81,7 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Take the certificates of a partner, as far as the session may bring them."""
+        """Take those certificates of a partner that its session may bring."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))

@@ -118,7 +118,7 @@ class HubEngine:
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
-        # A partner that logs in gets what the others have: the report that waits follows for all of them.
+        # A partner that logs in gets the report that the others have; the next one goes to all of them when it is due.
         present = () if session is None else session.users_passed
         return Presence(
             node=str(node),

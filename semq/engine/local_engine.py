@@ -65,7 +65,7 @@ class LocalEngine:
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
         self._users_reported: list[str] = []  #: in this session
-        self._searched: set[str] = set()  #: partners whose refused documents this engine has searched
+        self._searched: set[str] = set()  #: partners for which this engine has searched its refused documents
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
@@ -102,7 +102,7 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub, where an earlier one ends, or directly with a partner."""
+        """Begin a session with the hub, which ends an earlier one, or a direct session with a partner."""
         if not is_hub(link.peer):
             self._direct_up(link)
             return
@@ -122,7 +122,7 @@ class LocalEngine:
         self._way_changed(link)
 
     def _way_changed(self, link: Link) -> None:
-        """Ask about messages in doubt, and send waiting ones, by the way that lives now."""
+        """Inquire about messages in doubt, and send waiting ones, by the session that exists now."""
         self.core.mail.schedule_flush()
         self.sender.way_changed()
         self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
@@ -149,7 +149,7 @@ class LocalEngine:
             self._send_own(None)
 
     def _users_named(self) -> list[str]:
-        """Return the users who receive documents now and whom the definitions name; others are nobody's business."""
+        """Return the users who receive documents now and whom the definitions name; others are not reported."""
         group = self.partners.groups.get(str(self.core.address._replace(type=NodeType.USERS)))
         named = map(parse_address, group.members) if self.users_present and group is not None else ()
         return sorted(one.user for one in named if one.user in self.users_present)

@@ -64,7 +64,7 @@ class Submission:
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
     row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
-    not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduled``)
+    not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduling``)
     scheduled_as: str = ""  #: the name under which it waited
     name: LK0 | None = None  #: the name under which it will wait, if it has one already: a document in pieces
     members: Sequence["Submission"] = ()  #: filled in by the engine, if the target is a group (``sender.groups``)
@@ -256,7 +256,7 @@ class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions to which one may send, or which may send to it; it may be among them."""
+        """Return the institutions with which one may exchange documents in either direction, perhaps itself."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that it gets."""
@@ -265,7 +265,7 @@ class Directory(Protocol):
         """Return the users of an institution that others may address together, and whose presence they see."""
 
     def serves(self, node: Address) -> bool:
-        """Whether an address is one of them."""
+        """Whether an address is an institution of the hub."""
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether agreements, or without them the configuration, allow a pair to exchange documents."""

@@ -15,7 +15,7 @@ import pytest
 import semq.engine
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.engine.receiver.answers import ActReport
-from semq.engine.sender.scheduled import release_due, release_early
+from semq.engine.sender.scheduling import release_due, release_early
 from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType
 from tests.flows.sealed import SealedWorld, keys_of, send

@@ -22,7 +22,7 @@ from semq.engine.hub.stores import Stores
 from semq.engine.people.acts import Operating
 from semq.engine.receiver import handover, ledger, reacks, recording
 from semq.engine.receiver.recording import Receiver
-from semq.engine.sender import outbound, receipts, scheduled
+from semq.engine.sender import outbound, receipts, scheduling
 from semq.engine.sender.groups import GroupExpansion
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
@@ -427,7 +427,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
     "group_member": (swap(GroupExpansion, "check", without_the_last),),
-    "due_token": (swap(scheduled, "_known", lambda known: lambda unit, waiting, token: None),),
+    "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
 # Name, rule of section 7 (or break of section 9), number of seeds, fault kinds, violation found.
 TABLE = """

@@ -1,15 +1,21 @@
 """The hub's side of the protocol (PROTOCOL.md section 5.2).
 
-| module        | subject                                                           |
-|---------------|-------------------------------------------------------------------|
-| speakers      | checks of every packet: who may state what of whom                |
-| forwarding    | messages for present targets (H1-H4, H14, H15)                    |
-| forward_notes | Ack-Fwd, held back for a moment (H3)                              |
-| custody       | stored copies for absent targets, and their rows                  |
-| deeds         | what is done for each deed of the hub's grid                      |
-| copies        | Acks, answers and inquiries about copies (H6-H12, H17)            |
-| copy_acts     | acts of an operator of the hub on copies (H16-H18)                |
-| sessions      | nodes that are online                                             |
-| user_reports  | users who receive now, passed on to partners                      |
-| stores        | the hub's own store, and permanently lost ones                    |
+| module         | subject                                                        |
+|----------------|----------------------------------------------------------------|
+| speakers       | checks of every packet: who may state what of whom             |
+| forwarding     | messages for present targets (H1-H4, H14, H15)                 |
+| forward_notes  | Ack-Fwd, held back for a moment (H3)                           |
+| custody        | stored copies for absent targets, and their rows               |
+| deeds          | what is done for each deed of the hub's grid                   |
+| copies         | Acks, answers and inquiries about copies (H6-H12, H17)         |
+| copy_acts      | acts of an operator of the hub on copies (H16-H18)             |
+| sessions       | nodes that are online                                          |
+| user_reports   | users who receive now, passed on to partners                   |
+| stores         | the hub's own store, and permanently lost ones                 |
+| instances      | other instances of the hub: their stores and the nodes at them |
+| fronts         | sessions of nodes at all instances                             |
+| carrier        | messages between instances, and the port that sends them       |
+| carried_link   | the link to a node that is present at another instance         |
+| repetitions    | repeated messages of the carrier                               |
+| unserved_homes | documents whose home no instance serves                        |
 """

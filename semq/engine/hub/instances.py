@@ -26,7 +26,7 @@ from semq.engine.hub.carrier import (
 from semq.engine.hub.fronts import CarriedHub, Fronts
 from semq.engine.hub.repetitions import Repetitions
 from semq.engine.hub.speakers import message_fault
-from semq.engine.hub.unserved import Unserved
+from semq.engine.hub.unserved_homes import UnservedHomes
 from semq.engine.ports import Link, runs
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
@@ -62,7 +62,7 @@ class Instances:
         self._store = store
         self._carrier, self._homes, end_second = cluster
         self.fronts = Fronts(hub, store, self._carrier, end_second)
-        self._unserved = Unserved(hub.core)
+        self._unserved = UnservedHomes(hub.core)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: by node here: the last document of each engine

@@ -1,7 +1,5 @@
 """Stuck messages: one definition, with a cause and a next step for each.
 
-
-
 Used by command line, console, metrics and alerts (seed 3.1(2): a tool finds them, a person acts). A message is stuck if
 it has not ended in the time that the operator set (it is then called overdue, not failed), or if it waits for the act
 of a person. Reading changes nothing.

@@ -71,8 +71,8 @@ class Receiver:
         self.recorded = recorded  #: called with the number of each acknowledged row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, or from this node itself. A large one is recorded by itself and may be
-        overtaken, as on the way here: its order key makes others wait for it."""
+        """R1 and R2: messages from the hub, or from this node itself. A large one is recorded by itself, and later ones
+        may overtake it, except those with its order key."""
         large = [message for message in messages if self._may_be_overtaken(message)]
         others = [message for message in messages if not self._may_be_overtaken(message)] if large else messages
         if others:
@@ -81,7 +81,7 @@ class Receiver:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
     def _may_be_overtaken(self, message: Data) -> bool:
-        """Whether a message is large, and stored as it arrives: not sealed."""
+        """Whether a message is large and not sealed, so that its body is stored as it arrives."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
@@ -291,7 +291,7 @@ class _Arrivals:
         return None
 
     def _pieces_of(self, envelope: Envelope) -> int:
-        """Return what the pieces of a message's source count, with those of this unit."""
+        """Return the bytes counted for the pieces of a message's source, with those of this unit."""
         source = str(envelope.lk0.node)
         new = sum(row.size for row, _ in self._rows if is_stored_piece(row) and row.source == source)
         return self.core.pieces.of(source) + new

@@ -129,7 +129,7 @@ class PartnerSession(Seal):
         return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(CHANCE_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
-        """Whether the next document needs another one: either side has another key, or the session key has ended."""
+        """Whether the next document needs another session: a side has another key, or the session key has ended."""
         return self.own is not own or self.receiver is not receiver or self.key.is_over(now)
 
     def noted(self) -> None:

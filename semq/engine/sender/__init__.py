@@ -3,6 +3,8 @@
 | module          | subject                                                                |
 |-----------------|------------------------------------------------------------------------|
 | submission      | S1: documents become rows of tb_0031                                   |
+| groups          | documents to a group: a message for each member                        |
+| scheduling      | documents that wait for their time (@NotBefore)                        |
 | positions       | places in a stream                                                     |
 | lanes           | rows on their way out, one lane per destination                        |
 | sender          | claims rows for the link, sends inquiries about them                   |

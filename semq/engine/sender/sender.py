@@ -98,7 +98,7 @@ class Sender:
         self.schedule.hurry(self.core.now() + spread)
 
     def began(self) -> None:
-        """Inquire in a new session: soon, except for rows in custody, of which only a sample is asked about soon."""
+        """Plan inquiries in a new session: soon, but of the rows in custody only for a sample."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)

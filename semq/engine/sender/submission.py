@@ -25,7 +25,7 @@ from semq.engine.sender.groups import GroupExpansion, is_group, messages
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
-from semq.engine.sender.scheduled import check_times, schedule
+from semq.engine.sender.scheduling import check_times, schedule
 from semq.engine.tracks import level
 from semq.engine.uplink import HubSession
 from semq.errors import SemqError, Unavailable

@@ -15,7 +15,7 @@ from semq.umx_t.records import Answer, HubFlag, InquiryRole, Receipt
 DOCUMENTS_MAX = 100_000  # documents of all stores together
 
 
-class Unserved:
+class UnservedHomes:
     """The documents, by store."""
 
     def __init__(self, core: Core) -> None:
