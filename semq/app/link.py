@@ -94,22 +94,33 @@ class NodeConnection:
     async def connection(self, until: float) -> ClientLink:
         """Return an open connection; dial if necessary, repeatedly until the given monotonic time.
 
-        Raises NodeUnreachable, LoginRefused, or the AmqpError with which the node ended the login.
+        Raises NodeUnreachable, LoginRefused, or ForeignBroker if another product answers.
         """
-        async with self._dialling:
-            attempt = 0
-            while self._client is None or not self._client.is_open:
-                if self._is_closed:
-                    raise NodeUnreachable("The client is closed.", address=self.address)
-                attempt += 1
-                try:
-                    self._client = await self._dial(until)
-                except Unavailable as error:
-                    pause = retry.backoff(attempt, RETRY_S_MIN, RETRY_S_MAX, self.clock.random())
-                    if self.clock.monotonic() + pause >= until:
-                        raise NodeUnreachable(address=self.address, cause=_cause(error)) from error
-                    await asyncio.sleep(pause)
-            return self._client
+        try:
+            async with asyncio.timeout(max(until - self.clock.monotonic(), 0.0)):
+                await self._dialling.acquire()
+        except TimeoutError as error:
+            cause = "another request of this client was still connecting"
+            raise NodeUnreachable(address=self.address, cause=cause) from error
+        try:
+            return await self._open_until(until)
+        finally:
+            self._dialling.release()
+
+    async def _open_until(self, until: float) -> ClientLink:
+        attempt = 0
+        while self._client is None or not self._client.is_open:
+            if self._is_closed:
+                raise NodeUnreachable("The client is closed.", address=self.address)
+            attempt += 1
+            try:
+                self._client = await self._dial(until)
+            except Unavailable as error:
+                pause = retry.backoff(attempt, RETRY_S_MIN, RETRY_S_MAX, self.clock.random())
+                if self.clock.monotonic() + pause >= until:
+                    raise NodeUnreachable(address=self.address, cause=_cause(error)) from error
+                await asyncio.sleep(pause)
+        return self._client
 
     async def close(self) -> None:
         """Close the connection permanently."""
@@ -124,6 +135,8 @@ class NodeConnection:
             async with asyncio.timeout(left_s):
                 client = await dial(self._config, self.clock, self._turn)
                 client.keeps_large_bodies = True
+                if self._is_closed:  # by another task, during the dial
+                    await client.close()
                 return client
         except TimeoutError as error:
             raise DialFailed(host=self._config.host, port=self._config.port, cause="timeout") from error

@@ -1,13 +1,18 @@
 """Addresses of nodes, and the errors of a client whose node cannot be reached."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from semq.app import BadUrl, Client, LoginRefused, NodeUnreachable
+from semq.app import BadUrl, Client, LoginRefused, NodeUnreachable, link
 from semq.app.link import read_url
 from semq.installation.configuration import free_ports
+from semq.transport.client import ClientLink
+from semq.transport.dialer import dial
 from tests.app.network import Network
+from tests.transport.pair import pair
+from tests.waiting import until
 
 
 def test_an_address_is_read() -> None:
@@ -57,6 +62,45 @@ async def test_another_program_at_the_port_is_reported_as_unreachable_node() -> 
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(NodeUnreachable):
             await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.5)
+
+
+async def test_a_request_waits_for_the_dial_of_another_only_until_its_own_deadline() -> None:
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(stay_silent, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        client = Client(f"amqp://app:secret@127.0.0.1:{port}")
+        patient = asyncio.create_task(client.connect(timeout_s=600))
+        await asyncio.sleep(0)
+        with pytest.raises(NodeUnreachable, match="still connecting"):
+            await client.connect(timeout_s=0.1)
+        assert not patient.done()
+        patient.cancel()
+        await asyncio.gather(patient, return_exceptions=True)
+
+
+async def test_a_client_closed_while_it_connects_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected, closed = asyncio.Event(), asyncio.Event()
+
+    async def dial_slowly(*arguments: Any) -> ClientLink:
+        client = await dial(*arguments)
+        connected.set()
+        await closed.wait()
+        return client
+
+    monkeypatch.setattr(link, "dial", dial_slowly)
+    async with pair() as both:
+        client = Client(f"amqp://guest:guest@127.0.0.1:{both.server.port}")
+        connecting = asyncio.create_task(client.connect())
+        await connected.wait()
+        await client.close()
+        closed.set()
+        with pytest.raises(NodeUnreachable, match="closed"):
+            await connecting
+        await until(lambda: not both.server.sessions)
 
 
 @pytest.mark.parametrize("wrong", ["app:wrong@{}", "nobody:secret@{}", "app:secret@{}/nowhere"])
