@@ -1,7 +1,8 @@
 """The removal of the pieces of documents that ended before they were complete.
 
 At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. The receiver
-gets a notice, an empty piece that names the document, also when a manifest was refused or cancelled. At the receiver:
+gets a notice, an empty piece that names the document, also when a manifest was refused or cancelled: that notice is
+stored beside the pieces with the end of the manifest (``engine.sender.notices``). At the receiver:
 pieces of documents with a notice, and those that were recorded long ago, if this node does not have their manifest; the
 ledger keeps their lines.
 """
@@ -11,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
 import structlog
 
 from local_node.pieces.upload import drop_pieces
 from semq.engine.bodies import decode_envelope
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent, Submission
-from semq.engine.sender.resealing import REFUSALS
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
@@ -25,14 +26,11 @@ from semq.store.views import pieces as views
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
-from semq.umx_t.pieces import MANIFEST_MAX, USER
-from semq.umx_t.status import Outcome
+from semq.umx_t.pieces import MANIFEST_MAX, NOTICE, USER, GivenUp
 
 SWEEP_S = 60.0
 KEPT_DAYS = 30  # longest time that pieces wait for their manifest
 PAGE = 1000
-FAILED_MAX = 10_000  # documents noted during one search
-ENDED = (Outcome.REJECTED.name, Outcome.CANCELLED.name)  # outcomes after which no copy can be recorded
 DAY_MS = 86_400_000
 log = structlog.get_logger("semq.pieces")
 
@@ -51,11 +49,11 @@ class Remains:
         self._store = store
         self._arriving = arriving
         self._sweeping: asyncio.Task[None] | None = None
-        self._failed: set[str] = set()  #: documents that failed lately; some may be manifests
-        self._notifying: asyncio.Task[None] | None = None
+        self._is_wanted = False  #: whether a search has to begin, perhaps after the one under way
 
     def sweep(self) -> None:
-        """Remove remaining pieces, unless a search is under way."""
+        """Remove remaining pieces, those of now also if a search is under way."""
+        self._is_wanted = True
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")
 
@@ -66,41 +64,22 @@ class Remains:
 
     async def stop(self) -> None:
         """End a search under way."""
-        tasks = [*filter(None, (self._sweeping, self._notifying))]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
 
     def note_failed(self, event: AppEvent) -> None:
-        """Note a document whose refusal or cancellation is committed, unless it may be sent again with other keys;
-        search for manifests among such documents soon.
-        """
-        is_resealed = event.reason is not None and event.reason[0] in REFUSALS
-        if event.outcome not in ENDED or is_resealed or len(self._failed) >= FAILED_MAX:
-            return
-        self._failed.add(str(event.lk0))
-        if self._notifying is None or self._notifying.done():
-            self._notifying = asyncio.get_running_loop().create_task(self._notify_receivers(), name="manifests")
-
-    async def _notify_receivers(self) -> None:
-        """Submit the notices about the manifests among the documents that failed."""
-        while failed := self._failed:
-            self._failed = set()
-            try:
-                manifests = await self._store().read(views.ended_manifests, sorted(failed))
-            except Unavailable:
-                self._failed |= failed
-                await asyncio.sleep(SWEEP_S)
-                continue
-            for manifest in manifests:
-                self._notify(manifest, lambda: None)
+        """Send the notice to the receiver of a document whose manifest has failed, if one is stored."""
+        self.sweep()
 
     async def _sweep(self) -> None:
-        try:
-            await self._sweep_sender()
-            await self._sweep_receiver()
-        except Unavailable:
-            return  # the next sweep finds them
+        while self._is_wanted:
+            self._is_wanted = False
+            try:
+                await self._sweep_sender()
+                await self._sweep_receiver()
+            except Unavailable:
+                return  # the next sweep finds them
 
     async def _sweep_sender(self) -> None:
         arriving = self._arriving()  # before the query: a body may be accepted while it runs
@@ -110,18 +89,26 @@ class Remains:
 
     async def _remove(self, document: int, count: int) -> None:
         """Delete the pieces of a document, after the commit of the notice to its receiver if that may have some."""
-        given_up = await self._store().read(views.given_up, document)
+        given_up = await self._given_up(document)
         if given_up is None:
             self._drop(document, count)
         else:
             self._notify(given_up, partial(self._drop, document, count))
+
+    async def _given_up(self, document: int) -> GivenUp | None:
+        """Return the contents of the notice about a document; None if its receiver needs none."""
+        stored = await self._store().read(views.notice_due, document)
+        if stored is None:
+            return await self._store().read(views.given_up, document)
+        notice = self._store().locking.unlock_piece(document, NOTICE, stored)
+        return msgspec.json.decode(notice, type=GivenUp)
 
     def _drop(self, document: int, count: int) -> None:
         log.info("pieces_removed", document=document)
         core = self._engine().core
         core.post(drop_pieces(core, document, count))
 
-    def _notify(self, given_up: views.GivenUp, done: Callable[[], None]) -> None:
+    def _notify(self, given_up: GivenUp, done: Callable[[], None]) -> None:
         """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""
 
         def failed(error: Exception) -> None:
@@ -131,7 +118,7 @@ class Remains:
         target = parse_address(given_up.target)
         key = AppKey(given_up.domain, given_up.type, given_up.subtype, "")
         notice = Submission(
-            Address(target.type, target.id, USER), Attributes(app_key=key, pieces=given_up.lk0), b"",
+            Address(target.type, target.id, USER), Attributes(app_key=key, pieces=given_up.document), b"",
             lambda accepted: done(), failed,
         )  # fmt: skip
         self._engine().submit([notice])

@@ -25,7 +25,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
-from semq.engine.sender.resealing import REFUSALS
+from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.scheduling import release_early
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import committed
@@ -72,7 +72,7 @@ class EventsWithPieces:
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
     ) -> None:
-        """``report`` gets the events about pieces, ``failed`` those about other documents that failed, both after the
+        """``report`` gets the events about pieces, ``failed`` those about manifests that failed, both after the
         commit."""
         self._events = events
         self._report = report
@@ -83,7 +83,8 @@ class EventsWithPieces:
         if event.target is not None and event.target.user == USER:
             return ReportedEvent(self._report, event)
         published = self._events.prepare(event)
-        return ReportedEvent(self._failed, event, published) if event.kind == FAILED else published
+        is_manifest = event.kind == FAILED and bool(event.document)
+        return ReportedEvent(self._failed, event, published) if is_manifest else published
 
     def publish(self, prepared: Any) -> None:
         """Publish after the commit."""

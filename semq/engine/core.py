@@ -148,7 +148,7 @@ class Core:
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
-            corrects=corrects.name if corrects else "", group=row.group,
+            corrects=corrects.name if corrects else "", group=row.group, document=row.document,
         )  # fmt: skip
         self.prepare_event(unit, event, prepared)
 

@@ -116,6 +116,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the outcome in an earlier event, which was based on a statement of the hub alone
     group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
+    document: str = ""  #: name of the document in pieces whose manifest it is; not for applications
 
 
 class PreparedEvent(Protocol):

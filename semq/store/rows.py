@@ -103,6 +103,7 @@ class Outbound:
     expires_at: int = 0
     priority: int = 0
     group: GroupPlace | None = None  #: only if it was submitted to a group
+    document: str = ""  #: name of the document in pieces whose manifest it is
 
     @property
     def source(self) -> str:
@@ -321,7 +322,18 @@ class PiecesGone:
     below: int
 
 
-Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone
+@dataclass(slots=True, frozen=True)
+class NoticeDue:
+    """A new row of tb_0031_piece with number -1: the receiver of a document that ended is to delete its pieces.
+
+    The row is deleted, as the first of the document's pieces, after the commit of the notice to the receiver.
+    """
+
+    document: int
+    notice: bytes  #: a ``GivenUp`` as JSON
+
+
+Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone | NoticeDue
 
 
 class Side(IntEnum):

@@ -53,7 +53,8 @@ tb_0031_submit = Table(
     Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),
 )
 # The pieces of documents in pieces that the receiver's node has not confirmed yet; ``document`` is the number of the
-# submission that becomes the manifest (PROTOCOL.md section 24).
+# submission that becomes the manifest. Number -1 is the notice to the receiver of a manifest that was refused or
+# cancelled (PROTOCOL.md section 24).
 tb_0031_piece = Table(
     "tb_0031_piece",
     metadata,

@@ -3,8 +3,7 @@
 SQLAlchemy Core tables. ``views`` and ``postgres.recovery`` build statements from them, ``postgres.statements`` takes
 the column names from them, and a test compares them with the result of the migrations. Three principles: bodies are in
 separate tables, so that a change of status rewrites tens of bytes; no column that changes has an index, so that every
-change of status is a heap-only update; times are ``timestamptz``, for people and SQL, although the program counts
-milliseconds.
+change of status is a heap-only update; times are ``timestamptz``, for people and SQL (milliseconds in the program).
 """
 
 from collections.abc import Iterable
@@ -188,6 +187,7 @@ tb_0031 = Table(
     col("source", Text, "''"),
     col("priority", SmallInteger, "0"),
     col("group_place", Text, null=True),
+    col("document", Text, null=True),  # name of the document in pieces whose manifest the row is
     one_of("direction", Direction),
     one_of("save_fwd", SaveFwd),
     one_of("ss_status", SendStatus),

@@ -17,6 +17,7 @@ USER = "_pieces"  # the user of a node to whom pieces are addressed; no applicat
 PIECE_BYTES = 256 * 1024
 PIECE_BYTES_MAX = 16 << 20  # largest ``piece_bytes`` that a manifest may state
 PIECES_MAX = 1 << 24
+NOTICE = -1  # number, instead of that of a piece, under which a notice to the receiver is stored until it is sent
 MANIFEST_MAX = 4096  # bytes
 AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
 
@@ -39,6 +40,16 @@ def parse_piece_name(text: str) -> PieceName:
     if not document or not number.isdecimal() or not number.isascii() or int(number) >= PIECES_MAX:
         raise BadManifest("The name of a piece cannot be read.", name=text[:80])
     return PieceName(document, int(number))
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """A document in pieces that its sender does not send any more, as the notice to its receiver names it."""
+
+    document: str  #: its name
+    target: str
+    domain: str
+    type: str
+    subtype: str
 
 
 def document_detail(pieces: str) -> str:

@@ -1,4 +1,4 @@
-"""Sealed documents in pieces, while each process on their way is killed with SIGKILL in the middle.
+"""Documents in pieces, while each process on their way is killed with SIGKILL in the middle.
 
 Campaigns (``test_campaign``) send documents in pieces, too, but rarely hit them in the middle.
 """
@@ -8,11 +8,14 @@ from pathlib import Path
 
 import psycopg
 
+from semq.app import Client
 from semq.installation.configuration import HUB
+from semq.store.rows import Event
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.crash import oracle
+from tests.crash.certificates import ask
 from tests.crash.documents import PIECES_FROM
-from tests.crash.world import A, B, CrashWorld
+from tests.crash.world import ADDRESS, A, B, CrashWorld
 from tests.waiting import until
 
 PIECES = 60
@@ -20,6 +23,18 @@ SIZE = (PIECES - 1) * PIECE_BYTES + 7
 BACK_S = 0.3  # until a killed node is started again
 MIDDLE = PIECES // 4  # number of pieces at B when a process is killed
 assert SIZE > PIECES_FROM
+# The transaction of the notice to the receiver of a refused manifest is held: a kill comes between refusal and notice.
+HOLD_NOTICES = """
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); RETURN NEW; END';
+CREATE TRIGGER hold BEFORE INSERT ON tb_0031 FOR EACH ROW
+    WHEN (NEW.dest_user = '_pieces' AND NEW.size = 0) EXECUTE FUNCTION hold();
+"""
+IS_HELD = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+RELEASE_NOTICES = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep';
+DROP TRIGGER hold ON tb_0031;
+"""
+STORED = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def rows(world: CrashWorld, node: str, query: str) -> int:
@@ -99,3 +114,43 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
         assert world.submitters[A].repeated >= 1
     finally:
         await world.remove()
+
+
+async def test_a_notice_is_sent_after_a_kill_between_refusal_and_notice(tmp_path: Path) -> None:
+    """B refuses the manifest, and deletes the pieces only after the notice of A."""
+    world = CrashWorld(tmp_path, 1)
+    try:
+        await world.prepare()
+        config = world.nodes[B].place.config
+        text = config.read_text("utf-8")
+        assert "[protocol]" in text
+        config.write_text(text.replace("[protocol]", f"[protocol]\nmax_large_document_bytes = {SIZE - 1}"), "utf-8")
+        for name in (HUB, A, B):
+            world.nodes[name].begin()
+            await world.nodes[name].served_now()
+        _run(world, HOLD_NOTICES)
+        async with Client(world.nodes[A].url) as client:
+            await client.send(ADDRESS[B], bytes(SIZE))
+        await until(lambda: rows(world, A, IS_HELD))
+        assert rows(world, A, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.REJECTED:d}") == 1
+        await world.nodes[A].down()
+        _run(world, RELEASE_NOTICES)
+        assert rows(world, B, STORED) == PIECES
+        world.nodes[A].up()
+        await world.nodes[A].served_now()
+        await ask(world.nodes[A], "job.run", name="remains")  # alone it does so each minute
+
+        async def is_clean() -> bool:
+            await ask(world.nodes[B], "job.run", name="remains")
+            return not rows(world, B, STORED)
+
+        await until(is_clean)
+        await until(lambda: not rows(world, A, "SELECT count(*) FROM tb_0031_piece"))
+        assert world.complaints == []
+    finally:
+        await world.remove()
+
+
+def _run(world: CrashWorld, statements: str) -> None:
+    with psycopg.connect(world.nodes[A].postgres.url, autocommit=True) as connection:
+        connection.execute(statements.encode())

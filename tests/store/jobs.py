@@ -99,6 +99,7 @@ def own(number: int, variant: int = 0) -> Outbound:
         accepted_at=NOW + number,
         expires_at=NOW + variant if variant % 7 == 0 else 0,
         group=GroupPlace(2, 3, str(LK0(*HERE, INC, number - 2)), "3.retailers/desk") if variant % 6 == 0 else None,
+        document=str(LK0(*HERE, INC, number + 7)) if variant % 6 == 1 else "",
     )
 
 

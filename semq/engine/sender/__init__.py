@@ -12,6 +12,7 @@
 | statements      | checks of the right of a node to a statement about a row               |
 | outbound        | the row of a message: one function for all its events                  |
 | deeds           | actions for the deeds of the sender's grids                            |
+| notices         | the notice to the receiver of a refused manifest, stored with the end  |
 | refused_copies  | refusals by an operator of the hub (S15)                               |
 | rejected_proofs | sent copies whose signature their receiver no longer accepts (S16)     |
 | resealing       | documents refused for a missing key, sealed and sent again             |

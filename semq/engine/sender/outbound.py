@@ -12,6 +12,7 @@ from semq.engine.latency import Stage
 from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, AfterOutbound, End
 from semq.engine.sender.lanes import Pump
+from semq.engine.sender.notices import notice_due
 from semq.engine.sender.refused_copies import is_kept, says_returned
 from semq.engine.time.expiry import says_expired
 from semq.seal.errors import SignerGone
@@ -172,6 +173,8 @@ class OutboundRows:
                 row.ss_status = SendStatus.SS_ACK2
             row.reason = reason or row.reason
             after.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
+            if (notice := notice_due(row)) is not None:
+                unit.rare.append(notice)
             detail = " ".join(row.reason) if row.reason else detail
         elif goal in STEPS:
             row.ss_status, event, kind = STEPS[goal]

@@ -19,10 +19,11 @@ from msgspec.structs import replace
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy
+from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import next_position, take_position
 from semq.errors import SemqError
-from semq.seal.errors import KeyUnknown, SignerGone
+from semq.seal.errors import SignerGone
 from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import KeptKeys, Needs, RefusedBy, Unit
 from semq.store.work import COMMITTED, Steps, work
@@ -33,7 +34,6 @@ from semq.umx_t.status import SendStatus
 
 ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides
 KEPT_MAX = 5000  # session keys of one partner that one search reads
-REFUSALS = (KeyUnknown.code, SignerGone.code)
 
 
 class Resealing:

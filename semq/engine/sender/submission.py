@@ -429,6 +429,7 @@ class _Acceptance:
             expires_at=a.expires_at,
             priority=level(a.priority),
             group=submission.group,
+            document="" if submission.target.user == PIECES_USER else a.pieces,
         )
         if a.save_fwd is SaveFwd.MUST:
             take_position(self._unit, row, way.stream)

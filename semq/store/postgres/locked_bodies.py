@@ -93,7 +93,7 @@ class Locking:
             return name, [params[0], params[1], self._lock("tb_0031_body", params[0], params[2])]
         if name == "new_submission":
             return name, [*params[:2], self._lock(SUBMITTED, params[0], params[2]), *params[3:]]
-        if name == "NewPiece":
+        if name in ("NewPiece", "NoticeDue"):
             return name, [*params[:2], self._lock(PIECE, bytes(params[0]) + bytes(params[1]), params[2])]
         return name, params
 

@@ -384,6 +384,8 @@ WRITE: dict[str, str] = {
         INSERT INTO semq_retired_store (semq_id, semq_db_id, retired_by, why) VALUES ($1::bigint, $2::bigint, $3, $4)
         ON CONFLICT (semq_id, semq_db_id) DO NOTHING""",
     "NewPiece": "INSERT INTO tb_0031_piece (document, number, payload) VALUES ($1::bigint, $2::integer, $3::bytea)",
+    "NoticeDue": "INSERT INTO tb_0031_piece (document, number, payload) VALUES ($1::bigint, $2::integer, $3::bytea)"
+    " ON CONFLICT (document, number) DO NOTHING",
     "PieceGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number = $2::integer",
     "PiecesGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number < $2::integer",
     **{f"insert {table.name}": _insert(table) for table in INSERTED},

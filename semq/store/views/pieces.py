@@ -13,13 +13,10 @@ from semq.store.rows import Event, Side
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views.submissions import IS_IN_PIECES
-from semq.umx_t.pieces import USER, document_detail
+from semq.umx_t.pieces import NOTICE, USER, GivenUp
 from semq.umx_t.status import AppStatus, Arrival
 
 PIECES_OF = text("SELECT bref, number, size, digest FROM semq_pieces_of(:source, :document)")  # also for SQL receivers
-# The name of the document in a line ACCEPTED of its manifest: when it was released, and when it was sealed again.
-RELEASED, SENT_AGAIN = "scheduled as ([^ ,]+), [0-9]+ pieces", f"{document_detail('')}([^ ,]+)$"
-GAVE_UP = (Event.REJECTED, Event.CANCELLED)
 P, S, TAKEN, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031_taken.c, tb_0031.c, tb_0030.c
 
 
@@ -40,16 +37,6 @@ class ArrivedPiece(NamedTuple):
     digest: bytes
 
 
-class GivenUp(NamedTuple):
-    """A document that its sender does not send any more, as its ledger names it."""
-
-    lk0: str
-    target: str
-    domain: str
-    type: str
-    subtype: str
-
-
 def transfers(connection: Connection) -> list[tuple[int, bytes]]:
     """Return the submissions that wait for their pieces, with their envelopes."""
     waits = IS_IN_PIECES, S.envelope.is_not(None), S.reason_code.is_(None)
@@ -68,15 +55,10 @@ def given_up(connection: Connection, document: int) -> GivenUp | None:
     return None if row is None else GivenUp(*row)
 
 
-def ended_manifests(connection: Connection, lk0s: Sequence[str]) -> list[GivenUp]:
-    """Return the documents whose manifests are among these messages and were refused or cancelled."""
-    c, end = semq_ledger.c, semq_ledger.alias().c
-    has_ended = exists().where(end.lk0 == c.lk0, end.side == Side.SENDER, end.event.in_(GAVE_UP))
-    document = func.coalesce(func.substring(c.detail, RELEASED), func.substring(c.detail, SENT_AGAIN))
-    query = select(document, c.target, c.app_domain, c.app_type, c.app_subtype).where(
-        c.lk0.in_(lk0s), c.side == Side.SENDER, c.event == Event.ACCEPTED, document.is_not(None), has_ended
-    )
-    return [GivenUp(*row) for row in connection.execute(query)]
+def notice_due(connection: Connection, document: int) -> bytes | None:
+    """Return the stored notice to the receiver of a document whose manifest was refused or cancelled."""
+    payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE)).scalar()
+    return None if payload is None else bytes(payload)
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:

@@ -46,6 +46,7 @@ expires_at                                 | expires_at  | microseconds(row.expi
 source                                     | -           | .                                                        | -                                                     | -
 priority                                   | priority    | .                                                        | .                                                     | -
 group_place                                | group       | None if row.group is None else str(row.group)            | group_place and read_group_place(group_place)         | -
+document                                   | document    | row.document or None                                     | document or ""                                        | -
 """
 
 PENDING = """

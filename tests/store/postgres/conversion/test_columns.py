@@ -28,7 +28,7 @@ SENT = Outbound(
     77, Direction.OWN, HERE, Address(1, "10009", "buyer"), SaveFwd.MUST, True, SendStatus.SS_ACK, 3, 5,
     Pos(4, 2), "order", AppKey("bank", "invoice", "new", "8/15"), "token", LK1(2, 1, 44), True, True, False, True, True,
     Outcome.REJECTED, ("SEMQ-1001", "why"), b"digest", 500, 1_760_000_000_000, 1_760_000_100_000, 9,
-    GroupPlace(2, 3, str(HERE), "3.retailers"),
+    GroupPlace(2, 3, str(HERE), "3.retailers"), str(HERE),
 )  # fmt: skip
 KEPT = Pending(
     9, HERE, 5, Address(1, "10009", "buyer"), SaveFwd.MUST, True, Arrival.REJ, LK1(2, 1, 44),

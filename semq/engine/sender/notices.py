@@ -1,0 +1,26 @@
+"""The end of a manifest without delivery, after which its receiver is to delete the pieces (PROTOCOL.md section 24).
+
+The notice to the receiver is stored in the commit of the end, so that a crash cannot lose it. Used by ``outbound``;
+``local_node.pieces.remains`` submits the stored notices.
+"""
+
+import msgspec
+
+from semq.seal.errors import KeyUnknown, SignerGone
+from semq.store.rows import NoticeDue, Outbound
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import GivenUp
+from semq.umx_t.status import Outcome
+
+FINAL = (Outcome.REJECTED, Outcome.CANCELLED)  # outcomes after which no copy can be recorded
+REFUSALS = (KeyUnknown.code, SignerGone.code)  # after them a document is sent again with other keys
+
+
+def notice_due(row: Outbound) -> NoticeDue | None:
+    """Return the notice to store with the end of a row; None unless it is the manifest of a document given up."""
+    is_sent_again = row.reason is not None and row.reason[0] in REFUSALS
+    if not row.document or row.outcome not in FINAL or is_sent_again:
+        return None
+    key = row.app_key
+    notice = GivenUp(row.document, str(row.target), key.domain, key.type, key.subtype)
+    return NoticeDue(parse_lk0(row.document).object_id, msgspec.json.encode(notice))
