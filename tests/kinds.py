@@ -50,6 +50,7 @@ crash/test_rabbitmq.py                 slow,processes        -
 crash/test_documents.py                slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
 demo/test_hubless.py                   slow,processes,spark  demo
+demo/test_cluster.py::test_the_demo    slow,processes,spark,deep  demo
 demo/test_cluster.py                   slow,processes,spark  demo
 spark_reconcile/spark/test_session.py::test_separate_executors  slow,spark,deep  spark
 spark_reconcile/spark/test_session.py  slow,spark            spark
@@ -58,6 +59,10 @@ spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_alone_and_beside_large_ones[documents  slow,processes,deep  bench
 bench/test_cli.py::test_a_run_that_is_disturbed_ends_in_order[terminate  slow,processes,deep  bench
+bench/test_cli.py::test_a_run_that_is_disturbed_ends_in_order[kill_a  slow,processes,deep  bench
+bench/test_cluster.py::test_documents_go_through_two_instances  slow,processes,deep  bench
+bench/test_datagrams.py::test_a_short_run_has_all_figures  slow,processes,deep  bench
+bench/test_soak.py::test_a_short_soak_has_all_figures      slow,processes,deep  bench
 bench                                  slow,processes        bench
 console/test_pages_in_browser.py       slow,browser          console
 console/test_roles_and_forms.py        slow,browser          console

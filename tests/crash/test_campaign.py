@@ -1,4 +1,4 @@
-"""Campaigns on real processes, as on the command line: ``./run crash --cycles 8``, and shorter ones with ``--secure``,
+"""Campaigns on real processes, as on the command line: ``./run crash --cycles 6``, and shorter ones with ``--secure``,
 ``--direct`` and ``--cluster``.
 """
 
@@ -18,7 +18,7 @@ from tests.crash.faults import CycleFault, failpoints_by_turn, plan
 from tests.crash.world import SIDES
 
 ROOT = Path(__file__).parents[2]
-CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 8, 4, 3
+CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 6, 4, 3
 SEED = int(os.environ.get("SEMQ_CRASH_SEED", datetime.now(UTC).toordinal()))  # other faults each day
 DEEP = 4  # times as many cycles with --deep
 
