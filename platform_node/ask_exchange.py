@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from platform_node.all_stores.asking import Handler
 from platform_node.all_stores.combination import store_text
+from platform_node.all_stores.store_questions import Handler
 from platform_node.logins import ENROLLING
 from platform_node.ports import OperatedHub
 from platform_node.question_turns import QuestionTurns
@@ -101,7 +101,7 @@ class AskService:
         if member is None:
             return events, []
         others = [store for store in member.stores() if store != member.store]
-        answers = await asyncio.gather(*(member.asking.ask(one, LINES, {"lk0": lk0}, HUB) for one in others))
+        answers = await asyncio.gather(*(member.store_questions.ask(one, LINES, {"lk0": lk0}, HUB) for one in others))
         events += [line for one in answers for line in one.result or ()]
         unreached = [store_text(one.store) for one in answers if one.unreached or one.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
@@ -112,7 +112,7 @@ class AskService:
         session, member = self._node.engine.sessions.get(other), self._node.membership
         link = session.link if session is not None else None
         if member is not None and isinstance(link, CarriedLink):  # present at another instance
-            asked = await member.asking.ask_life(link.life, STORY, {"other": other, "question": question}, HUB)
+            asked = await member.store_questions.ask_life(link.life, STORY, {"other": other, "question": question}, HUB)
             if asked.result is None:
                 why = asked.unreached or f"{(asked.error or {}).get('code')} {(asked.error or {}).get('text')}"
                 return {"node": other, "unanswered": shortened(why, 300)}

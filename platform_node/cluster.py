@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 
-from platform_node.all_stores.asking import NO_CARRIER, NOT_SERVED, StoreAsking
+from platform_node.all_stores.store_questions import NO_CARRIER, NOT_SERVED, StoreQuestions
 from platform_node.directory import HubDirectory
 from platform_node.errors import ControlOfAnotherHub, StoreIsRetired, StoreNumberTaken, StoreServed
 from platform_node.homes import HubHomes
@@ -62,7 +62,7 @@ class Membership:
         """``own`` reads from the own store, ``state`` returns its present state."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
-        self.asking: StoreAsking  #: questions of operators to the other instances
+        self.store_questions: StoreQuestions  #: questions of operators to the other instances
         self._settings = settings
         self._section = section
         self._clock = clock
@@ -100,15 +100,17 @@ class Membership:
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
             self.carrier = AmqpCarrier(self._ways(), hub_id, key, self._clock, turn, post)
-            self.asking = StoreAsking(self.carrier, self._settings.protocol.max_document_bytes + ANSWER_MORE)
+            self.store_questions = StoreQuestions(
+                self.carrier, self._settings.protocol.max_document_bytes + ANSWER_MORE
+            )
         return Cluster(self.carrier, self.homes, end_second)
 
     def begin(self, engine: HubEngine) -> None:
         """Join the others with a new engine."""
         assert engine.instances is not None
         self._life, self._engine = engine.core.inc, engine
-        self.asking.begin(engine.instances)
-        self.carrier.begin(self._life, self.store, self.asking)
+        self.store_questions.begin(engine.instances)
+        self.carrier.begin(self._life, self.store, self.store_questions)
 
     def stores(self) -> list[StoreName]:
         """Return the stores of the hub in the order in which they were added, without those that are retired."""
@@ -135,7 +137,7 @@ class Membership:
         return found.boot <= known.state.boot or found[1:] < known.state[1:]
 
     async def follow(self) -> None:
-        """Write a sign of life, and follow what the other instances change."""
+        """Write the heartbeat of this instance, and apply the changes of the other instances."""
         facts = {
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
@@ -176,7 +178,7 @@ class Membership:
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
         # an instance that does not reach the control database still serves its store: ask it over the carrier
-        answer = await self.asking.ask(row.name, "hub.instances", {}, row.retired_by)
+        answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)
         endpoint = await self.read(rows.retire, row)

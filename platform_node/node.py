@@ -209,8 +209,9 @@ class HubNode(Node[HubEngine]):
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
     def _is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known. An instance that has ended is found
-        out by that, so that the node's next login is accepted."""
+        """Whether a node has a session at another instance, as far as is known. This also sends that instance a probe:
+        if it has ended, the node's next login is accepted.
+        """
         instances = self.engine.instances
         return instances is not None and instances.fronts.probe(node)
 
@@ -283,21 +284,21 @@ class HubNode(Node[HubEngine]):
             await self.authority_roll.advance()
 
     def roll_soon(self) -> None:
-        """Carry the change of the authority on now."""
+        """Run the job of the authority's change now."""
         self.clockwork.hasten("authority")
 
     def greet_anew(self) -> None:
-        """Show nodes that enrol the authority that signs now."""
+        """Present the authority that signs now to nodes that enrol."""
         self.server.announce(self.greeting())
 
     def trust_widened(self) -> None:
-        """Apply more authorities than before: to new connections and institutions' certificates; links stay."""
+        """Apply additional authorities to new connections and to the institutions' certificates; links stay."""
         if self.who is not None:
             self.server.listener.use(self.who.server())
         self._check_certificates()
 
     async def trust_changed(self) -> None:
-        """Apply changed authorities: to new connections, institutions' certificates, and every link."""
+        """Apply changed authorities to new connections, the institutions' certificates and every link."""
         self.trust_widened()
         self.guard.end_all("the hub trusts other authorities now")
 
@@ -364,7 +365,7 @@ class HubNode(Node[HubEngine]):
     def offered(self) -> Mapping[str, OfferedOperation]:
         if self.membership is None:
             return self.operations
-        self.membership.asking.handlers = {**self.operations, **self.ask_service.handlers()}
+        self.membership.store_questions.handlers = {**self.operations, **self.ask_service.handlers()}
         return FanOut(self.membership, self.operations, self.ask_service.with_parties).offered()
 
     def identity_in_use(self) -> NodeIdentity:

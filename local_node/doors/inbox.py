@@ -177,7 +177,7 @@ class InboxQueue(ServiceQueue):
 
     def _check_failed(self, error: Exception) -> None:
         self._is_checking = False
-        if not isinstance(error, Unavailable):  # else the next engine begins: ``begin``
+        if not isinstance(error, Unavailable):  # otherwise ``begin`` answers it with the next engine
             self._answer_empty()
 
     def _answer_empty(self) -> None:

@@ -75,7 +75,7 @@ class SqlSubmissions:
         """Report once the state of a submission after it is read next."""
         self._listeners.setdefault(number, []).append(report)
 
-    def deaf(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
+    def cancel_listening(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
         """Cancel ``listen``."""
         listeners = self._listeners.get(number, [])
         if report in listeners:
@@ -119,7 +119,7 @@ class SqlSubmissions:
         query = SubmittedRows(BATCH, without, engine.core.settings.max_document_bytes)
         unit = yield Needs(queries={query})
         found: Sequence[Submitted] = unit.found.get(query, ())
-        # Rows that earlier work of the same unit has taken are still among the loaded ones.
+        # The loaded rows include those that earlier work of this unit has taken.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         rows = [row for row in found if row.row_id not in settled]
         yield COMMITTED

@@ -58,7 +58,7 @@ class Sizes(NamedTuple):
 
 
 def is_for_pieces(submission: Submission) -> bool:
-    """Whether a document may be sent in pieces: of class 3, without a place in a sequence and without a time."""
+    """Whether a document may be sent in pieces: of class 3, neither ordered nor scheduled."""
     a = submission.attributes
     return a.save_fwd is SaveFwd.MUST and not (
         a.order_key or a.fixed or submission.not_before or is_group(submission.target)

@@ -142,7 +142,7 @@ class LocalOperations:
         self._node.transfers.search()
         await asyncio.wait(fates.values(), timeout=FATE_S)
         for number, future in fates.items():
-            submissions.deaf(number, future.set_result)
+            submissions.cancel_listening(number, future.set_result)
         return {lk0: _became(number, fates[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:

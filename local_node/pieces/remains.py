@@ -52,7 +52,7 @@ class Remains:
         self._is_wanted = False  #: whether a search has to begin, perhaps after the one under way
 
     def sweep(self) -> None:
-        """Remove remaining pieces, those of now also if a search is under way."""
+        """Remove remaining pieces. During a search, another one follows it, for pieces that remained since it began."""
         self._is_wanted = True
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")

@@ -1,8 +1,8 @@
 """Operations over all stores of a hub with several instances (PROTOCOL.md section 10).
 
-| module      | subject                                                                             |
-|-------------|-------------------------------------------------------------------------------------|
-| asking      | questions to the instances that serve the other stores, and answers to theirs       |
-| combining   | how the answers of several stores become one                                        |
-| fan_out     | the operations of the hub: which of them ask all stores, and how                     |
+| module          | subject                                                                             |
+|-----------------|-------------------------------------------------------------------------------------|
+| store_questions | questions to the instances that serve the other stores, and answers to theirs       |
+| combination     | the answers of several stores combined into one                                     |
+| fan_out         | the operations of the hub: which of them ask all stores, and how                    |
 """

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from platform_node.all_stores import combination
-from platform_node.all_stores.asking import Answered, StoreAsking, plain
 from platform_node.all_stores.combination import Answers, Combine, StorePlace, named, number_of, place_in, store_text
+from platform_node.all_stores.store_questions import Answered, StoreQuestions, plain
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -36,7 +36,7 @@ class StoreRefused(SemqError):
 class ManyStores(Protocol):
     """The part of the instance that is used."""
 
-    asking: StoreAsking
+    store_questions: StoreQuestions
     store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
@@ -84,7 +84,7 @@ class FanOut:
     async def _ask(self, store: StoreName, name: str, given: Given, caller: Caller) -> Answered:
         """Ask one store. Raises nothing of SEMQ's."""
         if store != self._hub.store:
-            return await self._hub.asking.ask(store, name, given, caller.user)
+            return await self._hub.store_questions.ask(store, name, given, caller.user)
         try:
             return Answered(store, plain(await self._own[name](given, caller)))
         except Unavailable as error:

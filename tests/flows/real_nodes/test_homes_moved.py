@@ -134,7 +134,7 @@ async def test_a_store_is_not_retired_while_its_instance_answers_on_the_carrier(
         await cut_off(two)
         member = one.membership
         assert member is not None
-        await until(lambda: (2, 2) in member.asking.serving)
+        await until(lambda: (2, 2) in member.store_questions.serving)
         await one.control(end_life, two.engine.core.inc)  # as after 15 s
         refused = await say(inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended")
         assert refused["error"]["code"] == "SEMQ-1266"  # type: ignore[index]

@@ -1,6 +1,6 @@
 """Questions of operators to the other instances of the hub, over the carrier, and answers to theirs.
 
-``StoreAsking`` is between the carrier and the engine: it takes questions and replies, and passes on all others. A
+``StoreQuestions`` is between the carrier and the engine: it takes questions and replies, and passes on all others. A
 question goes to the incarnation that serves a store, so that nobody can repeat it to a later one; within an
 incarnation, numbers that do not rise are ignored. A lost question or reply ends as NOT_HEARD; an act may have taken
 place then.
@@ -20,8 +20,8 @@ from semq.service.admin import describe
 from semq.service.errors import BadArguments, Busy
 from semq.service.operations.operation import Caller
 
-ANSWER_S = 6.0  # less than the shortest wait of those who ask a node
-AT_ONCE = 64  # questions of others
+ANSWER_S = 6.0  # shorter than the time limits of clients that ask a node
+AT_ONCE = 64  # questions of other instances in progress
 LIVES_MAX = 1000
 COMPRESSION = 1
 NOT_SERVED = "no instance serves it"
@@ -69,7 +69,7 @@ class FrontPort(Protocol):
         """Send to one incarnation of an instance."""
 
 
-class StoreAsking:
+class StoreQuestions:
     """Questions and answers of one instance."""
 
     def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from platform_node.all_stores import asking
-from platform_node.all_stores.asking import StoreAsking
+from platform_node.all_stores import store_questions
+from platform_node.all_stores.store_questions import StoreQuestions
 from semq.engine.errors import NotThere
 from semq.engine.hub.carrier import Alive, Message, Question, Reply, StoreName
 from semq.service.operations.operation import Caller
@@ -46,7 +46,7 @@ class LineTo:
     def __init__(self, life: int) -> None:
         self.is_joined = True
         self.life = life
-        self.ends: dict[int, StoreAsking] = {}
+        self.ends: dict[int, StoreQuestions] = {}
         self.copies = 1
         self.sent: list[Message] = []
 
@@ -60,7 +60,7 @@ class LineTo:
 class TwoAskers:
     def __init__(self, bytes_max: int = 10_000) -> None:
         self.wires = LineTo(ONE), LineTo(TWO)
-        self.one, self.two = (StoreAsking(wire, bytes_max) for wire in self.wires)
+        self.one, self.two = (StoreQuestions(wire, bytes_max) for wire in self.wires)
         self.engines = HearingEngine(), HearingEngine()
         for asker, engine, wire in zip((self.one, self.two), self.engines, self.wires, strict=True):
             asker.begin(engine)
@@ -82,14 +82,14 @@ class TwoAskers:
     async def break_(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
         raise ZeroDivisionError
 
-    async def ask(self, operation: str, **arguments: Any) -> asking.Answered:
+    async def ask(self, operation: str, **arguments: Any) -> store_questions.Answered:
         return await self.one.ask((2, 2), operation, arguments, "eva")
 
 
 async def test_a_question_is_answered_with_its_user() -> None:
     pair = TwoAskers()
     answer = await pair.ask("echo", n=3)
-    assert answer == asking.Answered((2, 2), {"n": 3, "user": "eva", "door": "instance"})
+    assert answer == store_questions.Answered((2, 2), {"n": 3, "user": "eva", "door": "instance"})
 
 
 async def test_other_messages_reach_the_engine() -> None:
@@ -117,12 +117,12 @@ async def test_refusals_and_stores_that_are_away() -> None:
     assert (await pair.ask("away")).unreached.startswith(StoreUnavailable.code)
     assert ((await pair.ask("break")).error or {})["code"] == "SEMQ-1000"
     assert ((await pair.ask("unknown")).error or {})["code"] == "SEMQ-2102"
-    assert (await pair.one.ask((3, 3), "echo", {}, "eva")).unreached == asking.NOT_SERVED
+    assert (await pair.one.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
     pair.wires[0].is_joined = False
-    assert (await pair.ask("echo")).unreached == asking.NO_CARRIER
+    assert (await pair.ask("echo")).unreached == store_questions.NO_CARRIER
 
 
-@pytest.mark.parametrize(("ends", "why"), [("gone", asking.NOT_SERVED), ("cut", asking.NO_CARRIER)])
+@pytest.mark.parametrize(("ends", "why"), [("gone", store_questions.NOT_SERVED), ("cut", store_questions.NO_CARRIER)])
 async def test_a_waiting_question_ends_when_the_instance_is_gone(ends: str, why: str) -> None:
     pair = TwoAskers()
     pair.wires[0].ends = {}
@@ -134,10 +134,10 @@ async def test_a_waiting_question_ends_when_the_instance_is_gone(ends: str, why:
 
 
 async def test_a_lost_question_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "ANSWER_S", 0.01)
+    monkeypatch.setattr(store_questions, "ANSWER_S", 0.01)
     pair = TwoAskers()
     pair.wires[0].copies = 0
-    assert (await pair.ask("echo")).unreached == asking.NOT_HEARD
+    assert (await pair.ask("echo")).unreached == store_questions.NOT_HEARD
 
 
 async def test_a_reply_of_another_instance_is_ignored() -> None:
@@ -154,18 +154,18 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
 
 async def test_an_answer_that_is_too_large_is_named() -> None:
     pair = TwoAskers(bytes_max=50)
-    assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == asking.TOO_LARGE
+    assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == store_questions.TOO_LARGE
 
 
 async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "AT_ONCE", 0)
+    monkeypatch.setattr(store_questions, "AT_ONCE", 0)
     pair = TwoAskers()
     assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
     assert pair.asked == 0
 
 
 async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LIVES_MAX", 3)
+    monkeypatch.setattr(store_questions, "LIVES_MAX", 3)
     pair = TwoAskers()
     for life in range(10, 20):
         pair.two.hear(life, Question(1, "echo", b"{}", "eva"))
