@@ -97,9 +97,7 @@ def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkS
 @pytest.mark.parametrize(
     ("hub_there", "has_hub"), [(True, True), (False, True), (False, False)], ids=["hub", "hub_missing", "no_hub"]
 )
-def test_spark_and_oracle_give_every_message_the_same_verdict(
-    ways: SparkSession, hub_there: bool, has_hub: bool
-) -> None:
+def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: bool, has_hub: bool) -> None:
     present = {"1.a", "1.b", "1.c", *([HUB] if hub_there else [])}
     marks = {"1.a": DAY.end, "1.b": DAY.end - 2 * HOUR, "1.c": DAY.end + HOUR, HUB: DAY.end}
     world = OracleWorld(
