@@ -117,7 +117,7 @@ def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None)
     segment = Markup('<i style="width:{}%;background:{}"></i>').format
     key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format
     bar = Markup(
-        '<li><span>{}</span> <span class="n">{}</span><span class="narrow_rows" aria-hidden="true">{}</span></li>'
+        '<li><span>{}</span> <span class="n">{}</span><span class="narrow-bar" aria-hidden="true">{}</span></li>'
     )
     drawn = (
         bar.format(name, text, Markup("").join(segment(f"{100 * n / most:.2f}", colour) for n, colour in parts if n))

@@ -1,5 +1,7 @@
 """Charts: real text, also in Chinese, every number on its bar, and safe with hostile texts."""
 
+import re
+from importlib import resources
 from xml.etree import ElementTree as ET
 
 from spark_reconcile.report import charts
@@ -60,6 +62,16 @@ def test_narrow_screens_have_the_same_numbers_in_bars_that_no_screen_cuts() -> N
     stacked = [{"day": "11-20", "verdict": name, "rank": 0, "messages": 1} for name in "AB"]
     assert bars_of(charts.stacked(stacked, "AB", "s")) == {"11-20": ("2", [50.0, 50.0])}
     assert bars_of(charts.columns([{"day": "1", "n": 0}], "day", "n", "c")) == {"1": ("0", [])}
+
+
+def test_the_style_of_the_page_has_a_rule_for_every_class_of_a_chart() -> None:
+    style = (resources.files("spark_reconcile.report") / "style.html").read_text()
+    ruled = set(re.findall(r"[.]([a-z][a-z-]*)", style))
+    parts = [{"verdict": "A", "called": "A", "from": part, "messages": 1} for part in charts.PARTS]
+    narrow = ET.fromstring(f"<figure>{charts.bars(parts, 'b')}</figure>").find("div[@class='narrow-only']")
+    assert narrow is not None
+    used = {name for element in narrow.iter() for name in element.get("class", "").split()}
+    assert {"narrow-only", "key"} < used <= ruled
 
 
 def test_stacked_bars_keep_the_order_of_their_series_and_carry_their_sum() -> None:
