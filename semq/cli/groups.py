@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from semq.cli.options.parameters import made_plain
+from semq.cli.options.parameters import with_parsed_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class CommandGroup(CommandRow):
         """The group with all of its commands."""
         for module in self.more:
             import_module(module)
-        return made_plain(_named(self.where))
+        return with_parsed_commands(_named(self.where))
 
 
 @dataclass(frozen=True, slots=True)

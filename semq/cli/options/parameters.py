@@ -1,10 +1,12 @@
-"""Values of options and arguments, read without pydantic.
+"""Commands that read the values of their options without pydantic, and display their help texts literally.
 
 Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
-its node. The kinds of values that these commands use have a row in `READ`; Typer reads any other kind. Used by `groups`
-and `main`, which make all commands.
+its node. The kinds of values that these commands use have a row in `READ`; Typer reads any other kind. `groups` and
+`main` make all commands of these classes.
 """
 
+import inspect
+import re
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -14,6 +16,7 @@ from typing import Any, get_args, get_origin
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+TAG = re.compile(r"(\\*)(\[[a-z#/@][^\[]*?\])")  # text that the markup of rich takes for a style
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -36,24 +39,56 @@ READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
 class ParsedCommand(TyperCommand):
     """A command whose values are read by this module."""
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        _make_help_literal(self)
+
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, including --help."""
-        return _taken_over(super().get_params(ctx))
+        """Return all parameters, including --help."""
+        return _with_readings(super().get_params(ctx))
 
 
 class ParsedGroup(TyperGroup):
     """A group of commands whose own options are read by this module."""
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        _make_help_literal(self)
+
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, including --help."""
-        return _taken_over(super().get_params(ctx))
+        """Return all parameters, including --help."""
+        return _with_readings(super().get_params(ctx))
 
 
-def made_plain(group: typer.Typer) -> typer.Typer:
-    """Return the group, with its commands reading values by this module."""
+def with_parsed_commands(group: typer.Typer) -> typer.Typer:
+    """Return the group after setting the class of its commands, and of those of its subgroups, to ParsedCommand."""
     for command in group.registered_commands:
         command.cls = ParsedCommand
+    for subgroup in group.registered_groups:
+        subgroup.cls = ParsedGroup
+        if subgroup.typer_instance is not None:
+            with_parsed_commands(subgroup.typer_instance)
     return group
+
+
+def _make_help_literal(command: TyperCommand | TyperGroup) -> None:
+    """Let Typer display the help texts of a command and its options as they are written."""
+    for described in (command, *command.params):
+        if isinstance(described, TyperCommand | TyperGroup | TyperArgument | TyperOption) and described.help:
+            described.help = literal_help(described.help)
+
+
+def literal_help(text: str) -> str:
+    """Return a help text in the markup of rich: words in brackets are escaped, the lines of a paragraph are joined.
+
+    Otherwise rich takes ``[http]`` for a style and drops it, and a list of commands contains the line breaks of their
+    docstrings. A paragraph that begins with a backspace (``\\b``) keeps its lines.
+    """
+    paragraphs = [
+        paragraph if paragraph.startswith("\b") else " ".join(paragraph.split("\n"))
+        for paragraph in inspect.cleandoc(text).split("\n\n")
+    ]
+    return TAG.sub(r"\1\1\\\2", "\n\n".join(paragraphs))
 
 
 class ParameterReading:
@@ -73,14 +108,15 @@ class ParameterReading:
             raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
-def _taken_over(parameters: list[Any]) -> list[Any]:
+def _with_readings(parameters: list[Any]) -> list[Any]:
+    """Return the parameters after replacing Typer's adapter of each by its ParameterReading."""
     for parameter in parameters:
         if isinstance(parameter, TyperArgument | TyperOption) and (reading := reading_of(parameter)) is not None:
-            parameter.get_runtime_param = partial(_itself, reading)  # type: ignore[method-assign]
+            parameter.get_runtime_param = partial(_reading, reading)  # type: ignore[method-assign]
     return parameters
 
 
-def _itself(reading: ParameterReading) -> Any:
+def _reading(reading: ParameterReading) -> Any:
     return reading
 
 

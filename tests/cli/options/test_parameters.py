@@ -1,5 +1,6 @@
-"""Values of options are read like Typer reads them, without pydantic; a wrong value is refused with the reason."""
+"""Values of options are read as by Typer, without pydantic; help texts are displayed as they are written."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,8 @@ import typer
 from semq.cli.groups import GROUPS, TOP
 from semq.cli.main import make
 from semq.cli.options import parameters
+from semq.cli.options.parameters import literal_help
+from tests.cli.command import semq
 
 
 class Colour(StrEnum):
@@ -61,6 +64,35 @@ def test_an_invalid_value_is_refused(word: str, says: str) -> None:
         parsed(word)
 
 
+def test_help_texts_are_escaped_and_joined_by_paragraph() -> None:
+    assert literal_help('A node with [http]\nstarts amqp[s]: [NAME] ids=["1"].') == (
+        'A node with \\[http] starts amqp\\[s]: [NAME] ids=["1"].'
+    )
+    assert literal_help("a\nb\n\n\b\n  c\n  d\n\ne\nf") == "a b\n\n\b\n  c\n  d\n\ne f"
+
+
+def test_every_help_text_is_displayed_with_its_brackets() -> None:
+    """Compare what ``--help`` prints with the texts in the sources, without regard to line breaks."""
+    for path, command in walk(typer.main.get_command(make()), ()):
+        if path in ((), ("reconcile",)):  # the commands of `spark_reconcile` have their own help
+            continue
+        displayed = _letters(semq(*path, "--help", TERMINAL_WIDTH="400").out)
+        for described in (command, *command.params):
+            text = (getattr(described, "help", None) or "").replace("\\[", "[")
+            for paragraph in text.split("\n\n"):
+                assert _letters(paragraph) in displayed, path
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text if character.isascii() and character.isprintable()).replace(" ", "")
+
+
+def test_commands_of_subgroups_are_parsed_too() -> None:
+    commands = list(walk(typer.main.get_command(make("hub")), ()))
+    assert ("hub", "nodes", "token") in [path for path, _ in commands]
+    assert {type(command) for _, command in commands} == {parameters.ParsedCommand, parameters.ParsedGroup}
+
+
 def test_every_parameter_of_every_command_is_read_here() -> None:
     """A new kind of value needs a row in READ, or pydantic is imported for it."""
     whole = typer.main.get_command(make())
@@ -72,7 +104,8 @@ def test_every_parameter_of_every_command_is_read_here() -> None:
     assert seen > len(GROUPS) + len(TOP)
 
 
-def walk(command: Any, path: tuple[str, ...]) -> Any:
+def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each command below this one with its path."""
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
         yield from walk(child, (*path, name))
