@@ -1,4 +1,4 @@
-"""Documents: tables with a heading and as many cells in every row, decisions in order, modules and tests that exist."""
+"""Documents: whole tables, links that lead somewhere, decisions in order, modules and tests that exist."""
 
 import re
 from collections.abc import Iterator
@@ -47,6 +47,30 @@ def test_broken_tables_are_found() -> None:
     assert faults(f"{heading}| 1 | 2 |\n") == []
     assert faults(f"{heading}| 1 | `a|b` |\n\n| 3 | 4 |\n") == [3, 5]
     assert faults("```\n| grid\n```\n") == []
+
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names that links can use for the headings of a document, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    broken, folder = [], (ROOT / name).parent
+    for link in LINK.findall((ROOT / name).read_text("utf-8")):
+        address, _, anchor = link.partition("#")
+        target = folder / address if address else ROOT / name
+        if "://" not in link and not (target.exists() and (not anchor or anchor in anchors(target.read_text("utf-8")))):
+            broken.append(link)
+    assert broken == []
+
+
+def test_anchors_are_those_of_github() -> None:
+    assert anchors("# A store, lost\n## `[http]` and more\n") == {"a-store-lost", "http-and-more"}
 
 
 def test_each_decision_has_its_own_number_in_order() -> None:
