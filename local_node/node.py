@@ -87,7 +87,7 @@ class LocalNode(Node[LocalEngine]):
     """A local node."""
 
     table = OPERATIONS
-    doors = ("folders", "webhooks", "http")
+    companion_sections = ("folders", "webhooks", "http")
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
@@ -121,7 +121,7 @@ class LocalNode(Node[LocalEngine]):
             self.inboxes = presence.inboxes = Inboxes(
                 lambda: self.engine, self.turn, self._waiting_for, self.assembly, presence.changed
             )
-            self._begun.callback(presence.stop)
+            self._cleanup.callback(presence.stop)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
@@ -160,7 +160,7 @@ class LocalNode(Node[LocalEngine]):
             return False
         return is_withdrawn(certificate, self.sealing.known(str(certificate.node)))
 
-    def settled_anew(self, before: Settings) -> None:
+    def apply_settings(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
         partners = self.settings.direct
         if self.direct is not None and partners != before.direct:
@@ -185,7 +185,7 @@ class LocalNode(Node[LocalEngine]):
         if self.settings.direct:
             if self.settings.datagrams is not None:
                 self.offering = OfferingEnd(self.settings.datagrams, self.address, self.clock)
-                self._begun.callback(self.offering.stop)
+                self._cleanup.callback(self.offering.stop)
             credit_bytes = self.settings.protocol.credit_bytes
             links = Links(lambda: self.engine, self.turn, credit_bytes, datagrams=self.offering)
             self.direct = DirectLinks(self.settings.direct, links, self._partner_link, self._is_withdrawn)
@@ -235,7 +235,7 @@ class LocalNode(Node[LocalEngine]):
         p, pauses = self.settings.protocol, dialled or DialledSection()
         return UplinkSettings(pauses.reconnect_s_min, pauses.reconnect_s_max, p.flight, p.credit_messages)
 
-    async def began(self) -> None:
+    async def begin_sessions(self) -> None:
         if self.offering is not None and not self.offering.port.is_open:
             await self.offering.start(self.settings.amqp.host)
         if self.engine_starts == 1:
@@ -257,7 +257,7 @@ class LocalNode(Node[LocalEngine]):
         if self.direct is not None and self.who is not None:
             self.direct.dial(self.address, self.who.client(), self.link_bytes_max)
 
-    async def ending(self) -> None:
+    async def end_sessions(self) -> None:
         self.engine.accepting.stop()
         await self.transfers.stop()
         await self.remains.stop()

@@ -29,7 +29,7 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
-from semq.service.admin import AskedExchange, typed
+from semq.service.admin import RequestExchange, typed
 from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import Caller, look
 from semq.store.rows import Event
@@ -64,10 +64,10 @@ class AskService:
         self._node = node
         self._reads = QuestionTurns(node.clock, READS_AT_ONCE)  # reads of the hub's own ledger
 
-    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+    def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange to register in the virtual host."""
         requests = {"trace": typed("trace", TraceQuestion, self.trace)}
-        return AskedExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
         """Return all lines of the hub's ledger about one message. Raises BadLocator."""
@@ -167,4 +167,4 @@ def _asker(session: SessionInfo) -> Address:
 
 def _targets(events: Events) -> set[str]:
     """Return the institutions to which the hub has forwarded the message, or for which it holds it; without users."""
-    return {story.node_of(event) for event in events if event["event"] in NAMED_TARGETS}
+    return {story.target_node(event) for event in events if event["event"] in NAMED_TARGETS}

@@ -19,7 +19,7 @@ from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.pki.errors import TokenRefused
 from semq.pki.trust import TrustStore
-from semq.service.admin import AskedExchange, typed
+from semq.service.admin import RequestExchange, typed
 from semq.service.credentials.identity import certificate_of
 from semq.umx_t.address import parse_address
 
@@ -51,14 +51,14 @@ class Enrolling:
         self._registry = registry
         self._trust = trust
 
-    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+    def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange to register in the virtual host."""
         requests = {
             "enroll": typed("enroll", FirstRequest, self.enroll),
             "renew": typed("renew", NextRequest, self.renew),
             "who": typed("who", NameQuestion, self.who),
         }
-        return AskedExchange(ENROLL_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ENROLL_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
         """Sign a node's first key, or its first after a revocation."""

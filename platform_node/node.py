@@ -106,8 +106,8 @@ class HubNode(Node[HubEngine]):
                 self.membership = Membership(
                     self.settings, self.settings.cluster, self.clock, self.store.read, self.store_state
                 )
-                self._begun.push_async_callback(self.membership.close)
-                self._begun.push_async_callback(self.membership.leave)  # when the sessions have ended
+                self._cleanup.push_async_callback(self.membership.close)
+                self._cleanup.push_async_callback(self.membership.leave)  # when the sessions have ended
             await self.membership.open()
             self.control = self.membership.read
 
@@ -155,7 +155,7 @@ class HubNode(Node[HubEngine]):
         ]
         return super().users_of(settings) + links
 
-    def settled_anew(self, before: Settings) -> None:
+    def apply_settings(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
         if self.settings.nodes != before.nodes:
             served = set(self.directory.nodes())
@@ -169,7 +169,7 @@ class HubNode(Node[HubEngine]):
     def register(self) -> None:
         if self.settings.datagrams is not None:
             self.datagrams = OfferingEnd(self.settings.datagrams, self.address, self.clock)
-            self._begun.callback(self.datagrams.stop)
+            self._cleanup.callback(self.datagrams.stop)
         credit_bytes = self.settings.protocol.credit_bytes
         self.links = Links(
             lambda: self.engine, self.turn, credit_bytes, self._note_store, self._is_elsewhere, self.datagrams
@@ -326,7 +326,7 @@ class HubNode(Node[HubEngine]):
         """Return the names of the stores of all running instances."""
         return [self.store_name] if self.membership is None else await self.membership.served()
 
-    async def began(self) -> None:
+    async def begin_sessions(self) -> None:
         if self.datagrams is not None and not self.datagrams.port.is_open:
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):

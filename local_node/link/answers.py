@@ -116,7 +116,7 @@ class Answers:
         events = await self._node.store.read(messages.trace, lk0)
         text = story.story_for(events, lk0, me, asker, hub)
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        return {"node": me, "story": text.decode(), "signature": story.signed(keys, me, asker, nonce, lk0, text)}
+        return {"node": me, "story": text.decode(), "signature": story.sign(keys, me, asker, nonce, lk0, text)}
 
 
 def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:

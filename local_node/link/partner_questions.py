@@ -11,7 +11,7 @@ import msgspec
 from local_node.link.answers import Answers
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
-from semq.service.admin import AskedExchange, typed
+from semq.service.admin import RequestExchange, typed
 
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one partner
@@ -32,10 +32,10 @@ class PartnerQuestions:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+    def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange to register in the virtual host."""
         requests = {"trace": typed("trace", DirectQuestion, self.trace)}
-        return AskedExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+        return RequestExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: DirectQuestion) -> dict[str, Any]:
         """Return this node's story of a message for the partner. Raises BadLocator, NotThere, NotTold, Unavailable."""

@@ -57,7 +57,7 @@ class Traces:
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
         """Return the result of ``asked`` for a message of which this node has lines."""
-        target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
+        target = next((story.target_node(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         return await self.asked(lk0, target)
 
     async def asked(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:

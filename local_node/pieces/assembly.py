@@ -16,7 +16,7 @@ from semq.engine.errors import PiecesMissing
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
 from semq.errors import SemqError, Unavailable
-from semq.service.large_documents import chosen
+from semq.service.large_documents import ordered
 from semq.store.broker.operations import ReadDone
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import pieces as views
@@ -112,7 +112,7 @@ class Assembly:
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
         found = await self._store().read(views.pieces_of, source, document)
-        rows = await asyncio.to_thread(chosen, found, document, manifest)
+        rows = await asyncio.to_thread(ordered, found, document, manifest)
         self._pieces[delivery.bref] = [piece.bref for piece in found]
         return JoinedDelivery(
             bref=delivery.bref,

@@ -11,7 +11,7 @@ from local_node.virtual.server import VirtualServer, read_server
 from semq.clock import SystemClock
 from semq.errors import SemqError
 from semq.service.log import set_up
-from semq.service.process import CLIENTS_OWN, EXIT_OK, exit_status, run
+from semq.service.process import CLIENT_VARIABLE, EXIT_OK, exit_status, run
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the server's TOML file")
     arguments = parser.parse_args(argv)
-    env = {name: value for name, value in os.environ.items() if name != CLIENTS_OWN}
+    env = {name: value for name, value in os.environ.items() if name != CLIENT_VARIABLE}
     try:
         settings = read_server(arguments.config)
         set_up(settings.log, settings.server.id)

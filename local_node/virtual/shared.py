@@ -96,7 +96,7 @@ class SharedHost(NodeHost):
     def probe(self, host: str, port: int) -> None:
         """Do nothing: the port is open."""
 
-    def door_of(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
+    def shared_port(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
         return partial(self._door, settings.institution or "")
 
     def _door(self, name: str, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:

@@ -2,21 +2,24 @@
 
 Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each other.
 
-| room or module                 | subject                                                             |
-|--------------------------------|---------------------------------------------------------------------|
-| process                        | the operating-system process: start, signals, end                   |
-| node                           | the life of a node, and of its engine after a loss of the store     |
-| database, standby, housekeeping | the node's Postgres, the claim to it, and its regular cleaning     |
-| clockwork                      | timers and scheduled jobs                                           |
-| links                          | sessions of nodes at the listening end: at a hub, and of direct links |
-| intake                         | received frames, waiting in turns for the engine                    |
-| admin, access, operations      | the administration exchange, its users, its operations              |
-| message_names, story           | messages by name; their history as an answer to another party       |
-| credentials                    | keys, certificates, TLS contexts, sealing                           |
-| monitoring                     | health, alerts, metrics                                             |
-| telemetry                      | spans of documents for an OpenTelemetry collector                   |
-| companion                      | programs beside the node: folders, webhooks, web                    |
-| nightly_extract                | the extract of the ledger, started as a process                     |
-| log                            | log lines                                                           |
-| errors                         | requests that a node cannot begin to answer                         |
+| package or module               | subject                                                               |
+|---------------------------------|-----------------------------------------------------------------------|
+| process                         | the operating-system process: start, signals, end                     |
+| node                            | the life of a node, and a new engine after a loss of the store        |
+| node_host                       | the resources of the process: turn, port, database, connections       |
+| database, standby, housekeeping | the node's Postgres, the claim to its store, its regular cleaning     |
+| clockwork                       | timers and scheduled jobs                                             |
+| links                           | sessions of nodes at the listening end: at a hub, and of direct links |
+| datagrams                       | the channel over UDP beside a link                                    |
+| intake                          | queues of received frames, from which the engine takes in turns       |
+| admin, access, operations       | the administration exchange, its users, its operations                |
+| message_names, large_documents  | messages by name; documents in pieces, shown as one document          |
+| story                           | the history of a message, as an answer to another party               |
+| credentials                     | keys, certificates, TLS contexts, sealing                             |
+| monitoring                      | health, alerts, metrics                                               |
+| telemetry                       | spans of documents for an OpenTelemetry collector                     |
+| companion                       | programs beside the node: folders, webhooks, web                      |
+| nightly_extract                 | the extract of the ledger, started as a process                       |
+| log                             | log lines                                                             |
+| errors                          | errors of requests whose operation cannot be run; the port in use     |
 """

@@ -13,8 +13,8 @@ from semq.service.admin import ADMIN
 
 APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
 INBOX = "semq.inbox"
-ANSWERS = "amq.gen-"  # queues with generated names, for the answers to administrators
-NOTHING = Permissions("", "", "")
+ANSWER_QUEUE_PREFIX = "amq.gen-"  # of queues with generated names, for the answers to administrators
+NO_PERMISSIONS = Permissions("", "", "")
 
 
 def inbox_name(user: str) -> str:
@@ -24,9 +24,10 @@ def inbox_name(user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPermissions(Permissions):
-    """Permissions in the virtual host of applications. ``is_admin`` alone decides about ``semq.admin`` and exclusive
-    queues for its answers. ``inboxes`` lists the allowed inboxes; None: the regular expressions decide. For all other
-    names the expressions decide.
+    """Permissions in the virtual host of applications.
+
+    The exchange ``semq.admin`` and the queues for its answers need ``is_admin``. ``inboxes`` lists the allowed inboxes;
+    if it is None, the regular expressions also decide about inboxes. They decide about all other names.
     """
 
     is_admin: bool = False
@@ -36,7 +37,7 @@ class ApplicationPermissions(Permissions):
         """Return whether the user has a right over a name."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
-        if self.is_admin and name.startswith(ANSWERS):
+        if self.is_admin and name.startswith(ANSWER_QUEUE_PREFIX):
             return True
         if self.inboxes is not None and _is_inbox(name) and name not in self.inboxes:
             return False
@@ -72,8 +73,9 @@ def _permissions(
 ) -> dict[str, Permissions]:
     permissions = {name: Permissions(grant.configure, grant.write, grant.read) for name, grant in granted}
     if APPLICATIONS in permissions or is_admin:
-        of = permissions.get(APPLICATIONS, NOTHING)
+        patterns = permissions.get(APPLICATIONS, NO_PERMISSIONS)
+        allowed_inboxes = None if inboxes is None else frozenset(map(inbox_name, inboxes))
         permissions[APPLICATIONS] = ApplicationPermissions(
-            of.configure, of.write, of.read, is_admin, None if inboxes is None else frozenset(map(inbox_name, inboxes))
+            patterns.configure, patterns.write, patterns.read, is_admin, allowed_inboxes
         )
     return permissions

@@ -1,8 +1,9 @@
 """Administration: exchange ``semq.admin``, one JSON request per message, one JSON answer to ``reply_to``.
 
-Used by the command line, over the same port and with the same permissions as all clients. The operations are those of
-``semq.service.operations``. Answers are transient messages. ``AskedExchange`` also serves the requests of nodes to
-their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``).
+The command line uses it over the port and with the permissions of any AMQP client. The operations are those of
+``semq.service.operations``. Answers are transient messages. ``RequestExchange`` also serves the requests of nodes to
+their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``) and to partners
+(``local_node.link.partner_questions``).
 """
 
 import asyncio
@@ -24,15 +25,15 @@ from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Caller, OfferedOperation
 
 ADMIN = "semq.admin"
-BY, BY_MAX = "x-semq-by", 100
-ASKED = "x-semq-asked"
-Request = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
+PERSON_HEADER, PERSON_CHARS_MAX = "x-semq-by", 100
+AUDIT_LINE_HEADER = "x-semq-asked"
+RequestHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 A = TypeVar("A", bound=msgspec.Struct)
 Outcome = TypeVar("Outcome")
 log = structlog.get_logger("semq.admin")
 
 
-class AskedExchange(ServiceExchange):
+class RequestExchange(ServiceExchange):
     """Answer requests by a table of handlers; at most ``at_once`` per user at a time, over all connections."""
 
     __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
@@ -41,7 +42,7 @@ class AskedExchange(ServiceExchange):
         self,
         name: str,
         vhost: VirtualHost,
-        handlers: Mapping[str, Request],
+        handlers: Mapping[str, RequestHandler],
         at_once: int = 256,
         body_max: int = 128 << 20,
     ) -> None:
@@ -52,7 +53,7 @@ class AskedExchange(ServiceExchange):
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}  #: by user, over all connections
 
     def publish(self, message: OfferedMessage) -> None:
-        """Take one request; the routing key names the operation."""
+        """Start the answer to a request, whose routing key names the operation."""
         session, header, settle = message.session, message.header, message.settle
         if not header.reply_to:
             settle(Refused(PreconditionFailed("a request needs reply_to")))
@@ -98,37 +99,37 @@ class AskedExchange(ServiceExchange):
         return await handler(session, arguments)
 
 
-class AdminExchange(AskedExchange):
+class AdminExchange(RequestExchange):
     """Exchange ``semq.admin``: everyone with the permission to publish may use all operations."""
 
     __slots__ = ()
 
     def __init__(self, vhost: VirtualHost, operations: Mapping[str, OfferedOperation]) -> None:
-        super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
+        super().__init__(ADMIN, vhost, {name: _admin_handler(operation) for name, operation in operations.items()})
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Record acts of an administrator's program with the person for whom it asks (header ``x-semq-by``).
+        """Name the person for whom a program of an administrator acts (header ``x-semq-by``) as the caller.
 
         ``x-semq-asked`` is the number of the line that the web process wrote into the audit log before the act.
         """
         headers = message.header.headers or {}
-        by, asked = headers.get(BY), headers.get(ASKED)
-        if isinstance(by, str) and by:
-            user = f"{shown(shortened(by, BY_MAX))} by {message.session.user}"
-            state = message.session.state | ({ASKED: asked} if type(asked) is int else {})
+        person, audit_line = headers.get(PERSON_HEADER), headers.get(AUDIT_LINE_HEADER)
+        if isinstance(person, str) and person:
+            user = f"{shown(shortened(person, PERSON_CHARS_MAX))} by {message.session.user}"
+            state = message.session.state | ({AUDIT_LINE_HEADER: audit_line} if type(audit_line) is int else {})
             message = message._replace(session=replace(message.session, user=user, state=state))
         await super()._answer(message)
 
 
-def _request(bound: OfferedOperation) -> Request:
+def _admin_handler(operation: OfferedOperation) -> RequestHandler:
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
-        caller = Caller(session.user, peer=session.peer.host, asked=session.state.get(ASKED))
-        return await bound(arguments, caller)
+        caller = Caller(session.user, peer=session.peer.host, asked=session.state.get(AUDIT_LINE_HEADER))
+        return await operation(arguments, caller)
 
     return handle
 
 
-def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> Request:
+def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> RequestHandler:
     """Return the request handler of an exchange for nodes, with arguments read into ``struct``."""
 
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
@@ -137,15 +138,15 @@ def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaita
     return handle
 
 
-def answer(vhost: VirtualHost, asked: ContentHeader, reply: Mapping[str, Any]) -> None:
+def answer(vhost: VirtualHost, request: ContentHeader, reply: Mapping[str, Any]) -> None:
     """Publish an answer to the ``reply_to`` of a request."""
-    body = msgspec.json.encode(reply, enc_hook=_plain)
-    properties = Properties(content_type="application/json", correlation_id=asked.correlation_id)
-    vhost.publish_internal("", asked.reply_to or "", ContentHeader.build(len(body), properties), body)
+    body = msgspec.json.encode(reply, enc_hook=str)
+    properties = Properties(content_type="application/json", correlation_id=request.correlation_id)
+    vhost.publish_internal("", request.reply_to or "", ContentHeader.build(len(body), properties), body)
 
 
 def describe(error: SemqError) -> dict[str, Any]:
-    """Return an error as JSON values; ``retry``: it is temporary."""
+    """Return an error as JSON values. ``retry``: whether the error is temporary."""
     return {
         "code": error.code,
         "retry": isinstance(error, Unavailable),
@@ -157,19 +158,15 @@ def describe(error: SemqError) -> dict[str, Any]:
 
 async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Exception], None]], None]) -> Outcome:
     """Post work and return its outcome after the commit. Raises the errors of the work and of the store."""
-    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-    def done(outcome: Outcome) -> None:
-        if not answer.done():
-            answer.set_result(outcome)
+    def on_commit(outcome: Outcome) -> None:
+        if not future.done():
+            future.set_result(outcome)
 
-    def failed(error: Exception) -> None:
-        if not answer.done():
-            answer.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+    def on_failure(error: Exception) -> None:
+        if not future.done():
+            future.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
 
-    post(done, failed)
-    return await answer
-
-
-def _plain(value: Any) -> Any:
-    return str(value)
+    post(on_commit, on_failure)
+    return await future

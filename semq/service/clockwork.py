@@ -1,9 +1,9 @@
 """The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
 
 ``next_due`` of the engine is the time of its next work. Its job is moved to that time whenever the time may have
-changed: after each unit of the store and each flush. An idle node therefore does not run. APScheduler is an in-process
-timer here (its SQL job store would run jobs twice under two schedulers); what must run once is guarded by the store's
-lease.
+changed: after each unit of the store and each flush. An idle engine therefore runs only every ``BACKSTOP_S``.
+APScheduler is used as a timer within the process: its SQL job store would run jobs twice under two schedulers. The
+lease of the store keeps a second process from running the same jobs.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class TickedEngine(Protocol):
     """The engine, as the clockwork uses it."""
 
     def tick(self) -> None:
-        """Inquire, clean and expire what is due."""
+        """Do the inquiries, cleaning and expiries that are due."""
 
     @property
     def next_due(self) -> float | None:
@@ -49,9 +49,9 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
-    #: for a job that looks whether something is due: make it due now, and the monotonic time when it is due
-    make_due: Callable[[], None] | None = None
-    due: Callable[[], float] | None = None
+    #: for a job that runs every ``every_s`` and does its work only when the work is due
+    make_due: Callable[[], None] | None = None  #: makes the work due now
+    due: Callable[[], float] | None = None  #: the monotonic time when the work is due
 
 
 @dataclass(slots=True)
@@ -63,13 +63,13 @@ class JobRecord:
     took_s: float = 0.0
     error: str = ""  #: error of the last run
     paused_at: datetime | None = None
-    paused_why: str = ""
+    pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: hastened while it was running
+    again_in_s: float | None = None  #: time from the end of this run to the next; set when hastened while running
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """A trigger every ``seconds``, the first time after ``first_s``, if given."""
+    """A trigger every ``every_s`` seconds; the first time after ``first_s``, if given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -90,8 +90,8 @@ class Clockwork:
         self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
         self.records = {job.name: JobRecord() for job in self.jobs}
         self._due = 0.0  #: monotonic: when the engine's job runs next
-        self._offset = 0.0  #: wall clock minus monotonic clock
-        self._watch: asyncio.TimerHandle | None = None
+        self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
+        self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
             # a job that hastens itself at its end still counts as an instance (`_run` prevents two at a time)
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
@@ -103,21 +103,21 @@ class Clockwork:
             self._scheduler.add_job(self._run, Every(job.every_s), [job], id=job.name, name=job.name)
         self._scheduler.start()
         self._due = self._clock.monotonic() + BACKSTOP_S
-        self._offset = self._wall_offset()
+        self._wall_offset = self._measure_wall_offset()
         self._watch_wall()
         self.reschedule()
 
     def stop(self) -> None:
         """Stop the jobs."""
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._wall_timer is not None:
+            self._wall_timer.cancel()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
         """Run a job earlier; its schedule continues from there.
 
-        A job that is running may have passed what it is hastened for, so it runs once more.
+        A running job runs once more at its end, because it may not have seen the reason for the haste.
         """
         record = self.records[name]
         if record.running:
@@ -150,22 +150,23 @@ class Clockwork:
         self._engine().tick()
         self.reschedule()
 
-    # APScheduler uses the wall clock: setting it back would stop all jobs for that time.
-    def _wall_offset(self) -> float:
+    # APScheduler uses the wall clock: if the clock is set back by an hour, no job would run for an hour.
+    def _measure_wall_offset(self) -> float:
         return self._clock.wall().timestamp() - self._clock.monotonic()
 
     def _watch_wall(self) -> None:
-        self._watch = asyncio.get_running_loop().call_later(WALL_CHECK_S, self._watch_wall)
-        offset = self._wall_offset()
-        if abs(offset - self._offset) > WALL_JUMP_S:
-            log.warning("wall_clock_jumped", by_s=round(offset - self._offset, 1))
+        self._wall_timer = asyncio.get_running_loop().call_later(WALL_CHECK_S, self._watch_wall)
+        offset = self._measure_wall_offset()
+        if abs(offset - self._wall_offset) > WALL_JUMP_S:
+            log.warning("wall_clock_jumped", by_s=round(offset - self._wall_offset, 1))
             for job in self.jobs:
                 self.hasten(job.name)
-        self._offset = offset
+        self._wall_offset = offset
 
     async def _run(self, job: ScheduledJob) -> None:
-        """Run a job in the event loop, as a coroutine: plain functions would run in threads, in parallel with the
-        engine.
+        """Run a job in the event loop.
+
+        This is a coroutine because APScheduler runs plain functions in threads, in parallel with the engine.
         """
         record = self.records[job.name]
         if record.paused_at is not None or record.running:
@@ -189,7 +190,8 @@ class Clockwork:
             record.error = ""
         finally:
             record.took_s = self._clock.monotonic() - began
-            record.running, again_in_s, record.again_in_s = False, record.again_in_s, None
+            again_in_s = record.again_in_s
+            record.running, record.again_in_s = False, None
             if again_in_s is not None:
                 self.hasten(job.name, again_in_s)
 

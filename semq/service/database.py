@@ -1,4 +1,7 @@
-"""The database of a node: the configured one, or a Postgres of its own in its data directory; migrated, or refused."""
+"""The database of a node: the configured one, or a Postgres of its own in its data directory.
+
+An older schema is upgraded (``database.migrate``) or refused. Used by ``node``.
+"""
 
 import asyncio
 
@@ -15,13 +18,15 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Return the URL of a database with a suitable schema. Raises SemqError (see ``semq.store.embedded``,
-        ``semq.store.postgres.schema_version``)."""
+        """Return the URL of a database with a suitable schema.
+
+        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
+        """
         url = self._settings.database.dsn
         if url is None:
             embedded = EmbeddedPostgres(self._settings.data_dir)
             url = await asyncio.to_thread(embedded.start)
-            # From here on ``close`` stops the server; after a refused start it belongs to another process.
+            # Only after a successful start: a server that refused to start belongs to another process.
             self._embedded = embedded
         if self._settings.database.migrate:
             await asyncio.to_thread(_upgrade, url)
@@ -30,14 +35,15 @@ class NodeDatabase:
         return url
 
     async def revive(self) -> str | None:
-        """Start the embedded server again if it has died; return the URL, which has another port if the former one
-        was taken. A configured server is not started: None.
+        """Start the embedded server again if it has died, and return its URL; the port may have changed.
+
+        Returns None for a configured server, which the node cannot start.
         """
         return None if self._embedded is None else await asyncio.to_thread(self._embedded.start)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the embedded server has died; False for a configured server, whose state only connections show."""
+        """Whether the embedded server has died. False for a configured server, whose state only connections show."""
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:
@@ -47,7 +53,7 @@ class NodeDatabase:
 
 
 def _upgrade(url: str) -> None:
-    """Upgrade older tables. Alembic is imported only for them."""
+    """Upgrade an older schema. Alembic, which takes long to import, is imported only then."""
     if schema_version.current(url) != schema_version.head():
         from semq.store.postgres.migration import upgrade
 

@@ -1,4 +1,4 @@
-"""Errors of requests to a node whose operation cannot be run, and of a port that cannot be opened."""
+"""Errors of requests whose operation cannot be run, or only in part; and the error of an AMQP port in use."""
 
 from typing import Any
 
@@ -25,14 +25,17 @@ class Busy(Unavailable):
     """This user has too many requests in progress."""
 
     code = "SEMQ-2103"
-    remedy = "Wait for their answers, then ask again."
+    remedy = "Wait for the answers to the earlier requests, then repeat the request."
 
 
 class StoresUnreached(Unavailable):
-    """The answer lacks the stores that are named: they could not be asked."""
+    """The answer lacks the named stores, which could not be asked."""
 
     code = "SEMQ-2104"
-    remedy = "`semq hub instances` shows who serves each store; repeat when it runs. Nothing there is lost."
+    remedy = (
+        "`semq hub instances` shows which instance serves each store. Start that instance and repeat the request. "
+        "No row of these stores is lost."
+    )
     result: Any = None  #: the answer of the other stores
 
 
@@ -40,4 +43,4 @@ class PortTaken(Misconfigured):
     """The AMQP port is in use or not permitted."""
 
     code = "SEMQ-2003"
-    remedy = "Stop the program that listens there, or set amqp.port to another port (0 takes a free one)."
+    remedy = "Stop the program that uses the port, or set amqp.port to another port (0 selects a free port)."

@@ -1,6 +1,7 @@
 """Housekeeping of a node: ``semq.store.postgres.housekeeping`` a minute after the start and every few hours.
 
-A failed run (a lock, an unavailable database) is repeated soon; the data path never waits for housekeeping.
+A run that fails (because of a lock or an unavailable database) is repeated after five minutes. Documents never wait for
+housekeeping.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,14 @@ from semq.store.postgres.housekeeping import Keep, tidy
 
 log = structlog.get_logger("semq.tidying")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
-CHECK_S = 60.0  # between two checks of the time
+CHECK_S = 60.0  # between two checks whether housekeeping is due
 
 
 class Tidying:
     """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
-        """``url`` is called at every turn."""
+        """``url``: returns the URL of the database; called before each run, because a new server may have another."""
         self._url = url
         self._clock = clock
         self._keep = Keep(
@@ -37,7 +38,7 @@ class Tidying:
         return [ScheduledJob("housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due)]
 
     def make_due(self) -> None:
-        """Make the housekeeping run at the next call of ``look``."""
+        """Make the housekeeping due at the next call of ``run_if_due``."""
         self._due = self._clock.monotonic()
 
     async def run_if_due(self) -> None:
@@ -45,10 +46,10 @@ class Tidying:
         if self._clock.monotonic() < self._due:
             return
         try:
-            went = await tidy(self._url(), self._clock.wall().date(), self._keep)
+            removed = await tidy(self._url(), self._clock.wall().date(), self._keep)
         except psycopg.Error as error:
             self._due = self._clock.monotonic() + RETRY_S
             log.warning("housekeeping_failed", error=str(error).strip(), again_in_s=RETRY_S)
         else:
             self._due = self._clock.monotonic() + EVERY_S
-            log.info("housekeeping", went={name: count for name, count in went.items() if count})
+            log.info("housekeeping", removed={name: count for name, count in removed.items() if count})

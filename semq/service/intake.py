@@ -1,9 +1,11 @@
-"""The intake: received frames wait here, by speaker, until they are decoded and passed to the engine.
+"""The intake: queues of received frames, by speaker, until the frames are decoded and passed to the engine.
 
-The intake keeps one speaker from delaying the others and from filling the memory. Speakers take turns; a turn of the
-event loop takes a bounded number of pieces, and none while too many earlier ones are not committed. The node limits the
-waiting frames of one speaker: the hub stops reading from a session (its publishes are not settled); a local node drops
-frames beyond ``bytes_max`` of one partner, because one session carries all partners.
+A speaker is a session at a hub, and a partner at a local node. The intake keeps one speaker from delaying the others
+and
+from filling the memory. Speakers take turns. A turn of the event loop passes on a bounded number of frames, and none
+while too many earlier ones are not committed. The node limits the waiting frames of one speaker: the hub stops reading
+from a session (its publishes are not settled); a local node drops the frames of a partner beyond a number of bytes,
+because one session carries all partners.
 """
 
 from collections import deque
@@ -13,111 +15,116 @@ from typing import Generic, TypeVar
 from semq.store.work import Work, after_commit
 from semq.transport.turn import Turn
 
-S = TypeVar("S", bound=Hashable)
-P = TypeVar("P")
+Speaker = TypeVar("Speaker", bound=Hashable)
+Frame = TypeVar("Frame")
 
-PIECES_PER_TURN = 256
+FRAMES_PER_TURN = 256
 BYTES_PER_TURN = 256 * 1024
-PIECES_UNDER_WAY = 4096  # passed to the engine and not committed
-BYTES_UNDER_WAY = 16 << 20
-PIECE_BYTES = 200  # bytes counted for a piece besides its body
+FRAMES_UNDER_WAY_MAX = 4096  # frames passed to the engine whose work is not committed
+BYTES_UNDER_WAY_MAX = 16 << 20
+FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides its header and body
 
 
-class Intake(Generic[S, P]):
-    """The queues of one node's links. ``process`` takes pieces of one speaker, in order; ``post`` takes work, and
-    whether that may be done later."""
+class Intake(Generic[Speaker, Frame]):
+    """The queues of one node's links."""
 
     def __init__(
         self,
-        process: Callable[[S, list[P]], None],
+        process: Callable[[Speaker, list[Frame]], None],
         post: Callable[[Work, bool], None],
         turn: Turn,
     ) -> None:
+        """``process`` passes frames of one speaker, in order, to the engine. ``post`` posts work to the store; True:
+        the work may wait for a later commit.
+        """
         self._process = process
         self._post = post
         self._loop_turn = turn
-        self._waiting: dict[S, deque[tuple[P, int]]] = {}  #: in the order of their next turns
-        self._bytes: dict[S, int] = {}
-        self._held: set[S] = set()
-        self._is_called = False
-        self.waiting_bytes = 0  #: total size of all waiting pieces
-        self.pieces_under_way = 0
+        self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: in the order of their next turns
+        self._bytes: dict[Speaker, int] = {}
+        self._paused: set[Speaker] = set()
+        self._is_scheduled = False
+        self.waiting_bytes = 0  #: total size of all waiting frames
+        self.frames_under_way = 0
         self.bytes_under_way = 0
 
-    def waiting(self, speaker: S) -> int:
+    def waiting(self, speaker: Speaker) -> int:
         """Return the waiting bytes of a speaker."""
         return self._bytes.get(speaker, 0)
 
-    def put(self, speaker: S, piece: P, size: int) -> None:
-        """Append a piece to the queue of its speaker."""
-        size += PIECE_BYTES
-        self._waiting.setdefault(speaker, deque()).append((piece, size))
+    def put(self, speaker: Speaker, frame: Frame, size: int) -> None:
+        """Append a frame to the queue of its speaker."""
+        size += FRAME_OVERHEAD_BYTES
+        self._waiting.setdefault(speaker, deque()).append((frame, size))
         self._bytes[speaker] = self._bytes.get(speaker, 0) + size
         self.waiting_bytes += size
-        self._call()
+        self._schedule()
 
-    def finish(self, speaker: S) -> list[P]:
-        """Pass the pieces of one turn of a departed speaker to the engine, and return the rest."""
+    def finish(self, speaker: Speaker) -> list[Frame]:
+        """Pass the frames of one turn of a departed speaker to the engine, and return the rest."""
         if speaker in self._waiting:
-            self._take(speaker, PIECES_PER_TURN, BYTES_PER_TURN)
-        left = self._waiting.pop(speaker, deque())
+            self._pass_on(speaker, FRAMES_PER_TURN, BYTES_PER_TURN)
+        frames = self._waiting.pop(speaker, deque())
         self.waiting_bytes -= self._bytes.pop(speaker, 0)
-        return [piece for piece, _ in left]
+        return [frame for frame, _ in frames]
 
-    def forget(self) -> list[P]:
-        """Remove and return all waiting pieces, because the sessions have ended."""
-        left = [piece for queue in self._waiting.values() for piece, _ in queue]
+    def forget(self) -> list[Frame]:
+        """Remove and return all waiting frames, because the sessions have ended."""
+        frames = [frame for queue in self._waiting.values() for frame, _ in queue]
         self._waiting.clear()
         self._bytes.clear()
-        self._held.clear()
+        self._paused.clear()
         self.waiting_bytes = 0
-        return left
+        return frames
 
-    def hold(self, speaker: S) -> None:
-        """Take no more pieces of a speaker until ``release``."""
-        self._held.add(speaker)
+    def hold(self, speaker: Speaker) -> None:
+        """Pass on no more frames of a speaker until ``release``."""
+        self._paused.add(speaker)
 
     def release(self) -> None:
-        """Take pieces of all speakers again."""
-        self._held.clear()
-        self._call()
+        """Pass on the frames of all speakers again."""
+        self._paused.clear()
+        self._schedule()
 
-    def _call(self) -> None:
-        may_turn = any(speaker not in self._held for speaker in self._waiting)
-        if not self._is_called and may_turn and not self._is_full:
-            self._is_called = True
+    def _schedule(self) -> None:
+        may_turn = any(speaker not in self._paused for speaker in self._waiting)
+        if not self._is_scheduled and may_turn and not self._is_full:
+            self._is_scheduled = True
             self._loop_turn.before_flush(self.turn)
 
     @property
     def _is_full(self) -> bool:
-        return self.pieces_under_way >= PIECES_UNDER_WAY or self.bytes_under_way >= BYTES_UNDER_WAY
+        return self.frames_under_way >= FRAMES_UNDER_WAY_MAX or self.bytes_under_way >= BYTES_UNDER_WAY_MAX
 
     def turn(self) -> None:
-        """Pass the pieces of one turn of the event loop to the engine; the rest waits for the next turn."""
-        self._is_called = True
-        pieces, bytes_left = PIECES_PER_TURN, BYTES_PER_TURN
-        share = max(PIECES_PER_TURN // max(len(self._waiting), 1), 16)
+        """Pass the frames of one turn of the event loop to the engine; the rest waits for the next turn."""
+        self._is_scheduled = True
+        frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN
+        share = max(FRAMES_PER_TURN // max(len(self._waiting), 1), 16)
         for speaker in list(self._waiting):
-            if pieces <= 0 or bytes_left <= 0 or self._is_full:
+            if frames_left <= 0 or bytes_left <= 0 or self._is_full:
                 break
-            if speaker in self._held:
+            if speaker in self._paused:
                 continue
-            took, size = self._take(speaker, min(share, pieces), bytes_left * share // PIECES_PER_TURN)
-            pieces, bytes_left = pieces - took, bytes_left - size
-        self._loop_turn.in_next(self._call_again)
+            count, size = self._pass_on(speaker, min(share, frames_left), bytes_left * share // FRAMES_PER_TURN)
+            frames_left, bytes_left = frames_left - count, bytes_left - size
+        self._loop_turn.in_next(self._schedule_again)
 
-    def _call_again(self) -> None:
-        self._is_called = False
-        self._call()
+    def _schedule_again(self) -> None:
+        self._is_scheduled = False
+        self._schedule()
 
-    def _take(self, speaker: S, pieces_max: int, bytes_max: int) -> tuple[int, int]:
-        """Pass on one share of a speaker, at least one piece; the speaker then waits behind the others."""
+    def _pass_on(self, speaker: Speaker, frames_max: int, bytes_max: int) -> tuple[int, int]:
+        """Pass on the share of a speaker, at least one frame; the speaker then waits behind the others.
+
+        Returns the number of frames and their size.
+        """
         queue = self._waiting.pop(speaker)
-        batch: list[P] = []
+        batch: list[Frame] = []
         size = 0
-        while queue and len(batch) < pieces_max and (not batch or size + queue[0][1] <= bytes_max):
-            piece, length = queue.popleft()
-            batch.append(piece)
+        while queue and len(batch) < frames_max and (not batch or size + queue[0][1] <= bytes_max):
+            frame, length = queue.popleft()
+            batch.append(frame)
             size += length
         self.waiting_bytes -= size
         if queue:
@@ -125,19 +132,19 @@ class Intake(Generic[S, P]):
             self._bytes[speaker] -= size
         else:
             del self._bytes[speaker]
-        self.pieces_under_way += len(batch)
+        self.frames_under_way += len(batch)
         self.bytes_under_way += size
         try:
             self._process(speaker, batch)
         finally:
-            # Only at the limit does the next turn wait for the commit.
-            ended = after_commit(lambda: self.worked_off(len(batch), size))
-            ended.on_failure = lambda error: self.worked_off(len(batch), size)
-            self._post(ended, not self._is_full)
+            # At the limit the next turn waits for this work, so that it must not wait for a later commit.
+            settlement = after_commit(lambda: self.settle(len(batch), size))
+            settlement.on_failure = lambda error: self.settle(len(batch), size)
+            self._post(settlement, not self._is_full)
         return len(batch), size
 
-    def worked_off(self, pieces: int, size: int) -> None:
-        """Continue after the store has committed, or failed, all work of earlier pieces."""
-        self.pieces_under_way -= pieces
+    def settle(self, frames: int, size: int) -> None:
+        """Note that the work of frames is committed or has failed, and continue."""
+        self.frames_under_way -= frames
         self.bytes_under_way -= size
-        self._call()
+        self._schedule()

@@ -1,6 +1,6 @@
-"""Logs: one event per line on standard error, as JSON unless it is a terminal, including lines of libraries.
+"""Logs: one event per line on standard error, as JSON or, on a terminal, for people; lines of libraries included.
 
-Foreign text can neither forge a line nor control a terminal: every text passes `semq.foreign_text`.
+Foreign text can neither forge a line nor control a terminal: every text passes ``semq.foreign_text``.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ def set_up(settings: LogSection, node: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    # With rich, the default shows the variables of each frame, passwords and bodies included.
+    # The default formatter, if rich is installed, shows the variables of each frame, passwords and bodies included.
     console = structlog.dev.ConsoleRenderer(exception_formatter=plain_traceback)
-    in_lines: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, render_json]
-    after = in_lines if as_json else [shown_values, console]
+    json_renderers: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, render_json]
+    renderers = json_renderers if as_json else [shown_values, console]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -40,20 +40,20 @@ def set_up(settings: LogSection, node: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *after],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("apscheduler", "alembic", "asyncio"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    for verbose_library in ("apscheduler", "alembic", "asyncio"):
+        logging.getLogger(verbose_library).setLevel(logging.WARNING)
     logging.getLogger("apscheduler.executors.default").addFilter(is_no_cancelled_job)
     structlog.contextvars.bind_contextvars(node=node)
 
 
 def is_no_cancelled_job(record: logging.LogRecord) -> bool:
-    """Whether a report of a job is worth a line: those of jobs that ended with their node are not."""
+    """Whether to log a report of APScheduler: not if the job was cancelled because its node stops."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
@@ -72,8 +72,10 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, Mapping):
-        return {_shown(key): _shown(one) for key, one in value.items()}
-    return list(map(_shown, value)) if isinstance(value, list | tuple) and not _is_exc_info(value) else value
+        return {_shown(key): _shown(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not _is_exc_info(value):
+        return list(map(_shown, value))
+    return value
 
 
 def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
@@ -81,6 +83,6 @@ def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def plain_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """Write a traceback without variables; its lines are escaped and indented, none can be taken for an event."""
+    """Write a traceback without variables. Its lines are escaped and indented, so that none looks like an event."""
     lines = shown_lines("".join(traceback.format_exception(*exc_info)).rstrip("\n"))
     stream.write("".join(f"\n    {line}" for line in lines))

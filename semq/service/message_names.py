@@ -1,7 +1,7 @@
 """Messages by name, and the outcomes of messages that have left the queues.
 
-Operations of ``semq.admin`` accept every form of name of ``semq.store.views.names``. The ledger keeps finished
-messages: an act on an ended message gets an error with the outcome and its time.
+The operations on messages call it, and accept every form of name of ``semq.store.views.names``. An act on an ended
+message gets an error with the outcome and its time, from the ledger, which keeps finished messages.
 """
 
 from collections import Counter
@@ -17,26 +17,26 @@ from semq.store.views import groups, messages, names
 from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Direction, Outcome
 
-# Side of a line | the events that end a message for this side
-ENDS: dict[str, frozenset[str]] = {
+# Side of a ledger line | the events that end a message for this side
+FINAL_EVENTS: dict[str, frozenset[str]] = {
     "sender": frozenset({"DELIVERED", "REJECTED", "CANCELLED", "LOST", "UNKNOWN", "DROPPED"}),
     "hub": frozenset({"RELEASED", "FORWARDED", "DROPPED"}),
     "receiver": frozenset({"DONE", "REJECTED", "CANCELLED"}),
 }
 SIDES = {"sender": "outbound", "hub": "relayed", "receiver": "inbound"}
-OF_ANY_LINE = ("target", "app_key", "digest", "size")
+FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
 async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     """Return the rows of the message with a name: one, or two for a message to the own institution.
 
-    Raises NotThere, TooLate if it has ended and was cleaned, BadArguments if the name means several.
+    Raises NotThere, TooLate if it has ended and was cleaned, BadArguments if the name fits several messages.
     """
-    found = await store.read(names.find_messages, name)
-    if not found:
-        raise ended(await past(store, name))
-    lk0 = newest(name, [row["lk0"] for row in found])[0]
-    return [row for row in found if row["lk0"] == lk0]
+    rows = await store.read(names.find_messages, name)
+    if not rows:
+        raise ended(await past_record(store, name))
+    lk0 = newest_first(name, [row["lk0"] for row in rows])[0]
+    return [row for row in rows if row["lk0"] == lk0]
 
 
 async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
@@ -56,52 +56,52 @@ async def find_open(store: PostgresStore, name: str, direction: Direction = Dire
     for row in rows:
         if row.get("direction") == direction.name:
             if row["outcome"] is not None:
-                raise ended(await past(store, row["lk0"]))
+                raise ended(await past_record(store, row["lk0"]))
             return row
-    raise NotThere("This node has received it; only its sender can do that.", **_names(rows[0]["lk0"]))
+    raise NotThere("This node has received the message; only its sender can do that.", **_names(rows[0]["lk0"]))
 
 
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
-    """Return a group submission with the outcomes of its members, summed up; None if the name denotes none.
+    """Return a group submission with a summary of the outcomes of its members; None if no group has the name.
 
-    ``outcome`` is DELIVERED when all members are, and otherwise, when all have ended, that of the first member that did
-    not get the document.
+    ``outcome`` is None until all members have ended; then it is DELIVERED if all members are, or else that of the first
+    member that did not get the document.
     """
-    found = await store.read(groups.find_group, name)
-    if found is None:
+    group = await store.read(groups.find_group, name)
+    if group is None:
         return None
-    members = found["members"]
-    counts = Counter(str(each["outcome"] or each.get("ss_status") or "") for each in members)
-    failed = [each for each in members if each["outcome"] not in (None, Outcome.DELIVERED.name)]
+    members = group["members"]
+    counts = Counter(str(member["outcome"] or member.get("ss_status") or "") for member in members)
+    failed = [member for member in members if member["outcome"] not in (None, Outcome.DELIVERED.name)]
     facts: dict[str, Any] = {"side": "outbound", "summary": dict(counts), "outcome": None}
-    if members and all(each["outcome"] for each in members):
+    if members and all(member["outcome"] for member in members):
         facts["outcome"] = failed[0]["outcome"] if failed else Outcome.DELIVERED.name
         facts["reason"] = failed[0].get("reason") if failed else None
-    return found | facts
+    return group | facts
 
 
-async def past(store: PostgresStore, name: str) -> dict[str, Any]:
+async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
     """Return a message's record from the ledger. Raises NotThere, BadArguments."""
-    lk0 = newest(name, await store.read(names.find_in_ledger, name))[0]
-    return from_ledger(lk0, await store.read(messages.trace, lk0))
+    lk0 = newest_first(name, await store.read(names.find_in_ledger, name))[0]
+    return record_from_ledger(lk0, await store.read(messages.trace, lk0))
 
 
-def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Build a record from ledger lines: ``outcome`` and ``ended_at`` at its sender, ``last_event`` at any node."""
+def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Build a record from ledger lines: ``last_event`` and ``ended_at`` at any node, ``outcome`` at the sender."""
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
     is_accepted = False
-    for line in events:
-        for name in OF_ANY_LINE:
+    for line in lines:
+        for name in FACTS_OF_ANY_LINE:
             if line.get(name) and name not in facts:
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A refusal ends an SQL submission, but not an accepted document of which a copy is refused.
+        # A refusal ends an SQL submission. It does not end an accepted document: then it concerns a copy only.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
-        if is_refusal or event in ENDS.get(side, ()):
+        if is_refusal or event in FINAL_EVENTS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
-            detail = str(line.get("detail") or "")  # the reason, or else the news that ended it
+            detail = str(line.get("detail") or "")  # the reason, or the statement or act that ended the message
             facts["reason"] = detail if detail.startswith("SEMQ-") else None
             if is_refusal:
                 facts["outcome"] = (Outcome.CANCELLED if detail.startswith(Cancelled.code) else Outcome.REJECTED).name
@@ -112,32 +112,33 @@ def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     """Return the error for an act on a message that has left the queues."""
-    event, naming = facts.get("last_event"), _names(facts["lk0"])
+    event, message_names = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
-        return NotThere("The ledger names it, and no queue of this node holds it.", **naming)
+        return NotThere("The message is in the ledger, but in no queue of this node.", **message_names)
     at = utc_text(facts["ended_at"])
     words, outcome = messages.WORDS[Event[event]], facts.get("outcome") or event
     if event == Event.REFUSED.name and facts["outcome"] is not None:
         words = "it was not sent"
-    return TooLate(f"It has ended here: {outcome} ({words}) at {at}.", **naming, outcome=outcome, ended_at=at)
+    text = f"The message has ended here: {outcome} ({words}) at {at}."
+    return TooLate(text, **message_names, outcome=outcome, ended_at=at)
 
 
-def newest(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that have a name, each once, newest first.
+def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
+    """Return the messages that have a name, each once; ``lk0s`` has the newest first.
 
-    Of several messages with one key, the newest is meant; a number or a short name must denote exactly one.
-    Raises NotThere, BadArguments.
+    A message whose short name this is comes before messages whose key it is. A key may belong to several messages; a
+    number or a short name must denote exactly one. Raises NotThere, BadArguments.
     """
-    found = list(dict.fromkeys(lk0s))
-    if not found:
+    fitting = list(dict.fromkeys(lk0s))
+    if not fitting:
         raise NotThere(id=name)
     short = read_short_name(name)
-    called = [lk0 for lk0 in found if short is not None and short.fits(lk0)]
-    if len(called) > 1:
-        raise BadArguments("The short name fits several messages; give an LK0.", found=called[:5])
-    if len(found) > 1 and name.isdecimal():
-        raise BadArguments("The number fits several messages; give a short name or an LK0.", found=found[:5])
-    return called + [lk0 for lk0 in found if lk0 not in called]
+    by_short_name = [lk0 for lk0 in fitting if short is not None and short.fits(lk0)]
+    if len(by_short_name) > 1:
+        raise BadArguments("The short name fits several messages; give an LK0.", found=by_short_name[:5])
+    if len(fitting) > 1 and name.isdecimal():
+        raise BadArguments("The number fits several messages; give a short name or an LK0.", found=fitting[:5])
+    return by_short_name + [lk0 for lk0 in fitting if lk0 not in by_short_name]
 
 
 def _names(lk0: str) -> dict[str, str]:

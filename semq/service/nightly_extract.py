@@ -1,8 +1,8 @@
 """The nightly extract: the node's scheduler starts the extract of its ledger as a process.
 
-The program is ``python -m spark_reconcile extract``, so that a node needs neither Arrow nor a second connection, and a
-failure there does not affect it. It runs once after the start of the node, for missed nights, and then every day at
-``extract.at``. It extracts every completed date without an extract, and may run repeatedly.
+The program is ``python -m spark_reconcile extract``, a process of its own: the node does not need Arrow, and a failure
+of the extract does not affect it. It runs once after the start of the node, for missed nights, and then every day at
+``extract.at``. It extracts every completed date without an extract, and may run repeatedly. Used by ``node``.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ from semq.service.clockwork import ScheduledJob
 
 log = structlog.get_logger("semq.nightly")
 CHECK_S = 20.0  # between two checks of the clock
-RETRY_S = 900.0  # after a failed extract
+RETRY_S = 900.0  # from a failed extract to the next
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
-DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # the node's own database, for its child only
+DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable with the URL of the node's database, for child processes
 
 
 def next_after(now: datetime, at: str, zone: str) -> datetime:
-    """Return the first time after ``now`` with this time of day in the zone."""
-    here = now.astimezone(ZoneInfo(zone))
-    day = here.date()
+    """Return the first time after ``now`` with the time of day ``at`` (HH:MM) in the zone."""
+    local_now = now.astimezone(ZoneInfo(zone))
+    day = local_now.date()
     while True:
-        moment = datetime.combine(day, time.fromisoformat(at), here.tzinfo)
+        moment = datetime.combine(day, time.fromisoformat(at), local_now.tzinfo)
         if moment.timestamp() > now.timestamp():
             return moment
         day += timedelta(days=1)
 
 
 class Nightly:
-    """The extracts of one node."""
+    """The regular extracts of one node's ledger."""
 
-    def __init__(self, settings: Settings, clock: Clock, surroundings: Callable[[], Mapping[str, str]]) -> None:
-        """``surroundings``: variables for the child that only the running node knows (database, port)."""
+    def __init__(self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]]) -> None:
+        """``environment``: variables for the child that only the running node knows (database, port)."""
         self._settings = settings
         self._clock = clock
-        self._surroundings = surroundings
+        self._environment = environment
         self._due = clock.wall()
         self._process: Process | None = None
         self._is_stopping = False
-        self.last: dict[str, object] = {}  #: the result of the last one, for ``node.status``
+        self.last: dict[str, object] = {}  #: the result of the last extract, for ``node.status``
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule, or none if extracts are made on demand only."""
@@ -88,10 +88,9 @@ class Nightly:
             await self._process.wait()
 
     async def _run(self) -> int:
-        own = {name: value for name, value in os.environ.items() if name != "SEMQ_NODE"}
         self._process = process = await asyncio.create_subprocess_exec(
             *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
-            env=own | dict(self._surroundings()),
+            env=dict(os.environ) | dict(self._environment()),
         )  # fmt: skip
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()

@@ -1,8 +1,9 @@
 """The life of a node: database, store, engine, AMQP endpoint, clockwork; and a new engine after a loss of the store.
 
-An engine lives as long as one opening of its store. After a loss of the connection, or a commit with unknown outcome,
-the engine's state is discarded, the store is opened again (a new incarnation), and a new engine is built from the
-committed rows: the same path as after a crash (PROTOCOL.md section 14).
+``local_node`` and ``platform_node`` have the subclasses; ``process`` runs one. An engine lives as long as one opening
+of its store. After a loss of the connection, or a commit with unknown outcome, the engine's state is discarded, the
+store is opened again (a new incarnation), and a new engine is built from the committed rows: the same path as after a
+crash (PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -56,10 +57,10 @@ from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
-# Programs of sections, other than semq.SECTION without rights of their own.
+# Sections of the configuration whose program has another name than semq.SECTION, or more rights.
 PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-DATABASE_CHECK_S = 10.0  # for a dead server whose child processes still hold connections
+DATABASE_CHECK_S = 10.0  # a dead server is not noticed by connections that its child processes still hold
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -70,10 +71,10 @@ class Node(Generic[E]):
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
     table: tuple[Operation, ...]  #: the operations of this kind of node
-    doors: tuple[str, ...] = ("http",)  #: sections that processes beside the node serve
+    companion_sections: tuple[str, ...] = ("http",)  #: sections of the configuration with a companion process
 
     def __init__(self, settings: Settings, clock: Clock, host: NodeHost | None = None) -> None:
-        """``host``: the process, if it has more than this node."""
+        """``host``: the resources of the process; None for a process with this node only."""
         self.host = host or NodeHost()
         self.settings = settings
         self.clock = clock
@@ -86,20 +87,20 @@ class Node(Generic[E]):
         self.clockwork: Clockwork
         self.recovered: Recovered
         self.started_at = clock.wall()
-        self.companions: dict[str, Companion] = {}  #: processes beside the node, by the section that they serve
+        self.companions: dict[str, Companion] = {}  #: by section of the configuration
         self.engine_starts = 0  #: engines built since the process started
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.home, clock)
-        self._beginning: asyncio.Task[None] | None = None
-        self._is_lost = False
+        self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
+        self._is_lost = False  #: the store is lost and not opened again yet
         self._is_serving = False
-        self._begun = AsyncExitStack()  #: parts that ``stop`` ends, in the reverse order of their start
+        self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
         self._failed: asyncio.Future[None]
         self._stopping = False
         self.users: UserTable  #: by name and password
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
-        self.nightly = Nightly(settings, clock, self._for_extracts)
+        self.nightly = Nightly(settings, clock, self._database_environment)
         self.telemetry = export_of(settings, clock)
         self.spans = self.telemetry.documents if self.telemetry is not None else None
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)
@@ -109,7 +110,7 @@ class Node(Generic[E]):
         """Load the node's identity. Called when the database is open, before anything is built."""
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the node's own port; None: in clear."""
+        """Return the TLS context of the node's own port, or None for a port in clear."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
@@ -132,13 +133,13 @@ class Node(Generic[E]):
         """Return the objects whose methods handle the operations of the table."""
         raise NotImplementedError
 
-    async def began(self) -> None:
+    async def begin_sessions(self) -> None:
         """Begin or renew sessions, after a new engine was built."""
 
-    async def ending(self) -> None:
-        """End sessions and accept nothing more, because the node stops."""
+    async def end_sessions(self) -> None:
+        """End sessions and refuse further documents, because the node stops."""
 
-    def settled_anew(self, before: Settings) -> None:
+    def apply_settings(self, before: Settings) -> None:
         """Apply changed settings. Called by ``reconfigure``; must not raise."""
         raise NotImplementedError
 
@@ -152,7 +153,7 @@ class Node(Generic[E]):
         server.apply_limits(self.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
         self.users.replace(users)
         connected = server.connected_users()
-        self.settled_anew(before)
+        self.apply_settings(before)
         return sorted({*server.apply_permissions(), *(connected - server.connected_users())})
 
     async def has_contents(self, vhost: str) -> bool:
@@ -160,6 +161,7 @@ class Node(Generic[E]):
         return await self.message_store.knows(vhost)
 
     def reload_soon(self) -> None:
+        """Reload the configuration, if the node serves; the result goes to the log."""
         if self._is_serving:
             self.reloading.soon()
         else:
@@ -173,8 +175,8 @@ class Node(Generic[E]):
     async def start(self) -> None:
         """Start the node and return when it serves."""
         self._failed = asyncio.get_running_loop().create_future()
-        self._begun.callback(self._claim.release)
-        self._begun.push_async_callback(self._database.close)
+        self._cleanup.callback(self._claim.release)
+        self._cleanup.push_async_callback(self._database.close)
         self.turn = self.host.turn()
         self.host.probe(self.settings.amqp.host, self.settings.amqp.port)
         url = await self._database.open()
@@ -184,19 +186,19 @@ class Node(Generic[E]):
             clock=self.clock,
             lost=self._store_lost,
             notified=self.notified,
-            after_unit=lambda: self.clockwork.reschedule(),  # made later: the store is opened first
+            after_unit=lambda: self.clockwork.reschedule(),  # a lambda, because the clockwork does not exist yet
             noted=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
             rest=self.host.rest(),
         )
         if self.telemetry is not None:
-            self._begun.push_async_callback(self.telemetry.stop)
-        self._begun.push_async_callback(self.store.stop)
+            self._cleanup.push_async_callback(self.telemetry.stop)
+        self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
         await self.prepare()
-        self.recovered = await self._claim.opened(self.store)
+        self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:
             await self.prepare()  # values read while the other process owned the store may be outdated
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings)
@@ -214,9 +216,9 @@ class Node(Generic[E]):
             self.turn,
         )
         self.register()
-        self._begun.push_async_callback(self.server.stop)
-        self._begun.callback(self.clockwork.stop)
-        self._begun.push_async_callback(self.ending)
+        self._cleanup.push_async_callback(self.server.stop)
+        self._cleanup.callback(self.clockwork.stop)
+        self._cleanup.push_async_callback(self.end_sessions)
         self.operations = bind(self.table, self.parts(), ActAudit(self).note)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.offered()))
@@ -224,35 +226,35 @@ class Node(Generic[E]):
             await self.server.start()
         except OSError as error:
             raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
-        await self.began()
+        await self.begin_sessions()
         self.clockwork.start()
         self._start_companions()
         self._is_serving = True
 
     def _start_companions(self) -> None:
-        wanted = [name for name in self.doors if getattr(self.settings, name)]
-        if wanted and self.settings.file is None:
-            log.warning("companions_need_a_file", sections=wanted, remedy="Processes beside the node read the file.")
+        sections = [name for name in self.companion_sections if getattr(self.settings, name)]
+        if sections and self.settings.file is None:
+            log.warning("companions_need_a_file", sections=sections, remedy="Processes beside the node read the file.")
             return
-        arguments = ("--config", str(self.settings.file), "--with-parent", *self._choice())
-        for name in wanted:
-            program = PROGRAMS.get(name, Program(f"semq.{name}"))
-            surroundings = self._for_extracts if program.reads_database else self._for_companions
-            companion = Companion(program, arguments, surroundings, self.clock)
-            self._begun.push_async_callback(companion.stop)
-            self.companions[name] = companion
+        arguments = ("--config", str(self.settings.file), "--with-parent", *self._institution_arguments())
+        for section in sections:
+            program = PROGRAMS.get(section, Program(f"semq.{section}"))
+            environment = self._database_environment if program.reads_database else self._companion_environment
+            companion = Companion(program, arguments, environment, self.clock)
+            self._cleanup.push_async_callback(companion.stop)
+            self.companions[section] = companion
             companion.start()
 
-    def _choice(self) -> tuple[str, ...]:
-        """Return the arguments that choose this node in a file of several."""
+    def _institution_arguments(self) -> tuple[str, ...]:
+        """Return the arguments that choose this institution in a configuration file with several."""
         institution = self.settings.institution
         return ("--institution", institution) if institution is not None else ()
 
-    def _for_companions(self) -> dict[str, str]:
+    def _companion_environment(self) -> dict[str, str]:
         return {NODE_VARIABLE: url_of(self.settings, self.port)}
 
-    def _for_extracts(self) -> dict[str, str]:
-        return {DATABASE_VARIABLE: self.store.url, **self._for_companions()}
+    def _database_environment(self) -> dict[str, str]:
+        return {DATABASE_VARIABLE: self.store.url, **self._companion_environment()}
 
     @property
     def is_standing_by(self) -> bool:
@@ -277,29 +279,29 @@ class Node(Generic[E]):
         self._is_lost = True
         if isinstance(error, StoreFenced):
             self._fail(error)
-        elif not self._begins_again:
-            self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
+        elif not self._is_restarting:
+            self._restart = asyncio.get_running_loop().create_task(self._restart_engine())
 
     def offered(self) -> Mapping[str, OfferedOperation]:
-        """Return the operations for the doors of this node."""
+        """Return the operations for the companion_sections of this node."""
         return self.operations
 
     def _check_database(self) -> None:
-        if not self._is_lost and not self._begins_again and self._database.is_gone:
+        if not self._is_lost and not self._is_restarting and self._database.is_gone:
             self.store.break_off("The node's own Postgres has died.")
 
     @property
-    def _begins_again(self) -> bool:
+    def _is_restarting(self) -> bool:
         """Return whether the store was lost and the node does not serve with a new engine yet."""
-        return self._beginning is not None and not self._beginning.done()
+        return self._restart is not None and not self._restart.done()
 
-    async def _begin_again(self) -> None:
+    async def _restart_engine(self) -> None:
         try:
             while self._is_lost:  # the store may be lost again while the sessions on the new engine begin
                 self.recovered = await self._reopened()
                 self._build()
-                await self._began_at_last()
-                self.server.journal.flush()  # it contains what clients declared meanwhile
+                await self._begin_sessions_again()
+                self.server.journal.flush()  # store the declarations that clients have made meanwhile
         except StoreFenced as error:
             self._fail(error)
         except Exception as error:
@@ -332,15 +334,14 @@ class Node(Generic[E]):
                 log.warning("store_away", error=str(error), again_in_s=pause_s)
                 await asyncio.sleep(pause_s)
 
-    async def _began_at_last(self) -> None:
-        """Call ``began`` until it succeeds, because the database may be unavailable before the loss of the writer is
-        noticed.
+    async def _begin_sessions_again(self) -> None:
+        """Call ``begin_sessions`` until it succeeds or the store is lost again.
 
-        Returns when it has succeeded, or when the store is lost, which starts everything again.
+        It may fail because the database becomes unavailable before the writer notices its loss.
         """
         while not self._is_lost:
             try:
-                await self.began()
+                await self.begin_sessions()
                 break
             except Unavailable as error:
                 log.warning("store_away", error=str(error), again_in_s=REOPEN_S_FIRST)
@@ -356,9 +357,9 @@ class Node(Generic[E]):
         self.reloading.stop()
         await self.nightly.stop()
         await self.alerts.stop()
-        if self._beginning is not None:
-            self._beginning.cancel()
-        await self._begun.aclose()
+        if self._restart is not None:
+            self._restart.cancel()
+        await self._cleanup.aclose()
 
     @property
     def port(self) -> int:
@@ -374,66 +375,70 @@ class Node(Generic[E]):
     # --- parts
     def engine_settings(self) -> EngineSettings:
         """Return the engine's settings from the configuration."""
-        p = self.settings.protocol
+        protocol = self.settings.protocol
         return EngineSettings(
-            inquiry_s=p.inquiry_s,
-            inquiry_s_max=p.inquiry_s_max,
-            inquiry_custody_s_max=p.inquiry_custody_s_max,
-            window=p.window,
-            flight=p.flight,
-            credit_messages=p.credit_messages,
-            cleanup_s=p.cleanup_s,
-            quota_rows_per_partner=p.quota_rows_per_partner,
-            max_document_bytes=p.max_document_bytes,
-            max_large_document_bytes=p.max_large_document_bytes,
-            quota_piece_bytes_per_partner=p.quota_piece_bytes_per_partner,
+            inquiry_s=protocol.inquiry_s,
+            inquiry_s_max=protocol.inquiry_s_max,
+            inquiry_custody_s_max=protocol.inquiry_custody_s_max,
+            window=protocol.window,
+            flight=protocol.flight,
+            credit_messages=protocol.credit_messages,
+            cleanup_s=protocol.cleanup_s,
+            quota_rows_per_partner=protocol.quota_rows_per_partner,
+            max_document_bytes=protocol.max_document_bytes,
+            max_large_document_bytes=protocol.max_large_document_bytes,
+            quota_piece_bytes_per_partner=protocol.quota_piece_bytes_per_partner,
         )
 
     def broker_limits(self) -> BrokerLimits:
         """Return the limits of the broker from the configuration."""
-        a = self.settings.amqp
+        amqp = self.settings.amqp
         return BrokerLimits(
-            unacked_bytes=a.max_unacked_bytes,
-            transactions_bytes=a.memory_bytes // 4,
-            memory_high=a.memory_bytes,
-            memory_low=a.memory_bytes - a.memory_bytes // 8,
-            vhost=VhostLimits(queues_max=a.max_queues),
+            unacked_bytes=amqp.max_unacked_bytes,
+            transactions_bytes=amqp.memory_bytes // 4,
+            memory_high=amqp.memory_bytes,
+            memory_low=amqp.memory_bytes - amqp.memory_bytes // 8,
+            vhost=VhostLimits(queues_max=amqp.max_queues),
         )
 
     def _server_config(self) -> ServerConfig:
-        a = self.settings.amqp
+        amqp = self.settings.amqp
         return ServerConfig(
             listener=ListenerConfig(
-                host=a.host,
-                port=a.port,
-                connections_max=a.max_connections,
-                connections_per_address_max=a.max_connections_per_address,
+                host=amqp.host,
+                port=amqp.port,
+                connections_max=amqp.max_connections,
+                connections_per_address_max=amqp.max_connections_per_address,
                 tls=self.tls(),
             ),
             connection=replace(
-                self.connection_limits(a.heartbeat_s), channel_max=a.max_channels, handshake_s=a.handshake_s
+                self.connection_limits(amqp.heartbeat_s), channel_max=amqp.max_channels, handshake_s=amqp.handshake_s
             ),
             limits=self.broker_limits(),
-            vhosts=(*self.vhosts, *access.virtual_hosts(a)),
+            vhosts=(*self.vhosts, *access.virtual_hosts(amqp)),
             properties={
                 "cluster_name": str(self.address),
                 "node_id": self.address.id,
                 **self.identity(),
                 **self.greeting(),
             },
-            door=self.host.door_of(self.settings),
+            door=self.host.shared_port(self.settings),
         )
 
     @property
     def link_bytes_max(self) -> int:
-        """The largest message that a link between nodes takes, in bytes; larger than all packets and permitted
-        documents. A message beyond it is read and dropped, so that it can be refused by name."""
+        """The largest body that a link between nodes accepts, in bytes: at least that of all packets and permitted
+        documents.
+
+        The body of a larger message is read and dropped, so that the refusal can name the message.
+        """
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
-    def connection_limits(self, heartbeat: int) -> ConnectionLimits:
+    def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
         """Return the limits of a connection; a message of the largest size can always be assembled."""
         body_max = self.settings.amqp.max_message_bytes
-        return ConnectionLimits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
+        arriving_max = max(ARRIVING_BYTES_MAX, body_max)
+        return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
 
     def identity(self) -> Mapping[str, Any]:
         """Return the login properties for peers: node, store, incarnation, protocol version."""
@@ -460,7 +465,7 @@ class Node(Generic[E]):
             "boot": self.recovered.boot,
             "incarnation": f"{self.recovered.inc:x}",
             "engine_starts": self.engine_starts,
-            "store_open": not self._is_lost and not self._begins_again,
+            "store_open": not self._is_lost and not self._is_restarting,
             "counters": dict(self.engine_counters()),
             "violations": self.engine_violations(),
             "amqp": self.server.counts(),
@@ -469,7 +474,7 @@ class Node(Generic[E]):
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
             "telemetry": self.telemetry.status() if self.telemetry is not None else {},
-            "companions": {name: one.status() for name, one in self.companions.items()},
+            "companions": {section: companion.status() for section, companion in self.companions.items()},
         }
 
     async def checks(self) -> list[Check]:

@@ -1,7 +1,7 @@
-"""The resources that a process gives to a node: turn, port, database, connections for reading, rest of the store.
+"""The resources that a process gives to a node: turn, port, database, connections for reading, pauses of the writer.
 
-``NodeHost`` is for a process with one node, which has all of them for itself. ``local_node.virtual`` has a subclass for
-a process in which the nodes of many institutions share them.
+``NodeHost`` is for a process with a single node, which does not share them. ``local_node.virtual`` has a subclass for a
+process in which the nodes of many institutions share them.
 """
 
 import socket
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class NodeHost:
     """The process of a single node."""
 
-    poll_factor = 1.0  #: lengthens the intervals of jobs that search the database for work
+    poll_factor = 1.0  #: multiplies the intervals of jobs that search the database for work
 
     def turn(self) -> Turn:
         """Return the turn of the node's links and brokers."""
@@ -36,8 +36,8 @@ class NodeHost:
         except OSError as error:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
-    def door_of(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None":
-        """Return a function that attaches a node's AMQP server to a shared port; None: the node has its own port."""
+    def shared_port(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None":
+        """Return the function that attaches a node's AMQP server to a shared port; None for a port of its own."""
         return None
 
     def database(self, settings: Settings) -> NodeDatabase:
@@ -49,5 +49,5 @@ class NodeHost:
         return OwnReaders()
 
     def rest(self) -> Rest:
-        """Return the rule by which a store closes its connection for writing."""
+        """Return the rule that decides when an idle store closes its connection for writing."""
         return NeverRests()

@@ -1,4 +1,7 @@
-"""A node as an operating-system process: starts, prints ``ready`` or the reason of a failure, drains on a signal."""
+"""A node as an operating-system process: start, the line ``ready`` or the reason of a failure, the end on a signal.
+
+Called by the programs ``local_node`` and ``platform_node``. ``semq.service.node`` has the life of the node itself.
+"""
 
 import argparse
 import asyncio
@@ -22,17 +25,17 @@ from semq.service.log import set_up
 
 log = structlog.get_logger("semq.process")
 
-CLIENTS_OWN = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
+CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-COLLECTOR = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
+COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
 
 
 class WrongKind(Misconfigured):
     """The configuration describes a node of the other kind."""
 
     code = "SEMQ-2005"
-    remedy = "Start it with the other command (`semq platform run` or `semq local run`), or give the other file."
+    remedy = "Use the command for this kind (`semq platform run` or `semq local run`), or name another file."
 
 
 class Runnable(Protocol):
@@ -67,7 +70,9 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     arguments = parser.parse_args(argv)
     try:
-        settings = load(arguments.config, {name: value for name, value in os.environ.items() if name != CLIENTS_OWN})
+        settings = load(
+            arguments.config, {name: value for name, value in os.environ.items() if name != CLIENT_VARIABLE}
+        )
         if settings.node.kind != kind:
             raise WrongKind(f"{arguments.config} describes a {settings.node.kind} node, not a {kind} node.")
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
@@ -85,56 +90,56 @@ def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) ->
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK
     if isinstance(error, OSError):
-        known = unusable(error)
-        if known is None:
+        unusable_path = unusable(error)
+        if unusable_path is None:
             raise error
-        error = known
+        error = unusable_path
     print(f"{program}: {shown(error.advice())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
 
 
-def spare_the_collector() -> None:
-    """Freeze the objects that live as long as the node, and collect less often.
+def tune_garbage_collector() -> None:
+    """Exclude the objects that live as long as the node from garbage collection, and collect less often.
 
-    Under load thousands of documents are in progress, none of which is garbage before it is settled.
+    Under load thousands of documents are in progress; the collector would visit them often and free none.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTOR)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 async def run(node: Runnable) -> None:
     """Start a node, print ``ready`` with its endpoint, serve until a signal or a failure, stop it."""
-    stop = asyncio.Event()
-    started = False
-    starting = asyncio.ensure_future(node.start())
+    stop_requested = asyncio.Event()
+    has_started = False
+    start = asyncio.ensure_future(node.start())
 
-    def end() -> None:
-        stop.set()
+    def request_stop() -> None:
+        stop_requested.set()
         if node.is_standing_by:
-            starting.cancel()
+            start.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
-    if not os.isatty(0):  # closing the terminal of a node ends it
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, request_stop)
+    if not os.isatty(0):  # with a terminal, SIGHUP ends the process: the terminal was closed
         loop.add_signal_handler(signal.SIGHUP, node.reload_soon)
     try:
         try:
-            await starting
+            await start
         except asyncio.CancelledError:
-            if not stop.is_set():
+            if not stop_requested.is_set():
                 raise
             log.info("stopping")
             return
-        started = True
-        spare_the_collector()
+        has_started = True
+        tune_garbage_collector()
         print(f"ready {node.endpoint}", flush=True)
         log.info("ready", endpoint=node.endpoint)
-        stopped = asyncio.create_task(stop.wait())
+        signalled = asyncio.create_task(stop_requested.wait())
         failed = asyncio.create_task(node.wait_failed())
-        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        await asyncio.wait((signalled, failed), return_when=asyncio.FIRST_COMPLETED)
+        signalled.cancel()
         if failed.done():
             failed.result()
         else:
@@ -142,5 +147,5 @@ async def run(node: Runnable) -> None:
             log.info("stopping")
     finally:
         await node.stop()
-        if started:
+        if has_started:
             log.info("stopped")

@@ -1,4 +1,4 @@
-"""The claim of this process to its node's store, and the standby while another process of the same node has it.
+"""The claim of this process to its node's store, and the standby while another process of the same node owns the store.
 
 A standby listens on no port, checks the lease every two seconds, and serves as soon as the lease has expired or was
 released (PROTOCOL.md section 10). ``semq.store.postgres.owner`` identifies processes. Used by ``node`` only.
@@ -23,11 +23,11 @@ log = structlog.get_logger("semq.standby")
 
 
 class Claim:
-    """The claim of one process."""
+    """The claim of this process to the store of its node."""
 
     def __init__(self, settings: Settings, home: Store, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
-        self.has_waited = False
+        self.has_waited = False  #: another process has owned the store since this process started
         self._node = str(home)
         self._host = "_".join(socket.gethostname().split()) or "?"
         self._process = clock.uuid().hex
@@ -38,10 +38,11 @@ class Claim:
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 
-    async def opened(self, store: PostgresStore) -> Recovered:
-        """Open the store for the first time, when no other process owns it.
+    async def open(self, store: PostgresStore) -> Recovered:
+        """Open the store for the first time, as soon as no other process owns it.
 
-        Raises the errors of ``PostgresStore.start``, except LeaseHeld."""
+        Raises the errors of ``PostgresStore.start``, except LeaseHeld.
+        """
         owner_before = ""
         while True:
             store.owner = self.owner()

@@ -1,9 +1,10 @@
 """The story of a message: a node's answer to another party, with protocol events and their times (section 20).
 
-A question comes from another party through the hub (``platform_node.questions``, ``local_node.link.answers``). It must
-be about a message between asker and answering node; others count as unknown. Details, which may contain tracebacks and
-operators' texts, are left out, except the reason of a refusal, which the other end already has. A node with a
-certificate signs its story for the asker's nonce, so that the hub can suppress a story, but not change or forge one.
+A question comes from another party, through the hub (``platform_node.questions``) or over a direct link
+(``local_node.link.partner_questions``); ``local_node.link.answers`` answers it. It must be about a message between the
+asker and the answering node; any other message counts as unknown. Details, which may contain tracebacks and operators'
+texts, are left out, except the reason of a refusal, which the other end already has. A node with a certificate signs
+its story together with the asker's nonce, so that the hub can suppress a story, but neither change nor forge one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,68 +25,73 @@ from semq.umx_t.locator import parse_lk0
 
 LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
-OWN_AFFAIRS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
+PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-IMPORTED = "imported: it has arrived through an older SEMQ"  # detail of a line, sent to the sender's import
+# Detail of the line by which the receiver's import of a legacy message tells the sender's import of the arrival.
+IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
 
 
 class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
     """One event of a story."""
 
-    at: int
+    at: int  #: ms since 1970
     side: str
     event: str
-    words: str
-    att: int = 0
+    words: str  #: the event for people
+    att: int = 0  #: the attempt (header ``@Att``)
     detail: str = ""
 
 
 def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
-    """Return the story for ``asker`` as bytes to sign. Raises NotThere if the message is not between the two."""
+    """Return the story for ``asker`` as bytes to sign. ``me`` is the answering node.
+
+    Raises NotThere unless the message was sent from one to the other; the hub may ask about any message.
+    """
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
     lines = [line for line in events if _is_public(line) and line["side"] == side.name.lower()]
-    # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused others.
-    sent_to = {node_of(line) for line in lines if line["event"] == Event.ACCEPTED.name}
-    if not lines or asker not in (sent_to if source == me else {source}) | {hub}:
+    # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused the others.
+    targets = {target_node(line) for line in lines if line["event"] == Event.ACCEPTED.name}
+    if not lines or asker not in (targets if source == me else {source}) | {hub}:
         raise NotThere(id=lk0)
-    return msgspec.json.encode([_line(line) for line in lines[:LINES_MAX]])
+    return msgspec.json.encode([_story_line(line) for line in lines[:LINES_MAX]])
 
 
 def _is_public(line: Mapping[str, Any]) -> bool:
-    return Event[line["event"]] not in OWN_AFFAIRS or line["detail"] == IMPORTED
+    return Event[line["event"]] not in PRIVATE_EVENTS or line["detail"] == IMPORTED
 
 
-def node_of(line: Mapping[str, Any]) -> str:
-    """Return the institution that a line is addressed to."""
+def target_node(line: Mapping[str, Any]) -> str:
+    """Return the institution to which the message of a ledger line is addressed, without its user."""
     return str(line["target"]).partition("/")[0]
 
 
-def _line(line: Mapping[str, Any]) -> StoryLine:
+def _story_line(line: Mapping[str, Any]) -> StoryLine:
     detail = str(line["detail"]) if Event[line["event"]] in WITH_REASON else ""
     return StoryLine(**{name: line[name] for name in FIELDS}, detail=shortened(detail, 200))
 
 
-def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
+def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
     """Return the signature of a story; empty if the node has no key."""
     key = keys.signing if keys is not None else None
-    return "" if key is None else write_signature(key, _message(teller, asker, nonce, lk0, story))
+    return "" if key is None else write_signature(key, _signed_bytes(answerer, asker, nonce, lk0, story))
 
 
 def is_proved(
-    keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
+    keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
 ) -> bool:
     """Whether the story is signed by the answering node; False if no certificate of that node is known.
 
-    Raises ReceiptForged if it has a certificate and has not signed, SignerUnknown, and the errors of ``verify``.
+    Raises ReceiptForged if a certificate is known and the signature is missing, SignerUnknown, and the errors of
+    ``verify``.
     """
-    if keys is None or not keys.knows(teller):
+    if keys is None or not keys.knows(answerer):
         return False
     if not signature:
-        raise ReceiptForged("It is not signed.", source=teller)
-    name, signed = read_signature(signature)
-    verify(keys.signer(teller, name), signed, _message(teller, asker, nonce, lk0, story))
+        raise ReceiptForged("The story is not signed.", source=answerer)
+    key_id, signature_bytes = read_signature(signature)
+    verify(keys.signer(answerer, key_id), signature_bytes, _signed_bytes(answerer, asker, nonce, lk0, story))
     return True
 
 
@@ -95,10 +101,10 @@ def read(story: bytes) -> list[dict[str, Any]]:
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a line of the hub's ledger. Raises ValueError, TypeError."""
-    known = {name: event[name] for name in StoryLine.__struct_fields__ if name in event}
-    return {**event, **msgspec.to_builtins(msgspec.convert(known, StoryLine))}
+    """Return a line of the hub's ledger after checking the fields of a story line. Raises ValueError, TypeError."""
+    fields = {name: event[name] for name in StoryLine.__struct_fields__ if name in event}
+    return {**event, **msgspec.to_builtins(msgspec.convert(fields, StoryLine))}
 
 
-def _message(teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:
-    return canonical("semq story 1", teller, asker, nonce, lk0, sha256(story).digest())
+def _signed_bytes(answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:
+    return canonical("semq story 1", answerer, asker, nonce, lk0, sha256(story).digest())

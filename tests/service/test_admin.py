@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.services import SessionInfo
-from semq.service.admin import AskedExchange
+from semq.service.admin import RequestExchange
 from tests.service.inprocess import InProcess, ask, ask_at
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -97,7 +97,7 @@ async def test_one_user_is_answered_so_many_at_once_over_all_connections(inproce
         await go.wait()
 
     vhost = node.server.vhosts["/"]
-    vhost.register(AskedExchange("slow", vhost, {"wait": wait}, at_once=3, body_max=100))
+    vhost.register(RequestExchange("slow", vhost, {"wait": wait}, at_once=3, body_max=100))
     first, second = await inprocess.client(node), await inprocess.client(node)
     waiting = [asyncio.ensure_future(ask_at(first, "slow", "wait")) for _ in range(3)]
     await until(lambda: asked[0] == 3)

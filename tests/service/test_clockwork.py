@@ -117,7 +117,7 @@ async def test_a_wall_clock_that_was_put_back_stops_nothing(
     monkeypatch.setattr(clockwork, "WALL_CHECK_S", 1000)
     for job in scene.work.jobs:
         scene.work.hasten(job.name, 86_400)
-    scene.work._offset += 86_400
+    scene.work._wall_offset += 86_400
     scene.work._watch_wall()
     await scene.engine.ticked.wait()
     assert await scene.ran.get() == "daily"

@@ -49,7 +49,7 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
     """The second loss happened between the opening of the store and the beginning of the sessions, and was not
     noticed.
     """
-    began, store_lost = hub.began, hub._store_lost
+    begin_sessions, store_lost = hub.begin_sessions, hub._store_lost
     lost = asyncio.Event()
 
     def heard(error: StoreUnavailable) -> None:
@@ -61,12 +61,12 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
             lost.clear()
             cut_off(hub)
             await lost.wait()
-        await began()
+        await begin_sessions()
 
     monkeypatch.setattr(hub.store, "_on_lost", heard)
-    monkeypatch.setattr(hub, "began", lost_once_more)
+    monkeypatch.setattr(hub, "begin_sessions", lost_once_more)
     cut_off(hub)
-    await until(lambda: hub.engine_starts == 3 and hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub.engine_starts == 3 and hub._restart is not None and hub._restart.done())
     assert await lives(hub, inprocess) == 3
     assert hub.store._writer is not None
 
@@ -122,7 +122,7 @@ async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     with pytest.raises(AmqpError):
         await channel.declare_queue("new", durable=True)
     back.set()
-    await until(lambda: hub.engine_starts == 2 and hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub.engine_starts == 2 and hub._restart is not None and hub._restart.done())
     await until(lambda: not hub.server.journal.has_unwritten)
     with psycopg.connect(hub.store.url) as connection:
         assert connection.execute("SELECT name FROM broker_queue ORDER BY 1").fetchall() == [("new",), ("old",)]
@@ -136,7 +136,7 @@ def persistent(body: bytes) -> ContentHeader:
 async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries of ``began`` fail before the loss of the writer is noticed, or without such a loss: they are repeated."""
+    """Queries of ``begin_sessions`` that fail before the loss of the writer is noticed, or without it, are repeated."""
     read, tried = hub.store.read, 0
 
     async def failing(query: Callable[..., object], *arguments: object) -> object:
@@ -149,7 +149,7 @@ async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
 
     monkeypatch.setattr(hub.store, "read", failing)
     cut_off(hub)
-    await until(lambda: hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub._restart is not None and hub._restart.done())
     assert not hub._failed.done()
     assert (tried, await lives(hub, inprocess)) == (3, 2)
 
@@ -166,7 +166,7 @@ async def test_a_server_of_its_own_that_starts_again_at_another_port_is_found(tm
         (
             tmp_path / "hub" / "postgres" / "port"
         ).unlink()  # as after a start that found a remainder of the former server
-        await until(lambda: hub.engine_starts >= 2 and not hub._begins_again)
+        await until(lambda: hub.engine_starts >= 2 and not hub._is_restarting)
         assert hub.store.url == server.url != former
     finally:
         await hub.stop()
@@ -189,7 +189,7 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
             if hub._failed.done():
                 hub._failed.result()
             hub.clockwork.hasten("database")  # every few seconds
-            return hub.engine_starts >= 2 and not hub._begins_again
+            return hub.engine_starts >= 2 and not hub._is_restarting
 
         await until(began_again)
     finally:

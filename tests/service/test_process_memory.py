@@ -1,9 +1,9 @@
 """Bodies of documents leave memory with their last use, without the garbage collector.
 
-Nodes collect garbage rarely (``semq.service.process.COLLECTOR``), because under load thousands of documents are in
-progress, none of which is garbage. A body in a cycle of references would therefore stay in memory for thousands of
-documents more. Each test sends documents on one path with the collector switched off, and then lists the objects that
-only the collector would free.
+Nodes collect garbage rarely (``semq.service.process.COLLECTOR_THRESHOLDS``), because under load thousands of documents
+are in progress, none of which is garbage. A body in a cycle of references would therefore stay in memory for thousands
+of documents more. Each test sends documents on one path with the collector switched off, and then lists the objects
+that only the collector would free.
 """
 
 import asyncio

@@ -38,12 +38,12 @@ class Companion:
     """One program, ``python -P -m MODULE ARGUMENTS``."""
 
     def __init__(
-        self, program: Program, arguments: Sequence[str], surroundings: Callable[[], Mapping[str, str]], clock: Clock
+        self, program: Program, arguments: Sequence[str], environment: Callable[[], Mapping[str, str]], clock: Clock
     ) -> None:
-        """``surroundings``: variables for the program that only the running node knows, such as its port."""
+        """``environment``: variables for the program that only the running node knows, such as its port."""
         self._program = program
         self._arguments = arguments
-        self._surroundings = surroundings
+        self._environment = environment
         self._clock = clock
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
@@ -123,7 +123,7 @@ class Companion:
             self.states.take(line)
 
     async def _spawn(self) -> Process:
-        own = dict(os.environ) | dict(self._surroundings())
+        own = dict(os.environ) | dict(self._environment())
         return await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", self._program.module, *self._arguments,
             stdin=PIPE, stdout=None if self._program.speaks else PIPE, env=own,

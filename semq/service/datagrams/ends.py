@@ -23,7 +23,7 @@ from semq.service.datagrams.link import LinkDatagrams
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Packet
 from semq.umx_t.records import ChannelRecord
-from semq.umx_t.version import DATAGRAMS
+from semq.umx_t.version import DATAGRAMS_PROPERTY
 
 VERSION = 1
 log = structlog.get_logger("semq.datagrams")
@@ -77,7 +77,7 @@ class OfferingEnd(DatagramEnd):
         take: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
         """Offer a channel on a new link; None if its ``properties`` of the login do not say that the peer takes one."""
-        if properties.get(DATAGRAMS) != VERSION or not self.port.is_open:
+        if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
         link = LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send, take)
         section = self._section
@@ -94,7 +94,7 @@ class TakingEnd(DatagramEnd):
 
     def properties(self) -> Mapping[str, Any]:
         """Return the property of the login that says that channels are taken."""
-        return {DATAGRAMS: VERSION}
+        return {DATAGRAMS_PROPERTY: VERSION}
 
     def begin(
         self, peer: Address, host: str, send: Callable[[Packet], None], take: Callable[[CarriedDocument], bool]

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
 from semq.engine.time.schedule import Schedule
-from semq.service.message_names import ended, find_accepted, past
+from semq.service.message_names import ended, find_accepted, past_record
 from semq.service.operations.arguments import ByNameWhy
 from semq.service.operations.operation import Caller, act
 from semq.store.postgres.store import PostgresStore
@@ -34,7 +34,7 @@ class InquiryOperation:
         rows = await find_accepted(node.store, arguments.id)
         asked = [row for row in rows if row.get("outcome") is None and node.schedule_of(row["side"]) is not None]
         if not asked:
-            raise ended(await past(node.store, rows[0]["lk0"]))
+            raise ended(await past_record(node.store, rows[0]["lk0"]))
         for row in asked:
             schedule = node.schedule_of(row["side"])
             assert schedule is not None

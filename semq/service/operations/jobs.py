@@ -90,15 +90,15 @@ class Jobs:
         if job.name in NEVER_PAUSED:
             raise BadArguments("Messages depend on this job: it cannot be paused.", name=job.name)
         record = self._node.clockwork.records[job.name]
-        record.paused_at, record.paused_why = self._node.clock.wall(), arguments.why.strip()
-        log.warning("job_paused", job=job.name, by=caller.user, why=record.paused_why)
+        record.paused_at, record.pause_reason = self._node.clock.wall(), arguments.why.strip()
+        log.warning("job_paused", job=job.name, by=caller.user, why=record.pause_reason)
         return self._shown(job)
 
     async def resume(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
         """Lift a pause."""
         job = self._named(arguments.name)
         record = self._node.clockwork.records[job.name]
-        record.paused_at, record.paused_why = None, ""
+        record.paused_at, record.pause_reason = None, ""
         log.info("job_resumed", job=job.name, by=caller.user)
         return self._shown(job)
 
@@ -121,7 +121,7 @@ class Jobs:
             "next_at": utc_text(next_at) if next_at else None,
             "may_pause": job.name not in NEVER_PAUSED,
             "paused_at": utc_text(record.paused_at) if record.paused_at else None,
-            "paused_why": record.paused_why,
+            "paused_why": record.pause_reason,
         }
 
 

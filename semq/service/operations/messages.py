@@ -12,7 +12,7 @@ from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import Surroundings, is_overdue, why
 from semq.service.large_documents import LargeBodies, with_sizes
-from semq.service.message_names import find_group, find_one, newest, past
+from semq.service.message_names import find_group, find_one, newest_first, past_record
 from semq.service.operations.arguments import (
     INT64_MAX,
     NAME_MAX,
@@ -142,7 +142,7 @@ class MessageReading:
         name = arguments.id
         rows = await self._rows(name)
         if not rows:
-            return await find_group(self._node.store, name) or await past(self._node.store, name)
+            return await find_group(self._node.store, name) or await past_record(self._node.store, name)
         row, around = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}
@@ -154,7 +154,7 @@ class MessageReading:
         """
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
-        known = await past(self._node.store, row["lk0"])
+        known = await past_record(self._node.store, row["lk0"])
         known = known if known["outcome"] else {}
         return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
 
@@ -169,7 +169,7 @@ class MessageReading:
         found = [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name)
         if not found and (group := await find_group(store, name)) is not None:
             return await self._trace_group(group)
-        lk0, *others = newest(name, found)
+        lk0, *others = newest_first(name, found)
         before = await store.read(submissions.names_before, lk0)
         events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
         submitted = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
@@ -255,7 +255,7 @@ class MessageReading:
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
         found = await self._node.store.read(names.find_messages, name)
-        lk0 = newest(name, [row["lk0"] for row in found])[0] if found else ""
+        lk0 = newest_first(name, [row["lk0"] for row in found])[0] if found else ""
         return [row for row in found if row["lk0"] == lk0]
 
 
