@@ -33,8 +33,8 @@ import msgspec
 from platform_node.errors import DefinitionsRefused
 from semq.config.nearest import did_you_mean
 from semq.foreign_text import shortened
-from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.agreement import ANY, Limit, Pattern, Terms
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
 DOCUMENT_MAX = 4 * 1024 * 1024
@@ -58,9 +58,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     from_: tuple[str, ...] = msgspec.field(name="from")
     to: tuple[str, ...]
     types: tuple[Pattern, ...] = (ANY,)
-    bytes_max: Bound = 0
-    per_minute: Bound = 0
-    waiting_max: Bound = 0
+    bytes_max: Limit = 0
+    per_minute: Limit = 0
+    waiting_max: Limit = 0
     encrypt: bool = False
 
     def is_between(self, source: str, target: str) -> bool:

@@ -25,7 +25,7 @@ from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
 from semq.umx_t.attributes import ATTRIBUTES, header_writer
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import PIECES_USER
 
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000

@@ -28,7 +28,7 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.errors import BadAttribute
-from semq.umx_t.headers import Handling, read_submission
+from semq.umx_t.headers import NodeRequests, read_submission
 from semq.umx_t.locator import LK0
 
 BATCH = 500
@@ -199,24 +199,24 @@ class SqlSubmissions:
                 envelope.target, envelope.attributes, row.payload, done, failed, token=row.token,
                 sender=envelope.sender, row_id=row.row_id, scheduled_as=row.lk0,
             )  # fmt: skip
-        attributes, handling = self._attributes(row)
+        attributes, requests = self._attributes(row)
         return Submission(
-            parse_address(row.target), attributes, row.payload, done, failed, token=row.token or handling.token,
+            parse_address(row.target), attributes, row.payload, done, failed, token=row.token or requests.token,
             row_id=row.row_id,
         )  # fmt: skip
 
-    def _attributes(self, row: Submitted) -> tuple[Attributes, Handling]:
+    def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:
         """Return the attributes of a submission by SQL, and its settings for this node."""
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
-        attributes, handling = read_submission({**row.headers, **submission_headers(columns)}, properties)
-        if handling.not_before:  # ``semq_send`` takes it out of the headers
+        attributes, requests = read_submission({**row.headers, **submission_headers(columns)}, properties)
+        if requests.not_before:  # ``semq_send`` takes it out of the headers
             raise BadAttribute("The column not_before has the time, not the headers.", attribute="@NotBefore")
         check_carried(attributes)
-        return attributes, handling
+        return attributes, requests
 
     def _store_waiting(self, *, is_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.

@@ -139,15 +139,15 @@ class SubmitExchange(ServiceExchange):
         ):
             headers = headers | {"@ExpiresAt": end}
         headers = with_delay(headers, self._engine().core.now_ms) if DELAY in headers else headers
-        attributes, handling = read_submission(headers, document_properties(header))
+        attributes, requests = read_submission(headers, document_properties(header))
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,
             body=body,
             done=lambda accepted: None,
             failed=lambda error: None,
-            token=handling.token,
-            not_before=handling.not_before,
+            token=requests.token,
+            not_before=requests.not_before,
         )
 
     def _submit(self) -> None:

@@ -41,7 +41,7 @@ from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
-from semq.umx_t.errors import TooMuchWaits
+from semq.umx_t.errors import IntakeOverflow
 from semq.umx_t.version import PROPERTY, agree
 
 HEARTBEAT_S = 10
@@ -326,7 +326,7 @@ class Uplink:
             source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
             if self.intake.waiting(source) > PARTNER_BYTES_MAX and link is not None and source != str(link.peer):
                 waiting = self.intake.waiting(source)
-                self._note(source, TooMuchWaits(source=source, waiting=waiting, allowed=PARTNER_BYTES_MAX))
+                self._note(source, IntakeOverflow(source=source, waiting=waiting, allowed=PARTNER_BYTES_MAX))
                 continue
             self.intake.put(source, delivered, size)
         if self.intake.waiting_bytes > PACKETS_BYTES_MAX and self._client is not None:

@@ -16,7 +16,7 @@ from semq.service.operations.operation import Caller, act
 from semq.umx_t.address import parse_address
 from semq.umx_t.attribute_values import Read, app_key, flag, moment, save_fwd
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_headers
-from semq.umx_t.headers import OF_TRANSPORT, read_submission
+from semq.umx_t.headers import TRANSPORT_READERS, read_submission
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import SaveFwd
 
@@ -76,7 +76,7 @@ class SubmitOperation:
         attributes, handling = read_submission(headers, properties)
         check_carried(attributes)
         target, body = parse_address(arguments.target), arguments.body_base64
-        sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.sender)
+        sender = TRANSPORT_READERS["@Sender"][1]("sender", arguments.sender)
 
         def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
             submission = Submission(target, attributes, body, done, failed, sender=sender, **handling._asdict())

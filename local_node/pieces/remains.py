@@ -26,7 +26,7 @@ from semq.store.views import pieces as views
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
-from semq.umx_t.pieces import MANIFEST_MAX, NOTICE, USER, GivenUp
+from semq.umx_t.pieces import MANIFEST_MAX, NOTICE_NUMBER, PIECES_USER, GivenUpNotice
 
 SWEEP_S = 60.0
 KEPT_DAYS = 30  # longest time that pieces wait for their manifest
@@ -95,20 +95,20 @@ class Remains:
         else:
             self._notify(given_up, partial(self._drop, document, count))
 
-    async def _given_up(self, document: int) -> GivenUp | None:
+    async def _given_up(self, document: int) -> GivenUpNotice | None:
         """Return the contents of the notice about a document; None if its receiver needs none."""
         stored = await self._store().read(views.notice_due, document)
         if stored is None:
             return await self._store().read(views.given_up, document)
-        notice = self._store().locking.unlock_piece(document, NOTICE, stored)
-        return msgspec.json.decode(notice, type=GivenUp)
+        notice = self._store().locking.unlock_piece(document, NOTICE_NUMBER, stored)
+        return msgspec.json.decode(notice, type=GivenUpNotice)
 
     def _drop(self, document: int, count: int) -> None:
         log.info("pieces_removed", document=document)
         core = self._engine().core
         core.post(drop_pieces(core, document, count))
 
-    def _notify(self, given_up: GivenUp, done: Callable[[], None]) -> None:
+    def _notify(self, given_up: GivenUpNotice, done: Callable[[], None]) -> None:
         """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""
 
         def failed(error: Exception) -> None:
@@ -118,7 +118,7 @@ class Remains:
         target = parse_address(given_up.target)
         key = AppKey(given_up.domain, given_up.type, given_up.subtype, "")
         notice = Submission(
-            Address(target.type, target.id, USER), Attributes(app_key=key, pieces=given_up.document), b"",
+            Address(target.type, target.id, PIECES_USER), Attributes(app_key=key, pieces=given_up.document), b"",
             lambda accepted: done(), failed,
         )  # fmt: skip
         self._engine().submit([notice])

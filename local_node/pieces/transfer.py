@@ -35,7 +35,7 @@ from semq.store.views import pieces as views
 from semq.store.work import NO_NEEDS, Failed, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
-from semq.umx_t.pieces import USER, PieceName
+from semq.umx_t.pieces import PIECES_USER, PieceName
 
 DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
 READ = 4  # pieces read from the store in one query
@@ -80,7 +80,7 @@ class EventsWithPieces:
 
     def prepare(self, event: AppEvent) -> Any:
         """Prepare an event in the transaction of its change."""
-        if event.target is not None and event.target.user == USER:
+        if event.target is not None and event.target.user == PIECES_USER:
             return ReportedEvent(self._report, event)
         published = self._events.prepare(event)
         is_manifest = event.kind == FAILED and bool(event.document)
@@ -303,7 +303,7 @@ class Transfers:
             app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
             pieces=name,
         )  # fmt: skip
-        target = Address(envelope.target.type, envelope.target.id, USER)
+        target = Address(envelope.target.type, envelope.target.id, PIECES_USER)
         self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
         return ended
 

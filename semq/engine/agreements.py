@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from semq.engine import errors
-from semq.umx_t.agreement import Terms, applying
+from semq.umx_t.agreement import Terms, first_covering
 from semq.umx_t.app_key import AppKey
 
 MINUTE_S, DAY_MINUTES = 60.0, 1440
@@ -42,7 +42,7 @@ class Meter:
 
 def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> Terms:
     """Return the terms for a document of this type and size. Raises TypeNotAllowed, DocumentTooLarge."""
-    terms = applying(agreed, app_key)
+    terms = first_covering(agreed, app_key)
     if terms is None:
         raise errors.TypeNotAllowed(target=target, domain=app_key.domain, type=app_key.type)
     if terms.bytes_max and size > terms.bytes_max:

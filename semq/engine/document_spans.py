@@ -23,7 +23,7 @@ from typing import NamedTuple
 from semq.store.rows import Event, LedgerLine, Side
 from semq.trace_context import PARENT, TraceParent, sampled_parent, span_id
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import PIECES_USER
 
 OPEN_MAX = 20_000  # documents in progress
 STEPS_MAX = 32  # events of one span

@@ -18,7 +18,7 @@ from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet,
 from semq.umx_t.errors import BadAttribute, NotForDatagrams
 from semq.umx_t.headers import PACKED, packet_type, read_envelope, read_type, write_envelope, write_packed
 from semq.umx_t.records import InquiryRole, decode_records, encode_records
-from semq.umx_t.version import HIGHEST, PACKS
+from semq.umx_t.version import HIGHEST, PACKED_SINCE
 
 RECORDS_TYPE = "application/json"
 SIGNATURE = "@Signature"
@@ -64,7 +64,7 @@ def _signature(header: ContentHeader) -> str:
 def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeader, Body]:
     """Return routing key, content header and body of a frame, for a peer that uses this version of the protocol."""
     if isinstance(frame, Data):
-        packs = version >= PACKS
+        packs = version >= PACKED_SINCE
         if isinstance(frame.header, ContentHeader) and (packs or not _is_packed(frame.header)):
             return str(frame.envelope.target), frame.header, frame.body
         properties, headers = (write_packed if packs else write_envelope)(frame.envelope)

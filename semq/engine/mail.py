@@ -5,7 +5,7 @@ from typing import Any
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import BYTES_SENT, record_size
+from semq.umx_t.records import FULL_PACKET_BYTES, record_size
 
 Letter = tuple[Address, Function, Primitive]
 
@@ -44,7 +44,7 @@ class Mail:
         for record in records:
             part.append(record)
             size += record_size(record)
-            if len(part) >= self._records_max or size >= BYTES_SENT:
+            if len(part) >= self._records_max or size >= FULL_PACKET_BYTES:
                 yield part
                 part, size = [], 0
         if part:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from semq.engine import errors
 from semq.engine.agreements import Meter, check
-from semq.umx_t.agreement import Terms, applying
+from semq.umx_t.agreement import Terms, first_covering
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
@@ -157,7 +157,7 @@ class Partners:
 
     def take_rate(self, dest: str, app_key: AppKey, now: float) -> None:
         """Count a document for the rate of its agreement. Raises TooFast."""
-        terms = applying(self.terms.get(dest, ()), app_key)
+        terms = first_covering(self.terms.get(dest, ()), app_key)
         if terms is not None and not self.meter.take(dest, terms, now):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 

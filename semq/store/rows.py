@@ -330,7 +330,7 @@ class NoticeDue:
     """
 
     document: int
-    notice: bytes  #: a ``GivenUp`` as JSON
+    notice: bytes  #: a ``GivenUpNotice`` as JSON
 
 
 Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone | NoticeDue

@@ -2,7 +2,7 @@
 
 A node is (type, id): type 1 is an institution's local node, type 2 the hub. Type 3 is a group of institutions, type 4
 all users of an institution, both for submissions only. A suffix names a user or application within a node. As text:
-``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` is optional.
+``1.56001`` or ``1.56001/buyer``; the prefix ``1.`` may be left out.
 """
 
 import re
@@ -21,7 +21,7 @@ class NodeType(IntEnum):
     LOCAL = 1
     PLATFORM = 2
     GROUP = 3  #: institutions named together in the definitions of the hub
-    USERS = 4  #: all users of an institution that the definitions name
+    USERS = 4  #: all users whom the definitions name for one institution
 
 
 class Address(NamedTuple):

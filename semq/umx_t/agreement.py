@@ -1,9 +1,9 @@
-"""Agreements between two institutions: which documents one may send to the other, of what size, how many, sealed or
-not.
+"""Agreements between two institutions: types, sizes and numbers of the documents that one may send to the other, and
+whether these must be sealed.
 
-The hub sends the terms to the sender in its directory (``records.Presence``). Both apply them: the sender at submit,
-where the application can still be informed, and the hub, for a node that does not apply them. Pure values;
-``semq.engine.agreements`` counts rates and numbers.
+The hub sends the terms to the sender's node in records of presence (``records.Presence``). Both apply them: the
+sender's node at a submission, when it can still refuse it, and the hub, because a node could ignore its terms. Pure
+values; ``semq.engine.agreements`` counts rates and numbers.
 """
 
 from collections.abc import Sequence
@@ -16,33 +16,33 @@ from semq.umx_t.app_key import AppKey
 
 ANY = "*"
 Pattern = Annotated[str, Meta(pattern=r"^[^\x00]{1,200}\Z")]
-Bound = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Limit = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One agreement, as its sender needs it. A bound of 0 means no bound."""
+    """One agreement, as the sender's node needs it. A limit of 0 means no limit."""
 
     types: tuple[Pattern, ...] = (ANY,)  #: ``type``, ``domain/type`` or ``domain/type/subtype``; ``*`` for any part
-    bytes_max: Bound = 0  #: size limit of one document, as submitted by the application
-    per_minute: Bound = 0  #: documents
-    waiting_max: Bound = 0  #: documents without a final outcome
+    bytes_max: Limit = 0  #: size limit of one document, as submitted by the application
+    per_minute: Limit = 0  #: number of documents
+    waiting_max: Limit = 0  #: number of documents without a final outcome
     encrypt: bool = False  #: documents must be sealed
 
     def covers(self, app_key: AppKey) -> bool:
         """Return whether these terms apply to documents of this type."""
-        return any(fits(pattern, app_key) for pattern in self.types)
+        return any(matches(pattern, app_key) for pattern in self.types)
 
 
-def applying(agreed: Sequence[Terms], app_key: AppKey) -> Terms | None:
-    """Return the first terms that apply to this type of document, or None if nothing is agreed about it."""
+def first_covering(agreed: Sequence[Terms], app_key: AppKey) -> Terms | None:
+    """Return the first terms that cover this type of document, or None."""
     return next((terms for terms in agreed if terms.covers(app_key)), None)
 
 
-def fits(pattern: str, app_key: AppKey) -> bool:
-    """Return whether a type of document matches a pattern; parts that the pattern lacks match anything."""
+def matches(pattern: str, app_key: AppKey) -> bool:
+    """Return whether a type of document matches a pattern; a subtype that the pattern lacks may have any value."""
     parts = pattern.split("/")
-    named = (app_key.type,) if len(parts) == 1 else (app_key.domain, app_key.type, app_key.subtype)
-    return len(parts) <= len(named) and all(part in (ANY, name) for part, name in zip(parts, named, strict=False))
+    values = (app_key.type,) if len(parts) == 1 else (app_key.domain, app_key.type, app_key.subtype)
+    return len(parts) <= len(values) and all(part in (ANY, value) for part, value in zip(parts, values, strict=False))
 
 
 def agreed_text(terms: Terms) -> str:

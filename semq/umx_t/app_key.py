@@ -5,8 +5,8 @@ from typing import NamedTuple
 from semq.umx_t.errors import BadAppKey
 
 PART_MAX = 128  # characters; an AppKey is a name, not a document
-SHOWN_MAX = 40  # characters of one that is refused
-NAMES = ("domain", "type", "subtype", "key")  # names of the parts in options and errors
+SHOWN_MAX = 40  # characters of a refused AppKey that its error shows
+PART_NAMES = ("domain", "type", "subtype", "key")  # in options and errors
 
 
 class AppKey(NamedTuple):
@@ -37,8 +37,8 @@ def parse_app_key(text: str) -> AppKey:
 
 
 def check_app_key(app_key: AppKey) -> AppKey:
-    """Refuse parts that are too long or contain characters that cannot be shown or stored. Raises BadAppKey."""
-    for name, part in zip(NAMES, app_key, strict=True):
+    """Return the AppKey if each part is short and printable and only the key has a slash. Raises BadAppKey."""
+    for name, part in zip(PART_NAMES, app_key, strict=True):
         if len(part) > PART_MAX:
             fault = f"has {len(part)} characters, and {PART_MAX} are allowed"
         elif not part.isprintable():
@@ -54,6 +54,6 @@ def check_app_key(app_key: AppKey) -> AppKey:
 
 
 def _safe(text: str) -> str:
-    """Return the beginning of a text for an error, with escapes for what cannot be shown."""
-    cut = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
-    return cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
+    """Return the beginning of a text for an error, with escapes for characters that cannot be shown."""
+    beginning = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+    return beginning if beginning.isprintable() else beginning.encode("unicode_escape").decode("ascii")

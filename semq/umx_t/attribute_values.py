@@ -1,7 +1,7 @@
 """Readers of attribute values: AMQP header values as applications and peers send them, checked and converted.
 
-Each takes the attribute's name, for the error, and the value. The table in ``attributes`` names them (``READERS``,
-``WRITERS``).
+A reader takes the attribute's name, for the error, and the value. The table in ``attributes`` names readers and writers
+by the words of ``reader_of`` and ``WRITERS``.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,12 @@ from semq.umx_t.status import SaveFwd
 
 Read = Callable[[str, Any], Any]
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
-REPEATED_MAX = 256  # number of attribute values whose result is cached
+REPEATED_MAX = 256  # number of values that the reader of an attribute remembers
 _INT64_MAX = 2**63 - 1
 _ATTEMPT_MAX = 2**31 - 1
-_CLASSES: dict[object, SaveFwd] = {word: one for one in SaveFwd for word in (int(one), f"{one:d}")}
+_CLASSES: dict[object, SaveFwd] = {
+    spelling: save_fwd for save_fwd in SaveFwd for spelling in (int(save_fwd), str(int(save_fwd)))
+}
 
 
 def flag(name: str, value: Any) -> bool:
@@ -36,12 +38,12 @@ def save_fwd(name: str, value: Any) -> SaveFwd:
     """Read the delivery class. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
-    found = _CLASSES.get(value) if isinstance(value, int | float | str) else None
-    if found is None:
+    delivery_class = _CLASSES.get(value) if isinstance(value, int | float | str) else None
+    if delivery_class is None:
         raise BadAttribute(
             f"{name} must be 1 (drop), 2 (store) or 3 (must be delivered).", attribute=name, value=str(value)[:60]
         )
-    return found
+    return delivery_class
 
 
 def number(name: str, value: Any) -> int:
@@ -61,18 +63,18 @@ def moment(name: str, value: Any) -> int:
 
 
 def attempt(name: str, value: Any) -> int:
-    """Read a number of attempts. Raises BadAttribute."""
+    """Read the number of attempts, at most 2³¹ − 1. Raises BadAttribute."""
     if number(name, value) > _ATTEMPT_MAX:
         raise BadAttribute(f"{name} must be a number of attempts, at most {_ATTEMPT_MAX}.", attribute=name, value=value)
     return int(value)
 
 
-def text(name: str, value: Any, longest: int) -> str:
-    """Read printable text. Raises BadAttribute."""
+def text(name: str, value: Any, length_max: int) -> str:
+    """Read printable text of at most ``length_max`` characters. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
-        fault = f"{name} must be printable text of at most {longest} characters."
+    if not isinstance(value, str) or len(value) > length_max or not value.isprintable():
+        fault = f"{name} must be printable text of at most {length_max} characters."
         raise BadAttribute(fault, attribute=name, value=str(value)[:60])
     return value
 
@@ -87,7 +89,7 @@ def app_key(name: str, value: Any) -> AppKey:
 
 
 def digest(name: str, value: Any) -> bytes:
-    """Read a SHA-256 digest, or none. Raises BadEnvelope."""
+    """Read a SHA-256 digest, or empty bytes. Raises BadEnvelope."""
     if not isinstance(value, bytes | bytearray) or len(value) not in (0, 32):
         raise BadEnvelope(f"{name} is not a SHA-256 digest.", digest=str(value)[:80])
     return bytes(value)
@@ -110,17 +112,17 @@ WRITERS: dict[str, Callable[[Any], Any]] = {"int": int, "str": str, "joined": "/
 
 
 def reader_of(word: str) -> Read:
-    """Return the reader of that name: one of ``READERS``, ``text N``, or ``repeated N``, which caches its results.
+    """Return the reader for a word of the table: a key of ``READERS``, ``text N``, or ``repeated N``.
 
-    N is the maximum number of characters; ``repeated`` is for values that are the same in thousands of messages of one
-    session. Raises KeyError.
+    N is the maximum number of characters. ``repeated`` caches its results, for values that are the same in thousands of
+    messages of one session. Raises KeyError.
     """
-    kind, _, longest = word.partition(" ")
+    kind, _, digits = word.partition(" ")
     if kind not in ("text", "repeated"):
         return READERS[word]
+    length_max = int(digits)
 
     def read(name: str, value: Any) -> str:
-        return text(name, value, most)
+        return text(name, value, length_max)
 
-    most = int(longest)
     return lru_cache(REPEATED_MAX)(read) if kind == "repeated" else read

@@ -1,10 +1,10 @@
-"""The attributes of a document, one row each: the only place that names them all.
+"""The table of all attributes of a document.
 
-Derived from the table: the headers between nodes (``headers``), what a seal and a signature bind
+Derived from the table: the headers between nodes (``headers``), the attributes that a seal and a signature bind
 (``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's application,
 the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the tests that
-alter each attribute on its way. Defaults are those of the fields of ``Attributes`` and ``Envelope``; each field has a
-row.
+alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row, and its default is in the
+class.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +18,16 @@ from msgspec.structs import fields
 from semq.umx_t.attribute_values import WRITERS, Read, reader_of
 from semq.umx_t.envelope import Attributes, Envelope
 
-# name: with @ a header of UMX-T; else AMQP's property or argument; "headers" are all headers without @.
-# field: of Attributes or Envelope; also the argument of Client.send and msg.submit, for those set by applications.
-# fact: the number in the canonical form of version 1, which never changes. An attribute of a later version ("since") is
-# bound if it does not have its default value, so that nodes of older versions verify all documents that do not use it.
-# write: how the value becomes a header; "always": also if it has its default value. shown: to the receiver's
-# application; "hex", "int": converted. option: of `semq msg send`; sql: the parameter of semq_send.
+# The columns:
+# name      a header (with @), or a property or argument of AMQP; the row "headers" stands for all headers without @
+# field     field of Attributes or Envelope; of an application's attribute also the argument of Client.send, msg.submit
+# bound     a word of the enum BoundBy
+# since     first version of the protocol with the attribute. A later attribute is bound only if its value is not the
+#           default, so that older nodes verify all documents that do not use it
+# fact      number of a bound value in the canonical form of version 1, which never changes
+# read      the reader of the header's value; write: its writer. "always": the header is written also for the default
+# shown     whether the receiver's application gets it; "hex" and "int" also name the writer for that
+# option    option of `semq msg send`; sql: parameter of semq_send
 TABLE = """
 name             | field            | set by          | bound  | since | fact | read          | write      | shown | option         | sql              | values | meaning
 @AppKey          | app_key          | application     | fact   | 1     | 10   | app_key       | joined     | yes   | --key          | app_key          | `domain/type/subtype/key` | the application's name for the document, repeated in every event; only the key may contain `/`
@@ -36,7 +40,7 @@ name             | field            | set by          | bound  | since | fact | 
 @Reliable        | reliable         | application     | fact   | 1     | 8    | flag          | int        |       | --reliable     |                  | 0, **1** | 0: best effort, as a datagram (UDP) where one can be sent (PROTOCOL.md section 25); only with `@SaveFwd=1` and `@Ack2=0`
 @Encrypt         | encrypt          | application     | seal   | 1     |      | flag          | int        |       | --encrypt      | encrypt          | **0**, 1 | 1: seal the document for the target's certificate, so that the hub can neither read nor alter it
 @Fixed           | fixed            | application     | fact   | 1     | 9    | flag          | int        | yes   | --fixed        |                  | **0**, 1 | 1: fixed sequence: the documents with it to one address reach the receiver's application in the order in which they were accepted, as if they had one `@OrderKey`; only with `@SaveFwd=3`
-priority         | priority         | application     | fact   | 1     | 14   |               |            | yes   | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (see below)
+priority         | priority         | application     | fact   | 1     | 14   |               |            | yes   | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (PROTOCOL.md section 11)
 content_type     | content_type     | application     | fact   | 1     | 12   |               |            | yes   | --content-type | content_type     | text | the MIME type of the body
 content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes   |                | content_encoding | text | the encoding of the body
 headers          | user_headers     | application     | fact   | 1     | 16   |               |            | yes   |                | headers          | names without `@` | headers of your own, which arrive unchanged
@@ -68,7 +72,7 @@ other @ headers  | unknown          | sender's node   | no     | 1     |      | 
 HEADERS = "headers"
 
 
-class By(Enum):
+class SetBy(Enum):
     """The party that sets an attribute."""
 
     APPLICATION = "application"
@@ -77,15 +81,15 @@ class By(Enum):
     RECEIVER = "receiver's node"
 
 
-class Bound(Enum):
-    """The way in which seal and signature bind an attribute, so that an alteration is detected."""
+class BoundBy(Enum):
+    """The part of seal and signature that binds an attribute, so that an alteration is detected."""
 
-    FACT = "fact"  #: the value is bound
-    PLACE = "place"  #: bound as part of the place
-    SEAL = "seal"  #: part of the seal: with another value it does not open; bound by the signature
-    MARKER = "marker"  #: bound by the signature of the void marker
-    STAYS = "stays"  #: never sent
-    NOT = "no"  #: not bound
+    FACT = "fact"  #: the value is a fact
+    PLACE = "place"  #: the value is part of the place
+    SEAL = "seal"  #: the seal opens with this value only; the signature also binds it
+    MARKER = "marker"  #: the signature of the void marker
+    STAYS = "stays"  #: none, because the attribute is never sent
+    NOT = "no"  #: none
 
 
 class Attribute(NamedTuple):
@@ -93,8 +97,8 @@ class Attribute(NamedTuple):
 
     name: str
     field: str
-    by: By
-    bound: Bound
+    set_by: SetBy
+    bound: BoundBy
     since: int
     fact: int
     read: Read | None
@@ -109,18 +113,18 @@ class Attribute(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """Whether it is a header of its own."""
+        """Whether the attribute is a header of its own."""
         return self.name.startswith("@")
 
     @property
     def is_of_document(self) -> bool:
-        """Whether it is a field of ``Attributes``; else of ``Envelope``, or not carried at all."""
-        return self.field in _OF_DOCUMENT
+        """Whether the attribute is a field of ``Attributes``; otherwise it is one of ``Envelope``, or not carried."""
+        return self.field in _ATTRIBUTES_DEFAULTS
 
     @property
-    def path(self) -> str:
-        """The field, as seen from the envelope."""
-        return f"attributes.{self.field}" if self.is_of_document else self.field
+    def expression(self) -> str:
+        """The field as Python code with the variables ``envelope`` and ``attributes``."""
+        return f"attributes.{self.field}" if self.is_of_document else f"envelope.{self.field}"
 
     @property
     def default(self) -> Any:
@@ -135,18 +139,18 @@ def _defaults(struct: type[Struct]) -> dict[str, Any]:
     }
 
 
-_OF_DOCUMENT = _defaults(Attributes)
-_DEFAULTS = _defaults(Envelope) | _OF_DOCUMENT
+_ATTRIBUTES_DEFAULTS = _defaults(Attributes)
+_DEFAULTS = _defaults(Envelope) | _ATTRIBUTES_DEFAULTS
 
 
 def read_row(line: str) -> Attribute:
     """Read a row of the table. Raises KeyError or ValueError for an unknown word."""
     cells = map(str.strip, line.split("|"))
-    name, field, by, bound, since, fact, read, write, shown, option, sql, values, meaning = cells
+    name, field, set_by, bound, since, fact, read, write, shown, option, sql, values, meaning = cells
     words = write.split()
     # Interned: structs compare the names of keyword arguments by identity first.
     return Attribute(
-        intern(name), intern(field), By(by), Bound(bound), int(since), int(fact or 0),
+        intern(name), intern(field), SetBy(set_by), BoundBy(bound), int(since), int(fact or 0),
         reader_of(read) if read else None,
         next((WRITERS[word] for word in words if word != "always"), None),
         "always" in words, bool(shown), None if shown in ("", "yes") else WRITERS[shown],
@@ -155,18 +159,18 @@ def read_row(line: str) -> Attribute:
 
 
 ATTRIBUTES = tuple(read_row(line) for line in TABLE.strip().splitlines()[1:])
-#: argument of Client.send and msg.submit | attribute, for those that are headers
-ARGUMENTS = {each.field: each for each in ATTRIBUTES if each.by is By.APPLICATION and each.is_header}
+#: argument of Client.send and msg.submit | attribute, for attributes that are headers
+ARGUMENTS = {each.field: each for each in ATTRIBUTES if each.set_by is SetBy.APPLICATION and each.is_header}
 #: fields of Attributes that are AMQP properties
 PROPERTIES = tuple(
     each.name
     for each in ATTRIBUTES
-    if each.is_of_document and each.by is By.APPLICATION and not each.is_header and each.name != HEADERS
+    if each.is_of_document and each.set_by is SetBy.APPLICATION and not each.is_header and each.name != HEADERS
 )
 
 
 def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the headers for the arguments of a submission; others, None and default values are left out."""
+    """Return the headers for the arguments of a submission, without arguments that are no headers, None or defaults."""
     headers = {}
     for name, value in arguments.items():
         row = ARGUMENTS.get(name)
@@ -177,33 +181,31 @@ def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable[[Envelope, dict[str, Any]], None]:
-    """Return a function that adds these attributes of an envelope to headers, without those that have their default.
+    """Return a function that adds these attributes of an envelope to headers, if they differ from their default.
 
-    ``shown``: as the receiver's application sees them. The function is compiled from the rows, because a loop over them
-    for every document takes half as long again.
+    ``shown``: the headers are for the receiver's application. The function is compiled from the rows, because a loop
+    over the rows takes half as long again for every document.
     """
-    kept = [row for row in rows if row.is_header and row.field in _DEFAULTS]
-    known: dict[str, Any] = {}
+    header_rows = [row for row in rows if row.is_header and row.field in _DEFAULTS]
+    namespace: dict[str, Any] = {}
     lines = ["def write(envelope, headers):", "    attributes = envelope.attributes"]
-    for number, row in enumerate(kept):
+    for number, row in enumerate(header_rows):
         convert = (row.show if shown else None) or row.write
-        known |= {f"default{number}": row.default, f"convert{number}": convert}
-        found = row.path if row.is_of_document else f"envelope.{row.field}"
-        condition = "value" if row.default in (0, "", b"", None) else f"value != default{number}"
-        lines.append(f"    value = {found}")
-        lines += [] if row.is_always else [f"    if {condition}:"]
+        namespace |= {f"default{number}": row.default, f"convert{number}": convert}
         value = "value" if convert is None else "int(value)" if convert is int else f"convert{number}(value)"
-        lines.append(f"    {'' if row.is_always else '    '}headers[{row.name!r}] = {value}")
-    exec("\n".join(lines), known)
-    written: Callable[[Envelope, dict[str, Any]], None] = known["write"]
-    return written
+        assignment = f"headers[{row.name!r}] = {value}"
+        is_set = "value" if row.default in (0, "", b"", None) else f"value != default{number}"
+        lines.append(f"    value = {row.expression}")
+        lines += [f"    {assignment}"] if row.is_always else [f"    if {is_set}:", f"        {assignment}"]
+    exec("\n".join(lines), namespace)
+    write: Callable[[Envelope, dict[str, Any]], None] = namespace["write"]
+    return write
 
 
 def value_reader(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]]:
-    """Return a function that lists the values of these attributes of an envelope; compiled like ``header_writer``."""
-    found = [row.path if row.is_of_document else f"envelope.{row.field}" for row in rows]
-    known: dict[str, Any] = {}
-    listed = "".join(f"{each}, " for each in found)
-    exec(f"def values(envelope):\n    attributes = envelope.attributes\n    return ({listed})", known)
-    values: Callable[[Envelope], tuple[Any, ...]] = known["values"]
+    """Return a function that returns the values of these attributes of an envelope; compiled, as in ``header_writer``."""
+    namespace: dict[str, Any] = {}
+    expressions = "".join(f"{row.expression}, " for row in rows)
+    exec(f"def values(envelope):\n    attributes = envelope.attributes\n    return ({expressions})", namespace)
+    values: Callable[[Envelope], tuple[Any, ...]] = namespace["values"]
     return values

@@ -34,11 +34,11 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
-    pieces: str = ""  #: set by the sender's node: the document of which the message is a piece, or the manifest
+    pieces: str = ""  #: set by the sender's node: name of a document in pieces; of a piece, also its number
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether nobody asks for the document if it is lost: it may travel as a datagram."""
+        """Whether a lost document is never sent again; it may then travel as a datagram."""
         return not self.reliable and self.save_fwd is SaveFwd.DROP and not self.ack2
 
 
@@ -53,14 +53,14 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     sid: int = -1  #: position in the stream (source store, inc, target); -1 for class 1 and 2
     floor: int = 0  #: lowest unsettled position of that stream when the message was sent
     prev: Pos | None = None  #: position of the previous message with the same order key
-    att: int = 0  #: attempt, counted from 1; negative answers and Ack-Fwd must name it
+    att: int = 0  #: number of the attempt, from 1; negative answers and Ack-Fwd must name it
     void: bool = False  #: a void marker instead of a payload
     late: bool = False  #: the stored copy has expired, and the hub leaves the payload out
     lk1: LK1 | None = None  #: set by the hub before it sends a stored copy
     digest: bytes = b""  #: SHA-256 of the payload as submitted by the application; salted if the payload is sealed
     submitted_at: int = 0  #: milliseconds since 1970 UTC
     session_key: str = ""  #: the wrapped session key, as text; empty when the payload is in clear
-    alg: str = ""  #: how the session key is wrapped and the payload sealed
+    alg: str = ""  #: algorithms that wrap the session key and seal the payload
     key_id: str = ""  #: identifies the key of the receiver's certificate that the session key is wrapped for
     origin: str = ""  #: LK0, sid and prev of the message whose ciphertext is sent again in this one
     signature: str = ""  #: made by the sender, if it has a certificate

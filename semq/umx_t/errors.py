@@ -37,12 +37,6 @@ class BadCombination(BadInput):
     )
 
 
-class BadManifest(ProtocolViolation):
-    """The manifest of a document in pieces, or the name of a piece, cannot be read."""
-
-    code = "SEMQ-1116"
-
-
 class BadLocator(ProtocolViolation):
     """A locator (LK0 or LK1) cannot be read."""
 
@@ -55,6 +49,18 @@ class BadRecord(ProtocolViolation):
     code = "SEMQ-1111"
 
 
+class BadEnvelope(ProtocolViolation):
+    """The attributes of a message from a peer cannot be read."""
+
+    code = "SEMQ-1112"
+
+
+class ImpossibleEvent(ProtocolViolation):
+    """An event arrived that is impossible in the state of the row; the row was not changed."""
+
+    code = "SEMQ-1113"
+
+
 class PacketTooLarge(BadRecord):
     """A packet of records is larger, or contains more records, than any node sends."""
 
@@ -65,26 +71,20 @@ class PacketTooLarge(BadRecord):
     )
 
 
-class TooMuchWaits(ProtocolViolation):
-    """A node sends more than this node can process; what exceeded the bound was dropped."""
+class IntakeOverflow(ProtocolViolation):
+    """A node sends more than this node can process; the excess was dropped."""
 
     code = "SEMQ-1115"
     remedy = "Nothing is lost: the sender repeats it. If it continues, ask the operator of the node that the log names."
+
+
+class BadManifest(ProtocolViolation):
+    """The manifest of a document in pieces, or the name of a piece, cannot be read."""
+
+    code = "SEMQ-1116"
 
 
 class NotForDatagrams(ProtocolViolation):
     """A datagram carries something other than a document with @Reliable=0; it was ignored."""
 
     code = "SEMQ-1117"
-
-
-class BadEnvelope(ProtocolViolation):
-    """The attributes of a message from a peer cannot be read."""
-
-    code = "SEMQ-1112"
-
-
-class ImpossibleNews(ProtocolViolation):
-    """An event arrived that is impossible in the state of the row; the row was not changed."""
-
-    code = "SEMQ-1113"

@@ -1,8 +1,8 @@
 """The floor of a stream: the lowest position that is not settled (PROTOCOL.md section 2; rules N2 and N3).
 
-Only messages with a final outcome at the sender count as settled; custody does not (break F1). The sender keeps one
-``Floor`` per stream, raises it after the commit that settled a message, and carries it in every message and ReAck2, so
-that the receiver may delete ledger entries below it.
+A message counts as settled when it has a final outcome at the sender; custody is not final (break F1). The sender keeps
+one ``Floor`` per stream, raises it after the commit that settled a message, and carries it in every message and ReAck2,
+so that the receiver may delete ledger entries below it.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 class Floor:
     """The lowest unsettled position of one stream, calculated from the settled positions."""
 
-    __slots__ = ("_above", "value")
+    __slots__ = ("_settled_above", "value")
 
     def __init__(self, value: int = 0, settled_above: Iterable[int] = ()) -> None:
         self.value = value
-        self._above = {sid for sid in settled_above if sid >= value}
+        self._settled_above = {sid for sid in settled_above if sid >= value}
         self._climb()
 
     def settle(self, sid: int) -> None:
@@ -24,9 +24,9 @@ class Floor:
             self.value += 1
             self._climb()
         elif sid > self.value:
-            self._above.add(sid)
+            self._settled_above.add(sid)
 
     def _climb(self) -> None:
-        while self.value in self._above:
-            self._above.remove(self.value)
+        while self.value in self._settled_above:
+            self._settled_above.remove(self.value)
             self.value += 1

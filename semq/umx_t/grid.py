@@ -1,8 +1,8 @@
 """Read a status grid, written as text, into a table of rules.
 
 A grid has a heading (its name, then a column for each state of a row) and a line for each kind of event. A cell reads
-``next state:action``; a dot means "unchanged", an exclamation mark "impossible". Every cell is decided; an unknown word
-fails at import.
+``next state:deed``; a deed is an action of the engine. A dot means "unchanged", an exclamation mark "impossible". Every
+cell is decided; an unknown word fails at import. ``grids`` contains the texts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,51 +10,51 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from semq.umx_t.errors import ImpossibleNews
+from semq.umx_t.errors import ImpossibleEvent
 
-S = TypeVar("S", bound=Enum)
-N = TypeVar("N", bound=Enum)
-D = TypeVar("D", bound=Enum)
+State = TypeVar("State", bound=Enum)
+Event = TypeVar("Event", bound=Enum)
+Deed = TypeVar("Deed", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class GridRule(Generic[S, D]):
-    """One cell: the state after the event, and the action, if any."""
+class GridRule(Generic[State, Deed]):
+    """One cell: the state after the event, and the deed, if any."""
 
-    after: S
-    deed: D | None
+    after: State
+    deed: Deed | None
 
 
-class Grid(Generic[S, N, D]):
+class Grid(Generic[State, Event, Deed]):
     """The rules for one kind of row, looked up by state and event."""
 
-    def __init__(self, text: str, standings: type[S], news: type[N], deeds: type[D]) -> None:
+    def __init__(self, text: str, states: type[State], events: type[Event], deeds: type[Deed]) -> None:
         self.text = text
-        lines = [line.split() for line in text.strip().splitlines()]
-        self.name, *names = lines[0]
-        self.columns = tuple(standings[name] for name in names)
-        self.rows = tuple(news[line[0]] for line in lines[1:])
-        self._rules: dict[tuple[S, N], GridRule[S, D] | None] = {}
-        for on, line in zip(self.rows, lines[1:], strict=True):
-            for standing, cell in zip(self.columns, line[1:], strict=True):
-                self._rules[standing, on] = None if cell == "!" else _read(cell, standing, standings, deeds)
+        heading, *lines = [line.split() for line in text.strip().splitlines()]
+        self.name, *names = heading
+        self.columns = tuple(states[name] for name in names)
+        self.rows = tuple(events[line[0]] for line in lines)
+        self._rules: dict[tuple[State, Event], GridRule[State, Deed] | None] = {}
+        for event, (_, *cells) in zip(self.rows, lines, strict=True):
+            for state, cell in zip(self.columns, cells, strict=True):
+                self._rules[state, event] = None if cell == "!" else _read(cell, state, states, deeds)
 
-    def step(self, standing: S, on: N) -> GridRule[S, D]:
-        """Return the rule for this state and event; raises ImpossibleNews if the grid marks the cell as impossible."""
-        rule = self._rules[standing, on]
+    def step(self, state: State, event: Event) -> GridRule[State, Deed]:
+        """Return the rule for this state and event. Raises ImpossibleEvent if the grid has an exclamation mark."""
+        rule = self._rules[state, event]
         if rule is None:
-            raise ImpossibleNews(grid=self.name, standing=standing.name, news=on.name)
+            raise ImpossibleEvent(grid=self.name, state=state.name, event=event.name)
         return rule
 
-    def cells(self) -> Iterator[tuple[S, N]]:
+    def cells(self) -> Iterator[tuple[State, Event]]:
         """Return the keys of all possible cells, for tests and for the simulator's coverage report."""
         return (key for key, rule in self._rules.items() if rule is not None)
 
-    def rules(self) -> Mapping[tuple[S, N], GridRule[S, D] | None]:
+    def rules(self) -> Mapping[tuple[State, Event], GridRule[State, Deed] | None]:
         """Return the whole table, read-only."""
         return self._rules
 
 
-def _read(cell: str, standing: S, standings: type[S], deeds: type[D]) -> GridRule[S, D]:
-    goal, _, deed = cell.partition(":")
-    return GridRule(standing if goal == "." else standings[goal], deeds[deed] if deed else None)
+def _read(cell: str, state: State, states: type[State], deeds: type[Deed]) -> GridRule[State, Deed]:
+    after, _, deed = cell.partition(":")
+    return GridRule(state if after == "." else states[after], deeds[deed] if deed else None)

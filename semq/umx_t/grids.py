@@ -1,12 +1,12 @@
 """The status tables of PROTOCOL.md section 5 as text grids: what a node does on each event of a message.
 
-Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right, and only a
-negative answer of the responsible party returns a row to SS_INIT. Dots fill the lower right, so late and repeated
+Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right; a row
+returns to SS_INIT only to be sent again, as it is or as a void marker. Dots fill the lower right, so late and repeated
 events are harmless by construction. The SS_INIT column is not empty: a crash between a send and the commit that records
 it leaves SS_INIT although the message has left, so later evidence is accepted in that state too (rule N29).
 
-Guards that need more than the state (an equal attempt, a nonce, a payload that still exists) are evaluated by the
-caller. It ignores ``stale`` events, or chooses the row of the grid that fits (``not_here`` or ``not_here_bare``).
+The engine is the caller. It evaluates guards that need more than the state (an equal attempt, a nonce, a payload that
+still exists): it ignores an event whose guard fails, or chooses another event (``not_here`` or ``not_here_bare``).
 """
 
 from semq.umx_t.grid import Grid
@@ -16,9 +16,9 @@ from semq.umx_t.word import Word
 # ---------------------------------------------------------------------------------------------------------------- sender
 
 
-class Standing(Word):
-    """States of a row of tb_0031 at its sender. GONE and AWAY are SS_ACK with a custodian in doubt; they are not
-    stored.
+class SenderState(Word):
+    """States of a row of tb_0031 at its sender. GONE and AWAY are not stored: they are SS_ACK with doubts about the
+    custodian.
     """
 
     ABSENT = "no row: it has ended and was deleted"
@@ -29,15 +29,15 @@ class Standing(Word):
     GONE = "the custodian no longer has it: delivered, or lost with its store"
     AWAY = "the custodian has been unreachable for too long"
     SS_ACK2 = "recorded by the receiver"
-    REJECTED = "refused by the responsible party"
+    REJECTED = "refused by the receiver or the hub"
     CANCELLED = "cancelled before it arrived"
     LOST = "lost with a store of the hub that had custody"
     UNKNOWN = "its outcome cannot be known"
-    DROPPED = "discarded, the target was offline"
+    DROPPED = "discarded, because the target was offline"
     FINAL = "ended with any outcome"
 
 
-class Heard(Word):
+class SenderEvent(Word):
     """Events of a sender's row, with the event numbers of PROTOCOL.md section 5.1."""
 
     claim = "S2: the link is up and the window is open"
@@ -46,11 +46,9 @@ class Heard(Word):
     discarded = "Ack-Fwd with flag 3: the target is offline and the class is 1"
     save = "S4: Ack-Save, or the answer CUSTODY"
     recv = "S5: the receiver recorded it"
-    corrected = "S5c: the receiver recorded it, after it had ended on information from the hub alone"
+    corrected = "S5c: the receiver recorded it, but the row had ended on information from the hub alone"
     rej = "S5: the receiver refused it"
-    void = (
-        "S5: the void marker was recorded instead; LOST, REJECTED or UNKNOWN according to the marker's cause in the row"
-    )
+    void = "S5: the void marker was recorded instead; if the row has a cause of the marker, LOST, REJECTED or UNKNOWN"
     settled = "S5: the receiver has deleted its entry, which is below the floor"
     refused = "section 18: the hub refused the only copy ever sent"
     refused_again = "section 18: the hub refused it, but an earlier copy may have arrived, or an order must be kept"
@@ -58,7 +56,7 @@ class Heard(Word):
     returned_marker = (
         "S15: an operator of the hub has refused our marker, because no target exists that could answer it"
     )
-    returned_late = "S15: the refusal of a copy of the payload, of a row that has become a void marker since"
+    returned_late = "S15: an operator of the hub has refused a copy of the payload, but the row is a void marker now"
     gone = "S6: the custodian no longer has the copy"
     unavail = "S7: the custodian has been unreachable for T_cust"
     not_here = "S8: the receiver does not have it, and this node can send it again"
@@ -81,12 +79,12 @@ class SenderDeed(Word):
     wake = "look for unsent rows of this destination"
     custody = "record the custodian; delete the payload unless a receipt was requested"
     reack2 = "answer ReAck2 with the floors"
-    ask_target = "Inquiry S to the receiver"
-    ask_custodian = "Inquiry S to the hub's store that holds the copy"
+    ask_target = "send Inquiry S to the receiver"
+    ask_custodian = "send Inquiry S to the hub's store that holds the copy"
     make_void = "replace the payload by a void marker"
     give_up = "send a void marker, which competes with the payload to be recorded first by the receiver (rule N11)"
     refuse = "send a void marker, but keep reason and payload: the outcome is REJECTED unless an earlier copy arrived"
-    returned = "the same, and answer ReAck, so that the hub may delete its row"
+    returned = "the same as `refuse`, and answer ReAck, so that the hub may delete its row"
     reack = "answer ReAck, so that the hub may delete its row"
 
 
@@ -118,14 +116,15 @@ cancel          !         SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void 
 ask             !         .                 .:ask_target      .:ask_target      .:ask_custodian   .:ask_target      .:ask_target      !
 give_up         !         !                 UNKNOWN           !                 !                 !                 !                 !
 """,
-    Standing,
-    Heard,
+    SenderState,
+    SenderEvent,
     SenderDeed,
 )
 
 # Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
-# is ever resent (rule N22). So a row in SS_INIT has no events, unless it was restored from a backup. Answers of nodes
-# that do not know the outcome are counted, and the last becomes ``give_up``. There are neither void markers nor floors.
+# is ever sent twice (rule N22). So news of a message whose row is in SS_INIT can arrive only if the row was restored
+# from a backup. The engine counts answers of nodes that do not know the outcome, and makes the last one ``give_up``.
+# There are neither void markers nor floors.
 SENDER_12 = Grid(
     """
 class12         SS_INIT           SS_SENT           SS_ACK_FWD        SS_ACK            FINAL
@@ -154,15 +153,15 @@ cancel          CANCELLED         .                 .                 .         
 ask             !                 .:ask_target      .:ask_target      .:ask_target      !
 give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN           !
 """,
-    Standing,
-    Heard,
+    SenderState,
+    SenderEvent,
     SenderDeed,
 )
 
 # ------------------------------------------------------------------------------------------------------------------- hub
 
 
-class Held(Word):
+class CopyState(Word):
     """States of a row of tb_0031 in a store of the hub; the row is deleted on the receiver's Ack (rule N12).
 
     A refused row stays, without its payload, until its sender has noted the refusal.
@@ -174,7 +173,7 @@ class Held(Word):
     REFUSED = "refused by an operator; its sender has not noted it yet"
 
 
-class HubHeard(Word):
+class HubEvent(Word):
     """Events of a stored message, with the event numbers of PROTOCOL.md section 5.2."""
 
     store = "H4: a message that cannot be forwarded at once"
@@ -194,18 +193,18 @@ class HubHeard(Word):
 
 
 class HubDeed(Word):
-    """Actions of the hub besides changing the standing of the row; frames leave after the commit."""
+    """Actions of the hub besides changing the state of the row; frames leave after the commit."""
 
     insert = "store the message, answer Ack-Save with the locator of the row"
-    ack_save = "answer Ack-Save; other bytes under the same identity are an alarm"
+    ack_save = "answer Ack-Save; raise an alarm if the bytes differ under the same identity"
     replace = "put the void marker in the payload's place, answer Ack-Save, look for unsent rows of this destination"
-    send = "count the attempt, send the message with LK1; without its payload if it has expired"
+    send = "count the attempt, send the message with LK1, but without its payload if it has expired"
     wake = "look for unsent rows of this destination"
     reack = "answer ReAck"
     custody = "answer CUSTODY with the locator of the row"
     gone = "answer GONE"
     pass_on = "relay to the receiver, or answer OFFLINE"
-    ask_target = "Inquiry P to the receiver, if it is online"
+    ask_target = "send Inquiry P to the receiver, if it is online"
     refuse = "drop the payload, keep the operator's reason, notify the sender"
     refusal = "notify the sender, if it is online, with the operator's reason"
 
@@ -228,15 +227,15 @@ refuse      .                   REFUSED:refuse      REFUSED:refuse      .:refusa
 noted       .                   .                   .                   ABSENT
 resend      .                   .:wake              SS_INIT:wake        .
 """,
-    Held,
-    HubHeard,
+    CopyState,
+    HubEvent,
     HubDeed,
 )
 
 # -------------------------------------------------------------------------------------------------------------- receiver
 
 
-class Arrived(Word):
+class ReceiverEvent(Word):
     """Events at the receiver's ledger; PROTOCOL.md section 5.3, R1 and R5."""
 
     payload = "a readable message"
@@ -248,9 +247,9 @@ class Arrived(Word):
 class ReceiverDeed(Word):
     """Actions of the receiver besides recording."""
 
-    record = "ledger entry and row of tb_0030 in one transaction, then Ack and Ack2"
-    acknowledge = "Ack and Ack2 with the entry of the ledger"
-    answer = "Inquiry-Resp with the ledger's entry"
+    record = "insert ledger entry and row of tb_0030 in one transaction, then send Ack and Ack2"
+    acknowledge = "send Ack and Ack2 with the ledger's entry"
+    answer = "send Inquiry-Resp with the ledger's entry"
 
 
 RECEIVER = Grid(
@@ -262,23 +261,23 @@ marker      VOID:record  .:acknowledge  .:acknowledge  .:acknowledge  .:acknowle
 inquiry     .:answer     .:answer       .:answer       .:answer       .:answer
 """,
     Arrival,
-    Arrived,
+    ReceiverEvent,
     ReceiverDeed,
 )
 
 
-class OwedHeard(Word):
+class OwedEvent(Word):
     """Events of one of the two acknowledgement statuses; PROTOCOL.md section 5.3, R3, R4, R7, R8."""
 
     reack = "ReAck or ReAck2"
     ask = "the interval has passed"
-    blocked = "R8: the row waits for another of its order that has not arrived"
+    blocked = "R8: the row waits for the previous message of its order key, which has not arrived"
 
 
 class OwedDeed(Word):
     """The action for an acknowledgement that may not have been noted."""
 
-    inquire = "Inquiry R: the message is recorded here; has this been noted?"
+    inquire = "send Inquiry R: the message is recorded here; has this been noted?"
 
 
 OWED = Grid(
@@ -289,12 +288,12 @@ ask      .:inquire   .
 blocked  .:inquire   .:inquire
 """,
     AckStatus,
-    OwedHeard,
+    OwedEvent,
     OwedDeed,
 )
 
 
-class HandlingHeard(Word):
+class HandlingEvent(Word):
     """Events from the application or its connection; PROTOCOL.md section 5.3, R6, and section 12."""
 
     give = "a consumer is free and the order allows it"
@@ -307,7 +306,7 @@ class HandlingHeard(Word):
 class HandlingDeed(Word):
     """Actions of the receiver besides changing the row."""
 
-    give = "count the delivery in a commit of its own, then deliver (marked as redelivered if it is not the first)"
+    give = "count the delivery in a commit of its own, then deliver (from the second delivery on as redelivered)"
     offer = "look for the next consumer"
 
 
@@ -321,7 +320,7 @@ fail      PARKED      .         .
 requeue   !           !         NEW:offer
 """,
     AppStatus,
-    HandlingHeard,
+    HandlingEvent,
     HandlingDeed,
 )
 
@@ -334,14 +333,14 @@ EXCEPTIONS = tuple(
 class3    S1 and S2 in one transaction: a document that can leave at once is accepted in SS_SENT, without `claim`.
 class3    CANCELLED is the outcome unless the row says LOST (it was given up), REJECTED (the marker came from a refusal or an expiry) or UNKNOWN (this store has no marker: it was restored from a backup).
 class3    S5: an Inquiry-Resp names no row of the receiver, so it is not answered with ReAck2.
-class12   A row of class 2 without a receipt is deleted when it is sent; class 1 that cannot leave at once is DROPPED when it is accepted.
-hub       H1: a payload that is to be refused (section 18) is not stored if it is ABSENT.
+class12   A row of class 2 without a receipt is deleted when it is sent; a message of class 1 that cannot leave at once is DROPPED when it is accepted.
+hub       H1: a payload that the hub must refuse (section 18) is not stored if it has no row.
 hub       H2, H3, H14, H15: forwarded messages leave no row.
 hub       H5: a row that was sent too often in one session of its target is parked, without `claim` (section 12).
 hub       H6, H9: a copy in another store is answered from the list of retired stores.
 hub       H7, H8: if nothing is stored for the target, no row is looked up.
 receiver  An entry whose sender is not proved counts as NOT for a document whose sender is proved (section 21).
-receiver  A copy whose signer is revoked (SEMQ-5214) is answered NOT, of class 3; an entry for it with the same digest is acknowledged.
-handling  VOID and REJ rows without an order key are recorded as `done` or `fail` leaves them, the others when it is their turn.
+receiver  A copy of class 3 whose signer is revoked (SEMQ-5214) is answered NOT; but if its digest is that of an entry, the entry is acknowledged.
+handling  VOID and REJ rows without an order key are recorded in the state after `done` or `fail`; those with an order key reach it when it is their turn.
 """.strip().splitlines()
 )

@@ -1,11 +1,10 @@
-"""Conversion of a message's attributes to AMQP properties and headers, and back.
+"""Conversion of a message's attributes to AMQP properties and headers, and back (ARCHITECTURE.md, "AMQP").
 
-The table is in ARCHITECTURE.md, "AMQP everywhere".
-
-There are two readers. ``read_submission`` reads what an application publishes and is strict: a misspelt attribute must
-not silently become a default. ``read_envelope`` reads what a peer node sends and accepts attributes that it does not
-know, in either form: ``write_envelope`` writes one field for each attribute, ``write_packed`` one for all those of
-version 1 (``packed_envelope``). All work on plain dictionaries; the AMQP codec handles bytes.
+There are two readers. ``read_submission`` reads the headers of an application and is strict: a misspelt attribute must
+not silently become a default. ``read_envelope`` reads the headers of a peer node and accepts attributes that it does
+not know. Nodes use two forms: ``write_envelope`` writes one field for each attribute, ``write_packed`` one field for
+all attributes of version 1 (``packed_envelope``). All functions work on plain dictionaries; ``semq.amqp`` has the
+bytes. Callers: ``semq.engine.frames`` for messages between nodes, ``local_node.doors`` for submissions.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from semq.foreign_text import shortened
 from semq.umx_t.address import Address, parse_address
-from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, By, header_writer
+from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, SetBy, header_writer
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0
@@ -22,31 +21,32 @@ from semq.umx_t.packed_envelope import pack, unpack
 from semq.umx_t.status import SaveFwd
 
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
-# Attributes that an application may set. Those of ``Handling`` are used by its own node only and never sent on.
-APPLICATION = tuple(each.name for each in HEADERS if each.by is By.APPLICATION)
-# Attributes that only nodes set: on the way, and for the receiver's application.
-TRANSPORT = tuple(each.name for each in HEADERS if each.by in (By.NODE, By.HUB))
-OF_INBOX = tuple(each.name for each in HEADERS if each.by is By.RECEIVER)
-# Header | argument or field | reader of its value. One that is absent or null has the field's default.
-OF_APPLICATION = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.by is By.APPLICATION}
-OF_DOCUMENT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
-OF_TRANSPORT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
-CARRIED = tuple(each for each in HEADERS if each.name in OF_DOCUMENT or each.name in OF_TRANSPORT)
-# All attributes of version 1 in one field. Later ones are beside it, so that older nodes forward them.
+# Names of attributes that an application may set. Those of ``NodeRequests`` are for its own node only, and never sent.
+APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLICATION)
+# Names of attributes that only nodes set: between nodes, and for the receiver's application.
+TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.NODE, SetBy.HUB))
+INBOX = tuple(each.name for each in HEADERS if each.set_by is SetBy.RECEIVER)
+# Header | argument or field, and reader of the value. A header that is absent or null gets the field's default.
+APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in APPLICATION}
+DOCUMENT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
+TRANSPORT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
+CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or each.name in TRANSPORT_READERS)
+# The field with all attributes of version 1. Later attributes have fields of their own, so that older nodes forward
+# them.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
-# Attributes that the accepting node alone uses are not carried.
-NOT_CARRIED = (*(name for name in APPLICATION if name not in OF_DOCUMENT), PACKED)
+# Names that are no unknown attributes, although they have no reader between nodes.
+NOT_CARRIED = (*(name for name in APPLICATION if name not in DOCUMENT_READERS), PACKED)
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
-NEAR = {name.lower(): name for name in APPLICATION}
-CLOSE = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
+NAME_OF_LOWERCASE = {name.lower(): name for name in APPLICATION}
+MISSPELT_RATIO_MIN = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
 
 DATA_TYPE = "0.data"
 
 
-class Handling(NamedTuple):
-    """Requests of an application to its own node about a document; they are not sent on."""
+class NodeRequests(NamedTuple):
+    """Attributes that an application sets for its own node only; they are not sent."""
 
     token: str = ""  #: the client token
     not_before: int = 0  #: milliseconds since 1970 UTC
@@ -61,8 +61,8 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
     """Read function and primitive from the AMQP property ``type``. Raises BadEnvelope."""
     if text == DATA_TYPE:
         return Function.DATA, Primitive.NONE
-    mask, _, rest = (text or "").partition(".")
-    function, _, primitive = rest.partition(".")
+    mask, _, function_and_primitive = (text or "").partition(".")
+    function, _, primitive = function_and_primitive.partition(".")
     try:
         if mask != "1":
             raise ValueError(mask)
@@ -71,8 +71,8 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
         raise BadEnvelope("The type of the packet is unknown.", type=(text or "")[:80]) from None
 
 
-def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, Handling]:
-    """Return the attributes of what an application published, and what it asks of its own node.
+def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, NodeRequests]:
+    """Return the attributes of a document that an application published, and its requests to its own node.
 
     Raises BadAttribute, BadAppKey or BadCombination; the error for an unknown attribute suggests the most similar one.
     """
@@ -80,24 +80,24 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
     for name, value in headers.items():
         if name[:1] != "@":
             user[name] = value
-        elif (found := OF_APPLICATION.get(name)) is None:
+        elif name not in APPLICATION_READERS:
             raise _unknown(name)
         elif value is not None:
-            field, read = found
+            field, read = APPLICATION_READERS[name]
             fields[field] = read(name, value)
-    handling = Handling(fields.pop("token", ""), fields.pop("not_before", 0))
+    requests = NodeRequests(fields.pop("token", ""), fields.pop("not_before", 0))
     if user:
         fields["user_headers"] = user
     if fields.get("save_fwd") is SaveFwd.DROP:
         fields.setdefault("ack2", False)
-    return check_combination(Attributes(**fields)), handling
+    return check_combination(Attributes(**fields)), requests
 
 
 def _unknown(name: str) -> BadAttribute:
-    if name in TRANSPORT or name in OF_INBOX or name == PACKED:
+    if name in TRANSPORT or name in INBOX or name == PACKED:
         return BadAttribute(f"{name} is set by nodes; an application must omit it.", attribute=name)
-    near = get_close_matches(name.lower(), NEAR, 1, CLOSE)
-    hint = f"; did you mean {NEAR[near[0]]}?" if near else "."
+    similar = get_close_matches(name.lower(), NAME_OF_LOWERCASE, 1, MISSPELT_RATIO_MIN)
+    hint = f"; did you mean {NAME_OF_LOWERCASE[similar[0]]}?" if similar else "."
     return BadAttribute(f"There is no attribute {name[:60]}{hint}", attribute=name[:60])
 
 
@@ -114,21 +114,21 @@ def check_combination(attributes: Attributes) -> Attributes:
 
 def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the properties and headers of a message between nodes. Default values are left out."""
-    a = envelope.attributes
+    attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
-    properties |= {name: value for name in PROPERTIES if (value := getattr(a, name))}
-    headers: dict[str, Any] = dict(a.user_headers)
+    properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
+    headers: dict[str, Any] = dict(attributes.user_headers)
     _write_headers(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 
 
 def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the same in the packed form, for a peer of protocol version 2."""
-    a = envelope.attributes
+    """Return the properties and headers of a message in the packed form, for a peer of protocol version 2."""
+    attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
-    properties |= {name: value for name in PROPERTIES if (value := getattr(a, name))}
-    headers: dict[str, Any] = {PACKED: pack(envelope), **a.user_headers}
+    properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
+    headers: dict[str, Any] = {PACKED: pack(envelope), **attributes.user_headers}
     _write_later(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
@@ -137,7 +137,7 @@ def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
 def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
     """Return the envelope of a message from a peer node.
 
-    Raises BadEnvelope (or a locator's own error) if it cannot be read.
+    Raises BadEnvelope, or the error of the address, locator or attribute that cannot be read.
     """
     try:
         return _read_envelope(properties, headers, parse_address(routing_key))
@@ -171,13 +171,13 @@ def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_tr
     for name, value in headers.items():
         if name[:1] != "@":
             user[name] = value
-        elif name in OF_DOCUMENT:
+        elif name in DOCUMENT_READERS:
             if value is not None:
-                field, read = OF_DOCUMENT[name]
+                field, read = DOCUMENT_READERS[name]
                 of_document[field] = read(name, value)
-        elif name in OF_TRANSPORT:
+        elif name in TRANSPORT_READERS:
             if value is not None:
-                field, read = OF_TRANSPORT[name]
+                field, read = TRANSPORT_READERS[name]
                 of_transport[field] = read(name, value)
         elif name not in NOT_CARRIED:
             unknown[name] = value

@@ -1,7 +1,8 @@
 """Locators: LK0 identifies a message permanently, LK1 identifies a stored copy of it (seed 2.1; PROTOCOL.md section 2).
 
 LK0 is always carried in full, also in acknowledgements: the header source of a relayed packet is the hub, so the node
-may never be left out (rule N6). The incarnation prevents a restored store from using a name twice (rule N5).
+may never be left out (rule N6). Because of the incarnation, a store that was restored from a backup uses no LK0 twice
+(rule N5).
 """
 
 import re
@@ -42,7 +43,7 @@ class LK0(NamedTuple):
 
 
 class Store(NamedTuple):
-    """A store of a node, which holds rows. The first four parts of an LK0."""
+    """A store of rows at a node. Its name consists of the first four parts of an LK0."""
 
     type: int
     id: str
@@ -59,7 +60,7 @@ class Store(NamedTuple):
 
 
 class LK1(NamedTuple):
-    """The hub's locator: the store of the hub that holds a copy, and the copy's record id."""
+    """The locator of a copy at the hub: the store of the hub that holds it, and its record id there."""
 
     semq_id: int
     semq_db_id: int
@@ -110,7 +111,7 @@ def _read_front(text: str) -> Front | None:
 
 
 def parse_lk1(text: object) -> LK1:
-    """Read a hub's locator from its text. Raises BadLocator."""
+    """Read the locator of a copy at the hub from its text. Raises BadLocator."""
     parts = text.split(".") if isinstance(text, str) else []
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
         raise BadLocator("The locator LK1 cannot be read.", lk1=str(text)[:120])

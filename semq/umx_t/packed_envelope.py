@@ -1,9 +1,9 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
-The field ``@Envelope`` is a msgpack array of attributes; peers of version 1 get a table of a dozen fields instead,
-which takes twice as long to read. As in version 1, the properties of AMQP, headers of the application with their AMQP
-types, and attributes of later releases are outside of this field: nodes that do not know an attribute forward it only
-from the table. Called by ``headers``.
+The field ``@Envelope`` is a msgpack array of attributes. Peers of version 1 get an AMQP table of a dozen fields
+instead, which takes twice as long to read. AMQP properties, headers of the application and attributes of later releases
+are not in this field: headers keep their AMQP types, and a node that does not know an attribute forwards it only from
+the table. Called by ``headers``.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,13 @@ from semq.umx_t.errors import BadEnvelope
 from semq.umx_t.locator import INT64_MAX, LK0_MAX, LK1, Pos, parse_lk0
 from semq.umx_t.status import SaveFwd
 
-DIGEST = (0, 32)  # bytes
-
+DIGEST_SIZES = (0, 32)  # bytes
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True):
-    """The fields, in the order of the array, with the bounds of the table in ``attributes``. It never changes."""
+    """The elements of the array, in order, with the limits of the table in ``attributes``. The array never changes."""
 
     lk0: Annotated[str, msgspec.Meta(max_length=LK0_MAX)]
     save_fwd: SaveFwd
@@ -40,7 +39,7 @@ class Packed(msgspec.Struct, array_like=True, frozen=True):
     expires_at: Annotated[int, msgspec.Meta(ge=0, le=MOMENT_MAX)]
     sender: Annotated[str, msgspec.Meta(max_length=64)]
     submitted_at: Number
-    digest: Annotated[bytes, msgspec.Meta(max_length=DIGEST[-1])]
+    digest: Annotated[bytes, msgspec.Meta(max_length=DIGEST_SIZES[-1])]
     sid: Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
     floor: Number
     prev: tuple[Number, Number] | None
@@ -74,7 +73,7 @@ def pack(envelope: Envelope) -> bytes:
 def unpack(
     packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
-    """Return the envelope; the others are the attributes beside the field.
+    """Return the envelope. ``of_document`` and ``of_transport`` are fields that the headers beside ``packed`` set.
 
     Raises BadEnvelope, BadLocator or BadAppKey.
     """
@@ -83,7 +82,7 @@ def unpack(
     except (msgspec.MsgspecError, TypeError) as error:
         raise BadEnvelope("The field @Envelope cannot be read.", fault=shortened(str(error), 200)) from error
     texts = f"{p.sender}{p.order_key}{p.session_key}{p.alg}{p.key_id}{p.origin}{p.signature}"
-    if not texts.isprintable() or len(p.digest) not in DIGEST:
+    if not texts.isprintable() or len(p.digest) not in DIGEST_SIZES:
         raise BadEnvelope("The field @Envelope has unprintable text, or a digest that is not of SHA-256.")
     attributes = Attributes(
         save_fwd=p.save_fwd, reliable=p.reliable, ack2=p.ack2, encrypt=p.encrypt, fixed=p.fixed,

@@ -1,8 +1,9 @@
 """Documents in pieces (PROTOCOL.md section 24): the names of pieces, and the manifest that joins them.
 
 A piece is a message to the user ``_pieces`` of the receiver's node; ``@Pieces`` names its document and number. The
-manifest is the message to the receiver itself; its payload has the numbers of bytes and pieces and the digest of the
-pieces' digests, which reveals a missing, exchanged or altered piece.
+manifest is the message to the receiver itself; its payload has the size of the document and of a piece, and the digest
+of the pieces' digests, which reveals a missing, exchanged or altered piece. Pure values: ``local_node.pieces`` sends
+pieces, ``semq.engine.receiver.pieces`` checks them.
 """
 
 from collections.abc import Iterable
@@ -13,13 +14,14 @@ import msgspec
 
 from semq.umx_t.errors import BadManifest
 
-USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
+PIECES_USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
 PIECE_BYTES = 256 * 1024
 PIECE_BYTES_MAX = 16 << 20  # largest ``piece_bytes`` that a manifest may state
 PIECES_MAX = 1 << 24
-NOTICE = -1  # number, instead of that of a piece, under which a notice to the receiver is stored until it is sent
+NOTICE_NUMBER = -1  # a notice to the receiver is stored as a piece with this number until it is sent
 MANIFEST_MAX = 4096  # bytes
-AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
+# Release time of a manifest whose pieces are under way, milliseconds since 1970: the year 9000, which no clock reaches.
+AFTER_PIECES_MS = 221_845_392_000_000
 
 Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -35,17 +37,17 @@ class PieceName(NamedTuple):
 
 
 def parse_piece_name(text: str) -> PieceName:
-    """Read the attribute of a piece. Raises BadManifest."""
+    """Read the attribute @Pieces of a piece. Raises BadManifest."""
     document, _, number = text.rpartition("/")
     if not document or not number.isdecimal() or not number.isascii() or int(number) >= PIECES_MAX:
         raise BadManifest("The name of a piece cannot be read.", name=text[:80])
     return PieceName(document, int(number))
 
 
-class GivenUp(msgspec.Struct, frozen=True):
-    """A document in pieces that its sender does not send any more, as the notice to its receiver names it."""
+class GivenUpNotice(msgspec.Struct, frozen=True):
+    """A notice to the receiver that the sender has given up a document in pieces."""
 
-    document: str  #: its name
+    document: str  #: name of the document
     target: str
     domain: str
     type: str
@@ -53,9 +55,9 @@ class GivenUp(msgspec.Struct, frozen=True):
 
 
 def document_detail(pieces: str) -> str:
-    """Return the words of a ledger line for the attribute ``@Pieces`` of a piece or of a manifest.
+    """Return the detail of a ledger line for the attribute @Pieces of a piece or of a manifest.
 
-    The reconciliation reads the name of the document from them.
+    The reconciliation reads the name of the document from it.
     """
     return f"piece {pieces}" if "/" in pieces else f"manifest of {pieces}"
 
@@ -64,8 +66,8 @@ class PiecesManifest(msgspec.Struct, frozen=True):
     """The payload of the manifest of a document in pieces."""
 
     size: Annotated[int, msgspec.Meta(ge=1)]  #: bytes of the document
-    piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: size of each piece but the last
-    pieces: Hash  #: SHA-256 of the SHA-256 of all pieces, one after the other
+    piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: size of each piece except the last
+    pieces: Hash  #: SHA-256 of the concatenated SHA-256 digests of all pieces
     digest: Hash  #: SHA-256 of the document
 
     @property
@@ -74,11 +76,11 @@ class PiecesManifest(msgspec.Struct, frozen=True):
         return -(-self.size // self.piece_bytes)
 
     def size_of(self, number: int) -> int:
-        """Return the bytes of one piece."""
+        """Return the size of one piece, in bytes."""
         return min(self.piece_bytes, self.size - number * self.piece_bytes)
 
     def encode(self) -> bytes:
-        """Return the payload of the message."""
+        """Return the payload of the manifest's message."""
         return msgspec.json.encode(self)
 
 
@@ -94,5 +96,5 @@ def read_manifest(payload: bytes) -> PiecesManifest:
 
 
 def digest_of(digests: Iterable[bytes]) -> str:
-    """Return the digest of the digests of all pieces."""
+    """Return the SHA-256 of the pieces' digests, in hexadecimal: the field ``pieces`` of a manifest."""
     return sha256(b"".join(digests)).hexdigest()

@@ -1,4 +1,4 @@
-"""The 810 and 809 records, and the records of presence: what nodes tell each other about messages.
+"""The 810 and 809 records about messages, records of presence, and records of datagram channels.
 
 A record is a flat object with the design's names first (PROTOCOL.md section 17). A packet is a JSON array of records:
 any language can read it, fields of a newer version are accepted, and absent fields have the design's defaults.
@@ -20,7 +20,7 @@ from semq.umx_t.word import Word
 
 # Bounds of one packet. Nodes of every version send at most 500 records in one; a larger packet is refused as a whole.
 RECORDS_MAX = 1000
-FLOORS_MAX = 4000  # in all records of a packet together
+FLOORS_MAX = 4000  # number of floors in all records of a packet together
 # Largest size of one packet in bytes, checked before anything is decoded. A correct record takes less than 2,100 bytes
 # in receipts and inquiries, less than 500 in responses to receipts; certificates are the largest of all.
 PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
@@ -32,7 +32,7 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.DATAGRAMS, Primitive.INDICATION): 64 << 10,
 }
 GROUP_MAX = 1000  # members of a group
-BYTES_SENT = 256 * 1024  # bytes after which a sender starts another packet
+FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
 # Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
 # one record of a hostile peer could fail the transaction that it shares with the work of others.
@@ -73,9 +73,9 @@ class HubFlag(Word):
 class InquiryRole(Word):
     """The party that asks in an 809 record."""
 
-    S = "S"  #: the sender: has the receiver recorded it?
-    P = "P"  #: the hub: has the receiver recorded it?
-    R = "R"  #: the receiver: it is recorded; has the acknowledgement been noted?
+    S = "S"  #: the sender: has the receiver recorded the message? To the custodian: does it hold the message?
+    P = "P"  #: the hub: has the receiver recorded the message?
+    R = "R"  #: the receiver: the message is recorded; has the acknowledgement been noted?
 
 
 class Answer(Word):
@@ -128,7 +128,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     semq_id: StoreNumber = 1
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
-    flag: int = 2  #: 1 from a hub, 2 from the other end
+    flag: int = 2  #: 1 from a hub, 2 from the sender or the receiver
     role: InquiryRole | None = None
     ident: Ident = ""
     sid: Place = -1
@@ -137,7 +137,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lk1: Copy | None = None
     status: Answer | None = None  #: role R: the entry in the receiver's ledger
     dest_ref_id: Number = 0  #: role R: the asker's row of tb_0030
-    prev: Ident = ""  #: role R: the position that the row waits for
+    prev: Ident = ""  #: role R: the previous position of the order key, for which the row waits
     result: int | None = None  #: 1 received, 0 not received: the only answer of older peers
     answer: Answer | None = None
     void: bool = False
@@ -166,21 +166,23 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: of a group: the members that this node may send to; empty if the group no longer exists for it
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
     others: Number = 0  #: of a group: the number of members that this node may not send to
-    #: of a partner: its users, of those that the definitions name, who receive documents now; a node sends its own
+    #: of a partner: users named in the definitions who receive documents now; a node sends the hub its own users
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A channel of datagrams beside the link: with a secret an offer, otherwise a report (PROTOCOL.md section 25)."""
+    """A channel of datagrams beside the link (PROTOCOL.md section 25). A record with a secret is an offer, one without
+    a report.
+    """
 
     id: ChannelId
     secret: Secret = ""
     host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
-    sent: Number = 0  #: report: documents that the speaker has sent on the channel
-    covered: Number = 0  #: report: documents of the other end that the speaker has received or counts as lost
-    lost: Number = 0  #: report: of these, documents that the speaker has not received
-    full: Number = 0  #: report: of these, documents that the speaker has dropped for lack of room
+    sent: Number = 0  #: report: documents that the reporting node has sent on the channel
+    covered: Number = 0  #: report: documents of the other node that the reporting node has received or counts as lost
+    lost: Number = 0  #: report: those of ``covered`` that have not arrived
+    full: Number = 0  #: report: those of ``covered`` that were dropped for lack of room
 
 
 _TYPES: dict[Function, type] = {
@@ -192,10 +194,10 @@ _TYPES: dict[Function, type] = {
 _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
     function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()
 }
-_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_raw_records = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
-# Entries of the receiver's ledger, as the numbers that an older peer understands (PROTOCOL.md section 17).
+# Answers from the receiver's ledger as numbers, and back, for peers that know only ``result`` (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
@@ -211,12 +213,12 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
     Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if the packet
     is larger, or has more records, than any node sends.
     """
-    most = PACKET_BYTES_MAX.get((function, primitive))
-    if most is None:
+    bytes_max = PACKET_BYTES_MAX.get((function, primitive))
+    if bytes_max is None:
         raise BadRecord(
             "The function and primitive of the packet are unknown.", function=function.value, primitive=primitive.value
         )
-    _check_size(body, most)
+    _check_size(body, bytes_max)
     try:
         records: list[Any] = _DECODERS[function].decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -228,18 +230,18 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
     return records
 
 
-def _check_size(body: bytes | memoryview, most: int) -> None:
+def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
     """Refuse a packet that would be too expensive to decode. Raises PacketTooLarge.
 
     The size is checked first. The records are counted only if the number of opening braces exceeds the bound, since
     there is at least one brace for each record.
     """
-    if len(body) > most:
-        raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=most)
+    if len(body) > bytes_max:
+        raise PacketTooLarge("The packet has too many bytes.", size=len(body), allowed=bytes_max)
     if bytes(body).count(b"{") <= RECORDS_MAX:
         return
     try:
-        count = len(_pieces.decode(body))
+        count = len(_raw_records.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return  # the decoder of the records reports the fault
     if count > RECORDS_MAX:
@@ -247,7 +249,7 @@ def _check_size(body: bytes | memoryview, most: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return the estimated size of a record in a packet, in bytes; hardly ever too low."""
+    """Return an estimate of a record's size in a packet, in bytes; for records of real nodes, rarely too low."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

@@ -5,12 +5,13 @@ import math
 JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not ask at the same moment
 
 
-def interval(asked: int, first_s: float, max_s: float, jitter: float) -> float:
-    """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier one, at most ``max_s``, ±20 %.
+def interval(inquiries: int, first_s: float, max_s: float, jitter: float) -> float:
+    """Return the seconds until the next inquiry: ``first_s``, doubled for each earlier inquiry, at most ``max_s``, ±20
+    %.
 
-    ``jitter`` is a uniformly distributed number in [0, 1) that the caller drew.
+    ``jitter`` is a uniformly distributed random number in [0, 1), drawn by the caller.
     """
-    base = min(first_s * 2.0 ** min(asked, 32), max_s)
+    base = min(first_s * 2.0 ** min(inquiries, 32), max_s)
     return base * (1.0 - JITTER + 2.0 * JITTER * jitter)
 
 

@@ -1,10 +1,10 @@
 """Short names of messages, to be read out and typed; the same at sender, hub and receiver (PROTOCOL.md section 2).
 
 ``OPENING-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are
-read as 1, O as 0). OPENING and NUMBER are the two halves of the record id in LK0: how often the store has been opened,
-and the number of the message since then. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it
-distinguishes messages of different origins that have the same record id, and detects nearly every typing mistake. Short
-names are for people only; the LK0 is what is sent and stored.
+read as 1, O as 0). OPENING and NUMBER are the high and the low bits of the record id in LK0: the number of times that
+the store has been opened, and the number of the message since then. Together they identify the row. CHECK is the
+beginning of the SHA-256 of the whole LK0: it distinguishes messages of different origins that have the same record id,
+and detects nearly every typing mistake. Short names are for people only; the LK0 is what is sent and stored.
 """
 
 import re
@@ -21,7 +21,7 @@ _READ_AS = str.maketrans("ILO", "110")
 
 
 class ShortName(NamedTuple):
-    """A parsed short name: the record id, and the check characters that distinguish origins."""
+    """A parsed short name: the record id, and the check digits, which distinguish origins."""
 
     object_id: int
     check: str
@@ -33,36 +33,36 @@ class ShortName(NamedTuple):
 
 def short_name(lk0: str) -> str:
     """Return the short name of a message, or an empty string if the text is not an LK0."""
-    number = lk0.rpartition(".")[2]
-    if not (number.isascii() and number.isdecimal()):
+    object_id = lk0.rpartition(".")[2]
+    if not (object_id.isascii() and object_id.isdecimal()):
         return ""
-    opening, count = divmod(int(number), 1 << NUMBER_BITS)
-    return f"{_written(opening)}-{_written(count)}-{_check(lk0)}"
+    opening, number_since = divmod(int(object_id), 1 << NUMBER_BITS)
+    return f"{_to_base32(opening)}-{_to_base32(number_since)}-{_check(lk0)}"
 
 
 def read_short_name(text: str) -> ShortName | None:
     """Read a short name; return None if the text does not have its form."""
-    form = _FORM.fullmatch(text.upper()) if text.isascii() else None
-    if form is None:
+    match = _FORM.fullmatch(text.upper()) if text.isascii() else None
+    if match is None:
         return None
-    opening, count, check = (part.translate(_READ_AS) for part in form.groups())
-    object_id = (_number(opening) << NUMBER_BITS) + _number(count)
+    opening, number_since, check = (part.translate(_READ_AS) for part in match.groups())
+    object_id = (_from_base32(opening) << NUMBER_BITS) + _from_base32(number_since)
     return ShortName(object_id, check) if object_id <= INT64_MAX else None
 
 
 def _check(lk0: str) -> str:
     bits = int.from_bytes(sha256(lk0.encode("utf-8", "surrogatepass")).digest()[:4]) >> (32 - 5 * CHECK_LENGTH)
-    return _written(bits).rjust(CHECK_LENGTH, "0")
+    return _to_base32(bits).rjust(CHECK_LENGTH, "0")
 
 
-def _written(number: int) -> str:
+def _to_base32(number: int) -> str:
     digits = ALPHABET[number & 31]
     while number := number >> 5:
         digits = ALPHABET[number & 31] + digits
     return digits
 
 
-def _number(digits: str) -> int:
+def _from_base32(digits: str) -> int:
     number = 0
     for digit in digits:
         number = number << 5 | ALPHABET.index(digit)

@@ -1,7 +1,7 @@
 """The statuses of rows, as stored in the database (PROTOCOL.md section 16).
 
-They only climb, and their numbers are never changed or reused. The enums are disjoint on purpose: equal IntEnums would
-collide as keys of one dictionary.
+The numbers of a row's statuses climb (``grids`` has the exceptions), and are never changed or reused. The enums are
+disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
 """
 
 from semq.umx_t.word import Status
@@ -51,26 +51,26 @@ class Arrival(Status):
     RECV = 410  #: recorded, payload kept for the application
     REJ = 420  #: recorded as refused (unreadable, not decryptable, or not accepted)
     VOID = 430  #: a void marker came first: the payload will never be accepted
-    SETTLED = 440  #: below the floor: its sender has long known the outcome
+    SETTLED = 440  #: entry deleted, because its position is below the floor: the outcome is final at its sender
 
 
 class SaveFwd(Status):
-    """@SaveFwd: what happens when the target is offline (seed 2.2)."""
+    """@SaveFwd, the delivery class (seed 2.2)."""
 
-    DROP = 1
-    STORE = 2
-    MUST = 3
+    DROP = 1  #: discarded if the target is offline
+    STORE = 2  #: stored by the hub if the target is offline
+    MUST = 3  #: must be delivered
 
 
 class Direction(Status):
-    """The origin of a row of tb_0031, which is one queue for both (seed 5.2)."""
+    """The origin of a row of tb_0031, which has messages of both origins (seed 5.2)."""
 
     OWN = 510  #: accepted from an application of this node
     RELAYED = 520  #: held by the hub for an absent node
 
 
-# The outcome of the sender's row for each answer of the receiver (S5). VOID becomes LOST for a row whose payload was
-# deleted.
+# The outcome of the sender's row for each answer of the receiver (S5). For VOID, the cause of the marker in the row may
+# give another outcome.
 OUTCOME_OF = {
     Arrival.RECV: Outcome.DELIVERED,
     Arrival.REJ: Outcome.REJECTED,

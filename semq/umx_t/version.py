@@ -9,9 +9,9 @@ from typing import Any
 from semq.errors import ProtocolViolation
 
 LOWEST, HIGHEST = 1, 2
-PACKS = 2  # from this version on, the attributes of a message travel in one field (``packed_envelope``)
+PACKED_SINCE = 2  # from this version on, nodes send the attributes of a message in one field (``packed_envelope``)
 PROPERTY = "semq_protocol"  # in the properties that both sides of an AMQP connection exchange
-DATAGRAMS = "semq_datagrams"  # in those of a node that takes channels of datagrams: their version, 1
+DATAGRAMS_PROPERTY = "semq_datagrams"  # likewise, if the node accepts channels of datagrams: their version, 1
 
 
 class NoCommonVersion(ProtocolViolation):
@@ -27,9 +27,9 @@ def offer() -> list[int]:
 
 
 def agree(theirs: Any) -> int:
-    """Return the version to use with a peer that offered ``theirs``. Raises NoCommonVersion."""
+    """Return the highest common version with a peer whose offer is ``theirs``. Raises NoCommonVersion."""
     lowest, highest = 1, 1
-    if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(one) is int for one in theirs):
+    if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(number) is int for number in theirs):
         lowest, highest = theirs
     if lowest > HIGHEST or highest < LOWEST or lowest > highest:
         raise NoCommonVersion(ours=f"{LOWEST}-{HIGHEST}", theirs=f"{lowest}-{highest}")

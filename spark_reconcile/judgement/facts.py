@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import PIECES_USER
 from spark_reconcile.days import Window
 from spark_reconcile.extracts.schema import ARROW_SCHEMA, EVENTS_OF, NOTES, SPARK_SCHEMA, mask
 from spark_reconcile.judgement.situation import ENDINGS, RECORDS

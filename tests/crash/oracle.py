@@ -15,7 +15,7 @@ from semq.engine.uplink import DIRECTLY
 from semq.installation.configuration import CARRIER, HUB
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import PIECES_USER
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
 from tests.crash.excuses import ExcusedLine

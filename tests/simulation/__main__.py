@@ -9,7 +9,7 @@ import time
 
 import structlog
 
-from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.grids import SenderEvent, SenderState
 from tests.simulation.campaign import Totals, cover, focus_of, run_campaign, tell
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import simulate_instances
@@ -63,7 +63,7 @@ def _goal(options: argparse.Namespace) -> Goal | None:
     if not options.goal:
         return None
     grid, standing, news = options.goal.split()
-    return grid, Standing[standing], Heard[news]
+    return grid, SenderState[standing], SenderEvent[news]
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, Heard, Standing
+from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, SenderEvent, SenderState
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
@@ -151,7 +151,7 @@ def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
     _, missing = coverage(totals.cells)
     for cell in missing:
         grid, standing, news = cell
-        goal = (grid, Standing[standing], Heard[news]) if grid in (SENDER.name, SENDER_12.name) else None
+        goal = (grid, SenderState[standing], SenderEvent[news]) if grid in (SENDER.name, SENDER_12.name) else None
         seed = None
         for tried in range(first, first + DRILLS):
             if cell in totals.cells:

@@ -18,7 +18,7 @@ from semq.store.unit import Unit
 from semq.store.work import Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence
 from tests.memory_store.store import CommitFault, MemoryStore
@@ -235,7 +235,7 @@ class Host:
                 if fault is not CommitFault.NONE:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
-                if self.world.plan.goal is not None and self.world.plan.goal[2] is Heard.claim:
+                if self.world.plan.goal is not None and self.world.plan.goal[2] is SenderEvent.claim:
                     self.hear_rumours()  # before the engine learns of this commit and claims waiting rows
             case "deliver":
                 store.deliver()

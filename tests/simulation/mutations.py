@@ -32,7 +32,7 @@ from semq.store import rows
 from semq.store.rows import Pending, Recorded
 from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.grid import Grid, GridRule
-from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
+from semq.umx_t.grids import SENDER, SENDER_12, HubDeed, HubEvent, SenderDeed, SenderEvent, SenderState
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
 from tests.memory_store import store as memory
@@ -175,7 +175,7 @@ def send_first(pump: Pump, claim: dict[str, Any]) -> None:
 
 def believe_the_hub(custody: Any) -> Any:
     """Treat Ack-Save and CUSTODY like the receiver's Ack2."""
-    return lambda statements, row, lk1, void: statements.hear(row, Heard.recv)
+    return lambda statements, row, lk1, void: statements.hear(row, SenderEvent.recv)
 
 
 def delete_when_sent(claim: Any) -> Any:
@@ -226,7 +226,7 @@ def without_the_node(key: Any) -> Any:
 
 def resend_always(no: Any) -> Any:
     """Send a message again after a NO of any node, whatever its class."""
-    return lambda statements, row, lk0, record, answer: statements.hear(row, Heard.not_here)
+    return lambda statements, row, lk0, record, answer: statements.hear(row, SenderEvent.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
@@ -289,8 +289,8 @@ def note_elsewhere(hear: Any) -> Any:
 def custody_by_number(hear: Any) -> Any:
     """Answer CUSTODY for any copy with the number in the inquiry."""
 
-    def hears(holding: Holding, unit: Any, row: Any, news: HubHeard, after: Any, cause: Any = None, **more: Any) -> Any:
-        if news is HubHeard.asked:
+    def hears(holding: Holding, unit: Any, row: Any, news: HubEvent, after: Any, cause: Any = None, **more: Any) -> Any:
+        if news is HubEvent.asked:
             row = unit.outbound.get(cause.lk1.object_id)
         return hear(holding, unit, row, news, after, cause, **more)
 
@@ -379,17 +379,17 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         *(swap(module, "InStreamKey", without_the_node) for module in (recording, reacks, ledger, rows)),
     ),
     "lattice": (
-        cell(SENDER, Standing.FINAL, Heard.save, Standing.SS_ACK, SenderDeed.custody),
-        cell(SENDER, Standing.FINAL, Heard.fwd, Standing.SS_ACK_FWD),
+        cell(SENDER, SenderState.FINAL, SenderEvent.save, SenderState.SS_ACK, SenderDeed.custody),
+        cell(SENDER, SenderState.FINAL, SenderEvent.fwd, SenderState.SS_ACK_FWD),
     ),
     "sent_first": (swap(Pump, "_claim", decided(send_first)),),
     "hub_not_final": (swap(receipts, "custody", believe_the_hub),),
     "custody": (
-        cell(SENDER, Standing.SS_ACK, Heard.ask, Standing.SS_ACK, SenderDeed.ask_target),
-        cell(SENDER, Standing.SS_ACK, Heard.not_here_bare, Standing.SS_INIT, SenderDeed.give_up),
+        cell(SENDER, SenderState.SS_ACK, SenderEvent.ask, SenderState.SS_ACK, SenderDeed.ask_target),
+        cell(SENDER, SenderState.SS_ACK, SenderEvent.not_here_bare, SenderState.SS_INIT, SenderDeed.give_up),
         swap(Copies, "hear_inquiries", lambda hear: Copies.pass_on),
     ),
-    "void_lost": (cell(SENDER, Standing.GONE, Heard.not_here_bare, Standing.LOST),),
+    "void_lost": (cell(SENDER, SenderState.GONE, SenderEvent.not_here_bare, SenderState.LOST),),
     "hub_keep": (swap(Holding, "claim", delete_when_sent),),
     "ack_lk0": (swap(Copies, "_acks", rewritten(any_ident)),),
     "commit_then_ack": (swap(Receiver, "_record", decided(ack_first)),),
@@ -397,14 +397,14 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "gone_reply": (swap(receipts, "_reply", only_what_is_here),),
     "class12_giveup": (
         swap(receipts._Answers, "_no", resend_always),
-        cell(SENDER_12, Standing.SS_SENT, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
-        cell(SENDER_12, Standing.SS_ACK_FWD, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
+        cell(SENDER_12, SenderState.SS_SENT, SenderEvent.not_here, SenderState.SS_INIT, SenderDeed.wake),
+        cell(SENDER_12, SenderState.SS_ACK_FWD, SenderEvent.not_here, SenderState.SS_INIT, SenderDeed.wake),
     ),
     "order": (swap(handover, "may_follow", lambda may: lambda unit, row: True),),
     "order_skip": (swap(recording._Arrivals, "_insert", done_at_once),),
     "returned_marker": (
-        cell(SENDER, Standing.SS_SENT, Heard.returned, Standing.REJECTED),
-        cell(SENDER, Standing.SS_ACK, Heard.returned, Standing.REJECTED),
+        cell(SENDER, SenderState.SS_SENT, SenderEvent.returned, SenderState.REJECTED),
+        cell(SENDER, SenderState.SS_ACK, SenderEvent.returned, SenderState.REJECTED),
     ),
     "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),

@@ -11,7 +11,7 @@ from random import Random
 from semq.engine.settings import EngineSettings
 from semq.store.postgres.writer import LATER_S
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
@@ -156,13 +156,13 @@ def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, 
     if goal is None:
         return (chance.choice(THEMES) if drawn < THEME_SHARE else None), None
     grid, standing, news = goal
-    if news is Heard.not_here_bare and standing is not Standing.FINAL:
+    if news is SenderEvent.not_here_bare and standing is not SenderState.FINAL:
         theme = DRILL_BARE
     elif grid == "class3":
         theme = DRILL_TRUE if news in TRUTHS else DRILL_3
     else:
-        theme = DRILL_BACK if standing is Standing.SS_INIT else DRILL_12
-    return replace(theme, poison=0.8) if news is Heard.rej else theme, goal
+        theme = DRILL_BACK if standing is SenderState.SS_INIT else DRILL_12
+    return replace(theme, poison=0.8) if news is SenderEvent.rej else theme, goal
 
 
 def _kinds(chance: Random, hell: bool) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from semq.umx_t.grids import GRIDS, HANDLING, HUB, HandlingHeard
+from semq.umx_t.grids import GRIDS, HANDLING, HUB, HandlingEvent
 from semq.umx_t.status import AppStatus
 from tests.simulation.campaign import Totals, covered, focus_of, run_share
 from tests.simulation.runs import Runs
@@ -60,7 +60,7 @@ def test_nothing_is_found_among_nodes_without_a_hub(runs: Runs) -> None:
 
 
 def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Runs) -> None:
-    cell = HANDLING.name, AppStatus.PARKED.name, HandlingHeard.back.name
+    cell = HANDLING.name, AppStatus.PARKED.name, HandlingEvent.back.name
     totals = runs(run_share, 20, 20, focus=focus_of(HANDLING.name, 0))
     assert totals.failed == []
     assert cell in totals.cells

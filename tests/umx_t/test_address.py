@@ -24,7 +24,7 @@ def test_every_address_is_read_back_from_its_text(address: Address) -> None:
         ("7.a-b_C/x", Address(7, "a-b_C", "x")),
     ],
 )
-def test_people_may_leave_out_the_type_of_an_institution(text: str, address: Address) -> None:
+def test_the_type_of_an_institution_may_be_left_out(text: str, address: Address) -> None:
     assert parse_address(text) == address
 
 

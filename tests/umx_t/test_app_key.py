@@ -14,7 +14,7 @@ def test_every_app_key_is_read_back_from_its_text(app_key: AppKey) -> None:
     assert parse_app_key(str(app_key)) == app_key
 
 
-def test_the_key_is_all_that_follows_the_third_slash() -> None:
+def test_the_key_is_the_text_after_the_third_slash() -> None:
     assert parse_app_key("trade/order/standard/S/1/2") == AppKey("trade", "order", "standard", "S/1/2")
 
 
@@ -32,7 +32,7 @@ def test_invalid_app_keys_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "part", "says"),
+    ("text", "part", "fault"),
     [
         ("a/b/c/" + "x" * 129, "key", "has 129 characters, and 128 are allowed"),
         ("a" * 200 + "/b/c/d", "domain", "has 200 characters"),
@@ -40,14 +40,14 @@ def test_invalid_app_keys_are_refused(text: str) -> None:
         ("a/b/\n/d", "subtype", "cannot be shown"),
     ],
 )
-def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: str, says: str) -> None:
+def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: str, fault: str) -> None:
     with pytest.raises(BadAppKey) as refused:
         parse_app_key(text)
-    result = refused.value.advice()
-    assert f"The {part} of the AppKey (@AppKey) " in result
-    assert says in result
-    assert result.isprintable()
-    assert len(result) < 330
+    advice = refused.value.advice()
+    assert f"The {part} of the AppKey (@AppKey) " in advice
+    assert fault in advice
+    assert advice.isprintable()
+    assert len(advice) < 330
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

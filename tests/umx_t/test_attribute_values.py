@@ -1,4 +1,4 @@
-"""Readers of attribute values by the words of the table; what each refuses is in ``test_headers``."""
+"""Readers of attribute values by the words of the table. ``test_headers`` has the values that each refuses."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_reader_is_found_by_name_and_refuses_invalid_values(word: str) -> None
         read("@Name", object())
 
 
-def test_places_are_read_from_their_texts() -> None:
+def test_positions_and_locators_are_read_from_their_texts() -> None:
     assert reader_of("pos")("@Prev", "ff.76") == Pos(255, 76)
     assert reader_of("lk1")("@LK1", "1.2.3") == LK1(1, 2, 3)
 

@@ -15,8 +15,8 @@ from semq.umx_t.attributes import (
     ATTRIBUTES,
     HEADERS,
     PROPERTIES,
-    Bound,
-    By,
+    BoundBy,
+    SetBy,
     header_writer,
     read_row,
     submission_headers,
@@ -29,17 +29,21 @@ from tests.umx_t.pages.attributes import PAGES, ROOT, printed
 from tests.umx_t.samples.altered import altered
 from tests.umx_t.test_headers import PEER
 
-OF_APPLICATIONS = {row.field: row for row in ATTRIBUTES if row.by is By.APPLICATION}
+OF_APPLICATIONS = {row.field: row for row in ATTRIBUTES if row.set_by is SetBy.APPLICATION}
 ROW = "@New | fixed | application | fact | 2 | | flag | int always | | --new | headers | 0, 1 | something new"
 
 
 def test_every_field_has_one_row() -> None:
     documents = [row.field for row in ATTRIBUTES if row.is_of_document]
     assert sorted(documents) == sorted(each.name for each in fields(Attributes))
-    others = [row.field for row in ATTRIBUTES if row.field and not row.is_of_document]
+    of_envelope = [row.field for row in ATTRIBUTES if row.field and not row.is_of_document]
     envelope = {each.name for each in fields(Envelope)} - {"attributes"}
-    assert envelope <= set(others)
-    assert set(others) - envelope == {"token", "not_before", "ident"}  # attributes of the submission, and a property
+    assert envelope <= set(of_envelope)
+    assert set(of_envelope) - envelope == {
+        "token",
+        "not_before",
+        "ident",
+    }  # attributes of the submission, and a property
     assert len({row.name for row in ATTRIBUTES}) == len(ATTRIBUTES)
 
 
@@ -59,10 +63,10 @@ def test_an_unknown_word_is_refused_at_import(word: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_pages_show_the_table(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
-    assert printed(page, text) == text, "write it: ./run python -m tests.umx_t.pages.attributes"
+    assert printed(page, text) == text, "print it: ./run python -m tests.umx_t.pages.attributes"
 
 
-def test_every_client_takes_every_attribute_of_applications() -> None:
+def test_every_client_accepts_every_attribute_of_applications() -> None:
     client = signature(Client.send).parameters
     assert {*ARGUMENTS, *PROPERTIES, "target", "headers"} <= set(client)
     in_sql = {row.sql for row in ATTRIBUTES if row.sql}
@@ -81,7 +85,7 @@ def test_defaults_of_the_clients_are_those_of_the_node() -> None:
                 assert parameter.default == row.default, name
 
 
-def test_arguments_of_a_submission_as_headers() -> None:
+def test_arguments_of_a_submission_become_headers() -> None:
     arguments: dict[str, Any] = {
         "save_fwd": 3, "ack2": True, "reliable": True, "encrypt": True, "app_key": AppKey("a", "b", "c", "d"),
         "order_key": None, "token": "t", "expires_at": 0, "priority": 4, "target": "56001",
@@ -97,12 +101,12 @@ def test_writers_are_compiled_from_the_rows() -> None:
     header_writer([read_row(ROW)])(envelope, headers)
     assert headers == {"@New": 0}
     for row in ATTRIBUTES:
-        if row.is_header and row.bound is not Bound.STAYS:
+        if row.is_header and row.bound is not BoundBy.STAYS:
             headers = {}
-            other = altered(envelope, row)
-            header_writer([row])(other, headers)
+            altered_envelope = altered(envelope, row)
+            header_writer([row])(altered_envelope, headers)
             assert list(headers) == [row.name]
-            assert value_reader([row])(other) != value_reader([row])(envelope)
+            assert value_reader([row])(altered_envelope) != value_reader([row])(envelope)
 
 
 def test_a_digest_is_shown_as_text() -> None:

@@ -18,7 +18,7 @@ def test_the_ident_is_the_whole_source_locator(envelope: Envelope) -> None:
     assert parse_lk0(envelope.ident) == envelope.lk0
 
 
-def test_an_envelope_knows_its_class() -> None:
+def test_only_class_3_must_be_delivered() -> None:
     must = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes(), sid=4)
     drop = Envelope(source=LK.node, target=must.target, lk0=LK, attributes=Attributes(save_fwd=SaveFwd.DROP))
     assert must.is_class3
@@ -34,7 +34,7 @@ def test_an_envelope_knows_its_class() -> None:
         (Attributes(reliable=False, save_fwd=SaveFwd.DROP, ack2=True), False),
     ],
 )
-def test_a_document_is_best_effort_if_nobody_asks_for_it(attributes: Attributes, is_best_effort: bool) -> None:
+def test_a_document_of_class_1_without_receipt_may_be_best_effort(attributes: Attributes, is_best_effort: bool) -> None:
     assert attributes.is_best_effort is is_best_effort
 
 
@@ -51,9 +51,9 @@ def test_a_body_that_was_dropped_keeps_its_size() -> None:
 
 
 def test_default_containers_are_not_shared() -> None:
-    one, other = Attributes(), Attributes()
-    one.user_headers["x"] = 1
-    assert other.user_headers == {}
+    changed, unchanged = Attributes(), Attributes()
+    changed.user_headers["x"] = 1
+    assert unchanged.user_headers == {}
 
 
 def test_frames_carry_bodies_without_copying_them() -> None:

@@ -1,4 +1,4 @@
-"""The floor is the lowest unsettled position, in whatever order positions are settled."""
+"""The floor of a stream: the lowest unsettled position, for any order in which positions are settled."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,19 +7,19 @@ from semq.umx_t.floor import Floor
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(0, 5), st.sets(st.integers(0, 30)))
-def test_the_floor_is_the_lowest_number_not_settled(settled: list[int], start: int, above: set[int]) -> None:
-    floor = Floor(start, above)
-    known = set(range(start)) | above
+def test_the_floor_is_the_lowest_number_not_settled(settled: list[int], start: int, settled_above: set[int]) -> None:
+    floor = Floor(start, settled_above)
+    all_settled = set(range(start)) | settled_above
     for sid in (None, *settled):
         before = floor.value
         if sid is not None:
             floor.settle(sid)
-            known.add(sid)
-        lowest = next(n for n in range(100) if n not in known)
+            all_settled.add(sid)
+        lowest = next(n for n in range(100) if n not in all_settled)
         assert floor.value == lowest >= before
 
 
-def test_numbers_below_the_start_are_old_news() -> None:
+def test_a_position_below_the_floor_changes_nothing() -> None:
     floor = Floor(5, {1, 2, 7})
     floor.settle(3)
     assert floor.value == 5

@@ -1,4 +1,4 @@
-"""Visits to every cell of every grid: all are decided and reachable, nothing leaves a final state, statuses only rise.
+"""Visits to every cell of every grid: all are decided, states are reachable, final states stay, statuses only rise.
 
 The exceptions are named one by one, with the rule of PROTOCOL.md that allows them.
 """
@@ -13,7 +13,7 @@ import pytest
 from semq.engine.hub import deeds as hub
 from semq.engine.receiver import delivery, reacks, recording
 from semq.engine.sender import deeds as sender
-from semq.umx_t.errors import ImpossibleNews
+from semq.umx_t.errors import ImpossibleEvent
 from semq.umx_t.grid import Grid
 from semq.umx_t.grids import (
     EXCEPTIONS,
@@ -24,31 +24,31 @@ from semq.umx_t.grids import (
     RECEIVER,
     SENDER,
     SENDER_12,
-    Arrived,
+    CopyState,
     HandlingDeed,
-    HandlingHeard,
-    Heard,
-    Held,
+    HandlingEvent,
     HubDeed,
-    HubHeard,
+    HubEvent,
     OwedDeed,
-    OwedHeard,
+    OwedEvent,
     ReceiverDeed,
+    ReceiverEvent,
     SenderDeed,
-    Standing,
+    SenderEvent,
+    SenderState,
 )
 from semq.umx_t.status import AckStatus, AppStatus, Arrival
 from tests.umx_t.pages.grids import PROTOCOL, printed
 
 ENGINE = Path(__file__).parents[2] / "semq" / "engine"
 AnyGrid = Grid[Any, Any, Any]
-NEWS: dict[str, type[Enum]] = {
-    "class3": Heard,
-    "class12": Heard,
-    "hub": HubHeard,
-    "receiver": Arrived,
-    "owed": OwedHeard,
-    "handling": HandlingHeard,
+EVENTS: dict[str, type[Enum]] = {
+    "class3": SenderEvent,
+    "class12": SenderEvent,
+    "hub": HubEvent,
+    "receiver": ReceiverEvent,
+    "owed": OwedEvent,
+    "handling": HandlingEvent,
 }
 DEEDS: dict[type[Enum], tuple[AnyGrid, ...]] = {
     SenderDeed: (SENDER, SENDER_12),
@@ -64,39 +64,61 @@ EFFECTS: dict[type[Enum], dict[Any, Any]] = {
     OwedDeed: reacks.EFFECTS,
     HandlingDeed: delivery.EFFECTS,
 }
-ENDS = {Standing.REJECTED, Standing.CANCELLED, Standing.LOST, Standing.UNKNOWN, Standing.DROPPED, Standing.SS_ACK2}
-RANK = {
-    Standing.ABSENT: 0,
-    Standing.SS_INIT: 10,
-    Standing.SS_SENT: 20,
-    Standing.SS_ACK_FWD: 30,
-    Standing.SS_ACK: 40,
-    Standing.GONE: 40,
-    Standing.AWAY: 40,
-    **dict.fromkeys(ENDS, 50),
-    Standing.FINAL: 50,
+ENDS = {
+    SenderState.REJECTED,
+    SenderState.CANCELLED,
+    SenderState.LOST,
+    SenderState.UNKNOWN,
+    SenderState.DROPPED,
+    SenderState.SS_ACK2,
 }
-UNSETTLED = (Standing.SS_INIT, Standing.SS_SENT, Standing.SS_ACK_FWD, Standing.SS_ACK, Standing.GONE, Standing.AWAY)
-FORWARD = (Standing.SS_SENT, Standing.SS_ACK_FWD)
+RANK = {
+    SenderState.ABSENT: 0,
+    SenderState.SS_INIT: 10,
+    SenderState.SS_SENT: 20,
+    SenderState.SS_ACK_FWD: 30,
+    SenderState.SS_ACK: 40,
+    SenderState.GONE: 40,
+    SenderState.AWAY: 40,
+    **dict.fromkeys(ENDS, 50),
+    SenderState.FINAL: 50,
+}
+UNSETTLED = (
+    SenderState.SS_INIT,
+    SenderState.SS_SENT,
+    SenderState.SS_ACK_FWD,
+    SenderState.SS_ACK,
+    SenderState.GONE,
+    SenderState.AWAY,
+)
+FORWARD = (SenderState.SS_SENT, SenderState.SS_ACK_FWD)
 
 # The only events after which a sender's row returns to SS_INIT, with the columns (PROTOCOL.md section 5.1).
-BACK: dict[Heard, tuple[Standing, ...]] = {
-    Heard.fwd_failed: FORWARD,  # S3b
-    Heard.not_here: (*FORWARD, Standing.GONE, Standing.AWAY),  # S8
-    Heard.not_here_bare: (Standing.GONE,),  # S8: as a void marker
-    Heard.offline: (*FORWARD, Standing.AWAY),  # S9
-    Heard.refused_again: (Standing.SS_SENT,),  # section 18: as a void marker
-    Heard.returned: UNSETTLED,  # S15: as a void marker
-    Heard.cancel: UNSETTLED,  # S10: as a void marker
-    # a person sends another copy, which is always safe
-    Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),
+RETURNS_TO_INIT: dict[SenderEvent, tuple[SenderState, ...]] = {
+    SenderEvent.fwd_failed: FORWARD,  # S3b
+    SenderEvent.not_here: (*FORWARD, SenderState.GONE, SenderState.AWAY),  # S8
+    SenderEvent.not_here_bare: (SenderState.GONE,),  # S8: as a void marker
+    SenderEvent.offline: (*FORWARD, SenderState.AWAY),  # S9
+    SenderEvent.refused_again: (SenderState.SS_SENT,),  # section 18: as a void marker
+    SenderEvent.returned: UNSETTLED,  # S15: as a void marker
+    SenderEvent.cancel: UNSETTLED,  # S10: as a void marker
+    # an operator requests another copy, which is always safe
+    SenderEvent.resend: (*FORWARD, SenderState.SS_ACK, SenderState.GONE, SenderState.AWAY),
 }
-FROM_HUB = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
+FROM_HUB = (
+    SenderEvent.fwd,
+    SenderEvent.fwd_failed,
+    SenderEvent.discarded,
+    SenderEvent.save,
+    SenderEvent.gone,
+    SenderEvent.unavail,
+    SenderEvent.offline,
+)
 EVIDENCE = {  # S5: only entries of the receiver's ledger end a row of class 3
-    Heard.recv: Standing.SS_ACK2,
-    Heard.rej: Standing.REJECTED,
-    Heard.void: Standing.CANCELLED,
-    Heard.settled: Standing.UNKNOWN,
+    SenderEvent.recv: SenderState.SS_ACK2,
+    SenderEvent.rej: SenderState.REJECTED,
+    SenderEvent.void: SenderState.CANCELLED,
+    SenderEvent.settled: SenderState.UNKNOWN,
 }
 
 
@@ -106,20 +128,20 @@ def ids(grid: AnyGrid) -> str:
 
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
 def test_every_cell_is_decided(grid: AnyGrid) -> None:
-    assert set(grid.rows) == set(NEWS[grid.name])
+    assert set(grid.rows) == set(EVENTS[grid.name])
     assert len(set(grid.columns)) == len(grid.columns)
-    assert set(grid.rules()) == {(standing, on) for standing in grid.columns for on in grid.rows}
+    assert set(grid.rules()) == {(state, event) for state in grid.columns for event in grid.rows}
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
 def test_every_cell_gives_its_rule_or_a_violation(grid: AnyGrid) -> None:
-    for (standing, on), rule in grid.rules().items():
+    for (state, event), rule in grid.rules().items():
         if rule is None:
-            with pytest.raises(ImpossibleNews):
-                grid.step(standing, on)
+            with pytest.raises(ImpossibleEvent):
+                grid.step(state, event)
         else:
-            assert grid.step(standing, on) is rule
-            assert (standing, on) in set(grid.cells())
+            assert grid.step(state, event) is rule
+            assert (state, event) in set(grid.cells())
 
 
 @pytest.mark.parametrize("deeds", DEEDS, ids=lambda deeds: str(deeds.__name__))
@@ -140,7 +162,7 @@ def test_the_protocol_shows_the_grids_as_they_are() -> None:
 
 
 def test_no_rule_of_a_cell_is_thrown_away() -> None:
-    bare = [
+    ignored = [
         f"{path.relative_to(ENGINE)}:{node.lineno}"
         for path in sorted(ENGINE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
@@ -149,87 +171,87 @@ def test_no_rule_of_a_cell_is_thrown_away() -> None:
         and isinstance(node.value.func, ast.Attribute)
         and node.value.func.attr == "step"
     ]
-    assert not bare
+    assert not ignored
 
 
 @pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
-def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
-    for on in grid.rows:
-        rule = grid.rules()[Standing.FINAL, on]
-        if on is Heard.corrected:  # the receiver's entry corrects the report of the hub
+def test_a_final_state_stays(grid: AnyGrid) -> None:
+    for event in grid.rows:
+        rule = grid.rules()[SenderState.FINAL, event]
+        if event is SenderEvent.corrected:  # the receiver's entry corrects the report of the hub
             assert rule is not None
-            assert rule.after is Standing.SS_ACK2
+            assert rule.after is SenderState.SS_ACK2
             continue
-        assert rule is None or rule.after is Standing.FINAL
+        assert rule is None or rule.after is SenderState.FINAL
         assert rule is None or rule.deed in (None, SenderDeed.reack2, SenderDeed.reack)
 
 
-def test_class_3_only_rises_except_for_a_not_of_the_responsible_party() -> None:
-    for standing, on in SENDER.cells():
-        after = SENDER.step(standing, on).after
-        if standing in BACK.get(on, ()):
-            assert after is Standing.SS_INIT
+def test_class_3_only_rises_except_to_be_sent_again() -> None:
+    for state, event in SENDER.cells():
+        after = SENDER.step(state, event).after
+        if state in RETURNS_TO_INIT.get(event, ()):
+            assert after is SenderState.SS_INIT
         else:
-            assert RANK[after] >= RANK[standing], (standing, on)
+            assert RANK[after] >= RANK[state], (state, event)
 
 
 def test_classes_1_and_2_only_rise_so_nothing_is_resent() -> None:
-    for standing, on in SENDER_12.cells():
-        rule = SENDER_12.step(standing, on)
-        assert RANK[rule.after] >= RANK[standing], (standing, on)
-        assert rule.deed is not SenderDeed.send or standing is Standing.SS_INIT
+    for state, event in SENDER_12.cells():
+        rule = SENDER_12.step(state, event)
+        assert RANK[rule.after] >= RANK[state], (state, event)
+        assert rule.deed is not SenderDeed.send or state is SenderState.SS_INIT
 
 
 @pytest.mark.parametrize("grid", [SENDER, SENDER_12], ids=ids)
 def test_only_the_receiver_ends_a_row_as_delivered(grid: AnyGrid) -> None:
-    for standing, on in grid.cells():
-        after = grid.step(standing, on).after
-        if standing in (Standing.ABSENT, Standing.FINAL):
+    for state, event in grid.cells():
+        after = grid.step(state, event).after
+        if state in (SenderState.ABSENT, SenderState.FINAL):
             continue
-        assert (after is Standing.SS_ACK2) == (on is Heard.recv)
-        if on in EVIDENCE:
-            assert after is EVIDENCE[on]
+        assert (after is SenderState.SS_ACK2) == (event is SenderEvent.recv)
+        if event in EVIDENCE:
+            assert after is EVIDENCE[event]
 
 
 def test_an_answer_of_the_hub_never_ends_a_row_of_class_3() -> None:
-    for on in FROM_HUB:
-        for standing in UNSETTLED:
-            rule = SENDER.rules()[standing, on]
+    for event in FROM_HUB:
+        for state in UNSETTLED:
+            rule = SENDER.rules()[state, event]
             assert rule is None or RANK[rule.after] < 50
 
 
 def test_a_refusal_ends_only_documents_that_no_store_has_accepted() -> None:
-    ended = {standing for standing in UNSETTLED if SENDER.step(standing, Heard.refused).after is Standing.REJECTED}
-    assert ended == {Standing.SS_SENT}
+    ended = {state for state in UNSETTLED if SENDER.step(state, SenderEvent.refused).after is SenderState.REJECTED}
+    assert ended == {SenderState.SS_SENT}
 
 
 def test_an_operator_of_the_hub_ends_no_document_without_the_receivers_ledger() -> None:
-    assert {SENDER.step(standing, Heard.returned).after for standing in UNSETTLED} == {Standing.SS_INIT}
+    assert {SENDER.step(state, SenderEvent.returned).after for state in UNSETTLED} == {SenderState.SS_INIT}
 
 
 def test_refusals_are_reported_to_every_inquiry() -> None:
-    rules = {on: HUB.step(standing, on) for standing, on in HUB.cells() if standing is Held.REFUSED}
-    result = {on for on, rule in rules.items() if rule.deed is HubDeed.refusal}
-    assert result == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
+    rules = {event: HUB.step(state, event) for state, event in HUB.cells() if state is CopyState.REFUSED}
+    reported = {event for event, rule in rules.items() if rule.deed is HubDeed.refusal}
+    assert reported == {HubEvent.again, HubEvent.inquired, HubEvent.asked, HubEvent.ask, HubEvent.refuse}
 
 
 def test_in_custody_a_not_of_the_receiver_sends_nothing_again() -> None:
-    rule = SENDER.step(Standing.SS_ACK, Heard.not_here)
-    assert (rule.after, rule.deed) == (Standing.SS_ACK, None)
+    rule = SENDER.step(SenderState.SS_ACK, SenderEvent.not_here)
+    assert (rule.after, rule.deed) == (SenderState.SS_ACK, None)
 
 
 def test_evidence_is_always_answered() -> None:
-    for on in EVIDENCE:
-        assert {SENDER.step(standing, on).deed for standing in SENDER.columns} == {SenderDeed.reack2}
+    for event in EVIDENCE:
+        assert {SENDER.step(state, event).deed for state in SENDER.columns} == {SenderDeed.reack2}
 
 
 def reach(grid: AnyGrid, start: Any) -> set[Any]:
-    reached, new = {start}, {start}
-    while new:
-        new = {
-            rule.after for (standing, _), rule in grid.rules().items() if rule is not None and standing in new
-        } - reached
-        reached |= new
+    """Return all states to which events lead from ``start``."""
+    reached, added = {start}, {start}
+    while added:
+        rules = [rule for (state, _), rule in grid.rules().items() if rule is not None and state in added]
+        added = {rule.after for rule in rules} - reached
+        reached |= added
     return reached
 
 
@@ -238,52 +260,56 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
     [
         (
             SENDER,
-            Standing.SS_INIT,
-            {Standing.ABSENT, Standing.LOST, Standing.DROPPED, Standing.FINAL},
-        ),  # LOST is CANCELLED of a lost row
-        (SENDER_12, Standing.SS_INIT, {Standing.ABSENT, Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
-        (HUB, Held.ABSENT, set()),
+            SenderState.SS_INIT,
+            {SenderState.ABSENT, SenderState.LOST, SenderState.DROPPED, SenderState.FINAL},
+        ),  # LOST is the outcome for CANCELLED of a row that is marked as lost
+        (
+            SENDER_12,
+            SenderState.SS_INIT,
+            {SenderState.ABSENT, SenderState.LOST, SenderState.FINAL, SenderState.GONE, SenderState.AWAY},
+        ),
+        (HUB, CopyState.ABSENT, set()),
         (RECEIVER, Arrival.NOT, {Arrival.SETTLED}),  # reached by the floor, not by an event
         (OWED, AckStatus.AS_INIT, set()),
         (HANDLING, AppStatus.NEW, set()),
     ],
     ids=lambda value: value.name if isinstance(value, Grid) else "",
 )
-def test_every_standing_is_reached(grid: AnyGrid, start: Any, missing: set[Any]) -> None:
+def test_every_state_is_reached(grid: AnyGrid, start: Any, missing: set[Any]) -> None:
     assert reach(grid, start) == set(start.__class__) - missing
 
 
-@pytest.mark.parametrize("standing", UNSETTLED)
-def test_no_row_waits_for_ever(standing: Standing) -> None:
-    moving = SENDER.step(standing, Heard.claim if standing is Standing.SS_INIT else Heard.ask).deed
-    assert moving in (SenderDeed.send, SenderDeed.ask_target, SenderDeed.ask_custodian)
-    assert ENDS & reach(SENDER, standing)
+@pytest.mark.parametrize("state", UNSETTLED)
+def test_no_row_waits_for_ever(state: SenderState) -> None:
+    deed = SENDER.step(state, SenderEvent.claim if state is SenderState.SS_INIT else SenderEvent.ask).deed
+    assert deed in (SenderDeed.send, SenderDeed.ask_target, SenderDeed.ask_custodian)
+    assert ENDS & reach(SENDER, state)
 
 
 def test_the_hub_deletes_rows_only_after_a_statement_of_the_receiver_or_a_noted_refusal() -> None:
-    for standing, on in HUB.cells():
-        if standing is not Held.ABSENT and HUB.step(standing, on).after is Held.ABSENT:
-            assert on in (HubHeard.ack, HubHeard.held) or (standing, on) == (Held.REFUSED, HubHeard.noted)
+    for state, event in HUB.cells():
+        if state is not CopyState.ABSENT and HUB.step(state, event).after is CopyState.ABSENT:
+            assert event in (HubEvent.ack, HubEvent.held) or (state, event) == (CopyState.REFUSED, HubEvent.noted)
 
 
 def test_every_ack_about_a_stored_copy_is_answered() -> None:
-    for standing, on in HUB.cells():
-        if on in (HubHeard.ack, HubHeard.ack_other):
-            assert HUB.step(standing, on).deed is HubDeed.reack
+    for state, event in HUB.cells():
+        if event in (HubEvent.ack, HubEvent.ack_other):
+            assert HUB.step(state, event).deed is HubDeed.reack
 
 
 def test_the_first_record_of_a_message_is_the_last() -> None:
-    for standing, on in RECEIVER.cells():
-        rule = RECEIVER.step(standing, on)
-        if standing is Arrival.NOT and on is not Arrived.inquiry:
+    for state, event in RECEIVER.cells():
+        rule = RECEIVER.step(state, event)
+        if state is Arrival.NOT and event is not ReceiverEvent.inquiry:
             assert rule.deed is ReceiverDeed.record
             assert rule.after is not Arrival.NOT
         else:
-            assert rule.deed is (ReceiverDeed.answer if on is Arrived.inquiry else ReceiverDeed.acknowledge)
-            assert rule.after is standing
+            assert rule.deed is (ReceiverDeed.answer if event is ReceiverEvent.inquiry else ReceiverDeed.acknowledge)
+            assert rule.after is state
 
 
 def test_noted_and_done_are_final() -> None:
-    assert all(OWED.step(AckStatus.AS_ACK, on).after is AckStatus.AS_ACK for on in OwedHeard)
-    done = [HANDLING.step(standing, on) for standing, on in HANDLING.cells() if standing is AppStatus.DONE]
+    assert all(OWED.step(AckStatus.AS_ACK, event).after is AckStatus.AS_ACK for event in OwedEvent)
+    done = [HANDLING.step(state, event) for state, event in HANDLING.cells() if state is AppStatus.DONE]
     assert all((rule.after, rule.deed) == (AppStatus.DONE, None) for rule in done)

@@ -1,4 +1,4 @@
-"""Envelopes as AMQP properties and headers and back; strict reading of submissions, tolerant reading of peers; hostile
+"""Envelopes as AMQP properties and headers and back: strict reading of submissions, tolerant reading of peers, hostile
 headers.
 """
 
@@ -48,7 +48,7 @@ def test_packet_types_are_read_as_they_were_written(function: Function, primitiv
     assert read_type(packet_type(function, primitive)) == (function, primitive)
 
 
-def test_the_type_of_a_message() -> None:
+def test_the_type_of_a_message_has_no_primitive() -> None:
     assert read_type(DATA_TYPE) == (Function.DATA, Primitive.NONE)
 
 
@@ -58,10 +58,10 @@ def test_invented_types_are_refused(text: str | None) -> None:
         read_type(text)
 
 
-# ---------------------------------------------------------------------------------- what applications say
+# ---------------------------------------------------------------------------------- submissions of applications
 
 
-def test_a_submission_with_everything() -> None:
+def test_a_submission_with_every_attribute() -> None:
     headers = {
         "@SaveFwd": 3,
         "@Reliable": 1,
@@ -76,8 +76,8 @@ def test_a_submission_with_everything() -> None:
         "colour": "red",
     }
     properties = {"content_type": "text/xml", "content_encoding": "gzip", "priority": 4}
-    attributes, handling = read_submission(headers, properties)
-    assert handling == ("t-1", 7)
+    attributes, requests = read_submission(headers, properties)
+    assert requests == ("t-1", 7)
     assert attributes == Attributes(
         ack2=False,
         app_key=AppKey("trade", "order", "standard", "S0001"),
@@ -150,7 +150,7 @@ def test_unknown_attributes_and_invalid_values_are_refused(headers: dict[str, An
         {"@Fixed": 1, "@SaveFwd": 2},
     ],
 )
-def test_attributes_that_contradict_each_other(headers: dict[str, Any]) -> None:
+def test_attributes_that_contradict_each_other_are_refused(headers: dict[str, Any]) -> None:
     with pytest.raises(BadCombination):
         read_submission(headers, {})
 
@@ -159,10 +159,10 @@ def test_best_effort_is_legal() -> None:
     assert not read_submission({"@Reliable": 0, "@SaveFwd": 1}, {})[0].reliable
 
 
-headings = st.sampled_from([*APPLICATION, *TRANSPORT, "@Colour", "x"])
+header_names = st.sampled_from([*APPLICATION, *TRANSPORT, "@Colour", "x"])
 
 
-@given(st.dictionaries(headings, fields, max_size=4))
+@given(st.dictionaries(header_names, fields, max_size=4))
 def test_any_submission_is_read_or_refused(headers: dict[str, Any]) -> None:
     try:
         read_submission(headers, {})
@@ -170,7 +170,7 @@ def test_any_submission_is_read_or_refused(headers: dict[str, Any]) -> None:
         pass
 
 
-# ---------------------------------------------------------------------------------- what peers say
+# ---------------------------------------------------------------------------------- messages from peers
 
 
 def test_a_number_of_attempts_above_the_limit_is_refused() -> None:
@@ -210,8 +210,8 @@ def test_impossible_values_of_a_peer_are_refused(
 
 
 def test_an_attribute_without_a_value_has_its_default() -> None:
-    void: dict[str, Any] = dict.fromkeys([*APPLICATION, *TRANSPORT])
-    assert read_envelope(PEER, {**void, "@Sid": 1}, "1.56001") == read_envelope(PEER, {"@Sid": 1}, "1.56001")
+    nulls: dict[str, Any] = dict.fromkeys([*APPLICATION, *TRANSPORT])
+    assert read_envelope(PEER, {**nulls, "@Sid": 1}, "1.56001") == read_envelope(PEER, {"@Sid": 1}, "1.56001")
 
 
 def test_classes_1_and_2_have_no_position() -> None:
@@ -220,7 +220,7 @@ def test_classes_1_and_2_have_no_position() -> None:
 
 @given(
     st.dictionaries(st.sampled_from(["app_id", "message_id", "content_type", "priority"]), fields, max_size=3),
-    st.dictionaries(headings, fields | numbers | printable, max_size=5),
+    st.dictionaries(header_names, fields | numbers | printable, max_size=5),
     st.sampled_from(["1.56001", "x/y", ""]),
 )
 def test_any_headers_are_read_or_refused(properties: dict[str, Any], headers: dict[str, Any], routing_key: str) -> None:

@@ -62,13 +62,13 @@ def test_texts_have_the_bounds_of_the_table(field: str) -> None:
         read(altered(**{field: "x" * (TEXTS[field] + 1)}))
 
 
-def test_the_header_has_one_field_of_ours() -> None:
+def test_the_packed_attributes_are_one_header() -> None:
     properties, headers = write_packed(PLAIN)
     assert properties == {"app_id": "1.10008", "type": DATA_TYPE}
     assert list(headers) == [PACKED]
 
 
-def test_later_attributes_follow_or_travel_beside_the_field() -> None:
+def test_later_attributes_are_headers_beside_the_field() -> None:
     assert read(pack(PLAIN), **{"@Colour": "red", "x": 1}).unknown == {"@Colour": "red"}
     assert read(pack(PLAIN), x=1).attributes.user_headers == {"x": 1}
     assert read(msgspec.msgpack.encode([*VALUES, "new"])) == PLAIN
@@ -109,7 +109,7 @@ def test_an_invalid_packed_envelope_is_refused(packed: Any) -> None:
 def test_any_value_is_read_or_refused(place: int, value: Any) -> None:
     try:
         envelope = read(altered(**{FIELDS[place]: value}))
-    except (SemqError, OverflowError):  # OverflowError: msgpack itself cannot carry such a number
+    except (SemqError, OverflowError):  # OverflowError: msgpack cannot encode such a number
         return
     assert not envelope.proved
     assert write_packed(envelope)[1][PACKED]

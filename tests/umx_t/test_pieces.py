@@ -1,4 +1,4 @@
-"""Names of pieces and manifests: what is written is read, anything else is refused."""
+"""Names of pieces and manifests: they are read as they were written, and other input is refused."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_a_name_is_read_as_it_was_written(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1.1", "/3", "1.1/", "1.1/-1", "1.1/x", "1.1/²", f"1.1/{PIECES_MAX}"])
-def test_another_text_is_no_name(text: str) -> None:
+def test_an_invalid_name_is_refused(text: str) -> None:
     with pytest.raises(BadManifest):
         parse_piece_name(text)
 
@@ -51,7 +51,7 @@ def test_the_pieces_make_up_the_document(size: int, piece_bytes: int) -> None:
         b'{"size":%d,"piece_bytes":1,"pieces":"%b","digest":"%b"}' % (PIECES_MAX + 1, HASH.encode(), HASH.encode()),
     ],
 )
-def test_a_manifest_that_cannot_be_true_is_refused(payload: bytes) -> None:
+def test_a_manifest_with_impossible_values_is_refused(payload: bytes) -> None:
     with pytest.raises(BadManifest):
         read_manifest(payload)
 

@@ -64,7 +64,7 @@ def test_presence_survives_the_wire(sent: list[Presence]) -> None:
         {"id": "00" * 8, "sent": -1},
     ],
 )
-def test_channels_with_other_values_are_refused(record: dict[str, Any]) -> None:
+def test_channels_with_invalid_values_are_refused(record: dict[str, Any]) -> None:
     with pytest.raises(BadRecord):
         decode_records(Function.DATAGRAMS, Primitive.INDICATION, msgspec.json.encode([record]))
 
@@ -143,14 +143,14 @@ def test_hostile_inquiries_are_refused(fields: bytes) -> None:
 
 
 def test_too_many_records_are_refused() -> None:
-    fits = b"[" + b"{}," * (RECORDS_MAX - 1) + b"{}]"
-    assert len(decode_records(*KINDS[0], fits)) == RECORDS_MAX
+    largest = b"[" + b"{}," * (RECORDS_MAX - 1) + b"{}]"
+    assert len(decode_records(*KINDS[0], largest)) == RECORDS_MAX
     with pytest.raises(PacketTooLarge) as refusal:
-        decode_records(*KINDS[0], b"[{}," + fits[1:])
+        decode_records(*KINDS[0], b"[{}," + largest[1:])
     assert refusal.value.facts == {"count": RECORDS_MAX + 1, "allowed": RECORDS_MAX}
 
 
-def test_records_are_counted_where_braces_stand_in_texts() -> None:
+def test_braces_in_texts_do_not_count_as_records() -> None:
     reason = ("SEMQ-1214", "{" * 10)
     sent = [Receipt(reason=reason)] * (RECORDS_MAX - 1)
     assert decode_records(*KINDS[0], encode_records(sent)) == sent
@@ -168,32 +168,34 @@ def test_a_packet_is_refused_by_its_bytes_before_it_is_decoded(kind: tuple[Funct
 
 
 def test_too_many_floors_are_refused() -> None:
-    some: dict[str, tuple[int, int | None]] = {f"{n:x}": (0, None) for n in range(FLOORS_MAX // 2)}
-    fits = [Receipt(floors=some), Receipt(floors=some)]
-    assert decode_records(*KINDS[1], encode_records(fits)) == fits
+    half: dict[str, tuple[int, int | None]] = {f"{n:x}": (0, None) for n in range(FLOORS_MAX // 2)}
+    largest = [Receipt(floors=half), Receipt(floors=half)]
+    assert decode_records(*KINDS[1], encode_records(largest)) == largest
     with pytest.raises(PacketTooLarge):
-        decode_records(*KINDS[1], encode_records([*fits, Receipt(floors={"1": (0, None)})]))
+        decode_records(*KINDS[1], encode_records([*largest, Receipt(floors={"1": (0, None)})]))
 
 
-def test_the_largest_packets_of_honest_nodes_are_taken() -> None:
-    """500 records with the longest names, numbers and reasons that a node writes, in every version."""
+def test_the_largest_packets_of_honest_nodes_are_accepted() -> None:
+    """500 records with the longest names, numbers and reasons that a node of any version writes."""
     ident = "1." + "n" * 64 + ".999999999.999999999." + "7" * 16 + "." + "9" * 19
-    most, reason = 2**63 - 1, ("SEMQ-1214", "\N{CJK UNIFIED IDEOGRAPH-62D2}" * 500)
-    names: dict[str, Any] = {"src_semq_id": 999_999_999, "src_semq_db_id": 999_999_999, "src_ref_id": most,
-                             "dest_ref_id": most, "ident": ident}  # fmt: skip
-    ends = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.REJ, reason=reason, digest="a" * 64, at=most, **names)
-    notes = Receipt(ack_flag=AckFlag.END_TO_END, floors={"7" * 16: (most, None), "6" * 16: (most, most)}, **names)
-    answers = Inquiry(
-        semq_id=999_999_999, ref_id=most, role=InquiryRole.S, ident=ident, sid=most, nonce=most, lk1=(9, 9, most),
+    largest, reason = 2**63 - 1, ("SEMQ-1214", "\N{CJK UNIFIED IDEOGRAPH-62D2}" * 500)
+    names: dict[str, Any] = {"src_semq_id": 999_999_999, "src_semq_db_id": 999_999_999, "src_ref_id": largest,
+                             "dest_ref_id": largest, "ident": ident}  # fmt: skip
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.REJ, reason=reason, digest="a" * 64, at=largest, **names)
+    floors = {"7" * 16: (largest, None), "6" * 16: (largest, largest)}
+    reack2 = Receipt(ack_flag=AckFlag.END_TO_END, floors=floors, **names)
+    inquiry = Inquiry(
+        semq_id=999_999_999, ref_id=largest, role=InquiryRole.S, ident=ident, sid=largest, nonce=largest,
+        lk1=(9, 9, largest),
         answer=Answer.REJ, result=1, reason=reason, digest="a" * 64,
     )  # fmt: skip
-    for kind, record in ((KINDS[0], ends), (KINDS[1], notes), (KINDS[2], answers), (KINDS[3], answers)):
+    for kind, record in zip(KINDS, (ack2, reack2, inquiry, inquiry), strict=False):
         sent = [record] * 500
         assert decode_records(*kind, encode_records(sent)) == sent
 
 
 @given(receipts | inquiries | presences)
-def test_the_size_of_a_record_is_not_underrated_by_much(record: Any) -> None:
+def test_the_estimated_size_of_a_record_is_at_least_a_quarter(record: Any) -> None:
     assert record_size(record) >= len(encode_records([record])) / 4
 
 
@@ -216,7 +218,12 @@ def test_any_bytes_are_read_or_refused(kind: tuple[Function, Primitive], body: b
 
 
 def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:
-    assert {a for a, n in RESULT_OF.items() if n == 1} == {Answer.RECV, Answer.REJ, Answer.VOID, Answer.SETTLED}
+    assert {answer for answer, result in RESULT_OF.items() if result == 1} == {
+        Answer.RECV,
+        Answer.REJ,
+        Answer.VOID,
+        Answer.SETTLED,
+    }
     assert RESULT_OF[Answer.NOT] == 0
     assert not {Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL} & set(RESULT_OF)
 

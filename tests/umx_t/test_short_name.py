@@ -11,7 +11,7 @@ LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 NUMBERS = st.integers(0, INT64_MAX)
 
 
-def test_a_locator_has_a_short_name_of_at_most_16_letters() -> None:
+def test_a_locator_has_a_short_name_of_at_most_16_characters() -> None:
     assert short_name(LK0) == "1-1-4KN6M"
     assert len(short_name("1.10008.1.1.534a226699edc7f7.109951162777700")) <= 16
 
@@ -26,7 +26,7 @@ def test_a_name_is_read_as_it_was_written(number: int) -> None:
     assert not name.fits(f"1.10008.1.1.ab.{number}0")
 
 
-def test_people_may_write_it_as_they_like() -> None:
+def test_case_and_similar_letters_do_not_matter() -> None:
     name = short_name("1.10008.1.1.ab.1099511627777")
     assert name.startswith("1-1-")
     assert read_short_name(name.lower()) == read_short_name(name) == read_short_name(f"I-l-{name[4:]}")
@@ -36,11 +36,11 @@ def test_people_may_write_it_as_they_like() -> None:
 @pytest.mark.parametrize("place", range(CHECK_LENGTH))
 def test_a_misspelt_name_matches_no_message(place: int) -> None:
     name = short_name(LK0)
-    at = len(name) - CHECK_LENGTH + place
-    for other in ALPHABET.replace(name[at], ""):
-        slipped = read_short_name(name[:at] + other + name[at + 1 :])
-        assert slipped is not None
-        assert not slipped.fits(LK0)
+    index = len(name) - CHECK_LENGTH + place
+    for digit in ALPHABET.replace(name[index], ""):
+        misspelt = read_short_name(name[:index] + digit + name[index + 1 :])
+        assert misspelt is not None
+        assert not misspelt.fits(LK0)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_misspelt_name_matches_no_message(place: int) -> None:
     ["", "1-1", "1-1-9QX7", "1-1-9QX7MM", "1-1-9QX7U", "1.1.9QX7M", "S1-0001-ABCDEF", "ZZZZZ-1-9QX7M",
      "1-ZZZZZZZZZ-9QX7M", "1-1-9Q7M²", LK0],
 )  # fmt: skip
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_no_short_names(text: str) -> None:
     assert read_short_name(text) is None
 
 

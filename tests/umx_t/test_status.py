@@ -18,20 +18,20 @@ PINNED = {
 
 
 def test_the_numbers_of_statuses_are_the_published_ones() -> None:
-    assert {e.__name__: {m.name: int(m) for m in e} for e in ENUMS} == PINNED
+    assert {enum.__name__: {member.name: int(member) for member in enum} for enum in ENUMS} == PINNED
     assert {name for name in dir(status) if name[0].isupper()} - {"OUTCOME_OF", "Status"} == set(PINNED)
 
 
 def test_no_two_enums_share_a_number() -> None:
-    for one, other in combinations(ENUMS, 2):
-        assert not {int(m) for m in one} & {int(m) for m in other}
+    for first, second in combinations(ENUMS, 2):
+        assert not {int(status) for status in first} & {int(status) for status in second}
 
 
 def test_send_statuses_are_numbered_in_their_order() -> None:
     assert list(SendStatus) == sorted(SendStatus)
 
 
-def test_every_answer_of_the_ledger_but_not_ends_a_message() -> None:
+def test_every_answer_of_the_ledger_except_not_ends_a_message() -> None:
     assert set(OUTCOME_OF) == set(Arrival) - {Arrival.NOT}
     assert OUTCOME_OF[Arrival.RECV] is Outcome.DELIVERED
     assert OUTCOME_OF[Arrival.SETTLED] is Outcome.UNKNOWN

@@ -2,13 +2,13 @@
 
 import pickle
 
-from semq.umx_t.grids import Standing
+from semq.umx_t.grids import SenderState
 from semq.umx_t.status import SendStatus
 
 
 def test_the_states_of_a_message_are_distinct_keys() -> None:
-    places = {standing: place for place, standing in enumerate(Standing)}
-    assert [places[standing] for standing in Standing] == list(range(len(Standing)))
+    places = {standing: place for place, standing in enumerate(SenderState)}
+    assert [places[standing] for standing in SenderState] == list(range(len(SenderState)))
 
 
 def test_statuses_are_keys_like_their_numbers() -> None:
@@ -18,9 +18,9 @@ def test_statuses_are_keys_like_their_numbers() -> None:
 
 
 def test_a_member_from_another_process_is_the_same_object() -> None:
-    assert pickle.loads(pickle.dumps(Standing.GONE)) is Standing.GONE
+    assert pickle.loads(pickle.dumps(SenderState.GONE)) is SenderState.GONE
 
 
 def test_the_hash_functions_are_those_of_object_and_int() -> None:
-    assert hash(Standing.SS_SENT) == object.__hash__(Standing.SS_SENT)
+    assert hash(SenderState.SS_SENT) == object.__hash__(SenderState.SS_SENT)
     assert hash(SendStatus.SS_SENT) == int(SendStatus.SS_SENT)

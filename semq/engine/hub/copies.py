@@ -15,7 +15,7 @@ from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.grids import HubHeard
+from semq.umx_t.grids import HubEvent
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, Answer, Inquiry, Receipt
 
@@ -102,9 +102,9 @@ class Copies:
         for ack in acks:
             row = unit.outbound.get(ack.lk1.object_id)
             if row is None or fits(row, ack.ident, row.target.node, ack.source):
-                self._holding.hear(unit, row, HubHeard.ack, after, ack)
+                self._holding.hear(unit, row, HubEvent.ack, after, ack)
             else:
-                self._holding.hear(unit, row, HubHeard.ack_other, after, ack)
+                self._holding.hear(unit, row, HubEvent.ack_other, after, ack)
                 self._core.count("ack_other")
                 self._violation(unit, ack.source, ack.lk1, ack.ident, "An Ack")
         yield COMMITTED
@@ -120,7 +120,7 @@ class Copies:
             row = unit.outbound.get(lk1.object_id)
             if row is not None and not fits(row, ident, row.lk0.node, source):
                 row = None
-            self._holding.hear(unit, row, HubHeard.noted, after, detail="its sender has noted the refusal")
+            self._holding.hear(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
         yield COMMITTED
         self._holding.apply(after)
 
@@ -134,9 +134,9 @@ class Copies:
             if row is not None and not fits(row, record.ident, row.target.node, source):
                 self._violation(unit, source, lk1, record.ident, "An answer")
             elif answer in ARRIVAL_BY_ANSWER:
-                self._holding.hear(unit, row, HubHeard.held, after, detail=answer.name)
+                self._holding.hear(unit, row, HubEvent.held, after, detail=answer.name)
             elif row is None or (answer is Answer.NOT and record.nonce == row.att):
-                self._holding.hear(unit, row, HubHeard.not_here, after, detail=Answer.NOT.name)
+                self._holding.hear(unit, row, HubEvent.not_here, after, detail=Answer.NOT.name)
         yield COMMITTED
         self._holding.apply(after)
 
@@ -149,7 +149,7 @@ class Copies:
             row = unit.outbound.get(lk1.object_id)
             is_meant = row is not None and names(row, record.ident)
             self._holding.hear(
-                unit, row if is_meant else None, HubHeard.asked, after, SenderQuestion(source, record, lk1)
+                unit, row if is_meant else None, HubEvent.asked, after, SenderQuestion(source, record, lk1)
             )
         yield COMMITTED
         self._holding.apply(after)
@@ -161,7 +161,7 @@ class Copies:
         after = AfterCopies()
         for record in records:
             row = unit.relayed.get(record.ident)
-            self._holding.hear(unit, row, HubHeard.inquired, after, SenderQuestion(source, record))
+            self._holding.hear(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
         yield COMMITTED
         self._holding.apply(after)
         if after.rest:

@@ -16,7 +16,7 @@ from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, work
-from semq.umx_t.grids import Held, HubHeard
+from semq.umx_t.grids import CopyState, HubEvent
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
@@ -76,17 +76,17 @@ class CopyActs:
         self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
     ) -> str:
         """Refuse a copy; return what is counted."""
-        directory, is_repeated = self._holding.directory, standing_of(row) is Held.REFUSED
+        directory, is_repeated = self._holding.directory, standing_of(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
                 return "marker"
             if not (row.ack2 or row.void or only_copies):
                 return "only_copy"
-        self._holding.hear(unit, row, HubHeard.refuse, after, verdict)
+        self._holding.hear(unit, row, HubEvent.refuse, after, verdict)
         if row is None:
             return "gone"
         if not directory.serves(row.lk0.node):
-            self._holding.hear(unit, row, HubHeard.noted, after, detail=NOBODY)
+            self._holding.hear(unit, row, HubEvent.noted, after, detail=NOBODY)
         return "repeated" if is_repeated else "refused"
 
     @work
@@ -102,10 +102,10 @@ class CopyActs:
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
         """Send a copy again; return what is counted."""
-        standing = self._holding.hear(unit, row, HubHeard.resend, after)
+        standing = self._holding.hear(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"
-        if standing is Held.REFUSED:
+        if standing is CopyState.REFUSED:
             return "refused"
         row.parked, row.held, row.reason = False, False, None  # an unreadable body may have been restored
         unit.change_outbound(row, row.ss_status)

@@ -22,23 +22,23 @@ from semq.store.rows import Event, Outbound, Reason, Side, Stored
 from semq.store.unit import Needs, Query, Recovered, Unit, Unsettled
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.envelope import Data, Envelope
-from semq.umx_t.grids import HUB, Held, HubHeard
+from semq.umx_t.grids import HUB, CopyState, HubEvent
 from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
 # A refused row is SS_SENT, so that inquiries about it are planned, and held, so that its copy is not sent.
 STATUS = {
-    Held.SS_INIT: SendStatus.SS_INIT,
-    Held.SS_SENT: SendStatus.SS_SENT,
-    Held.REFUSED: SendStatus.SS_SENT,
+    CopyState.SS_INIT: SendStatus.SS_INIT,
+    CopyState.SS_SENT: SendStatus.SS_SENT,
+    CopyState.REFUSED: SendStatus.SS_SENT,
 }
 # Changes whose ledger line needs no detail besides the event.
 LINES = {
-    HubHeard.ack: Event.RELEASED,
-    HubHeard.held: Event.RELEASED,
-    HubHeard.noted: Event.RELEASED,
-    HubHeard.not_here: Event.AGAIN,
+    HubEvent.ack: Event.RELEASED,
+    HubEvent.held: Event.RELEASED,
+    HubEvent.noted: Event.RELEASED,
+    HubEvent.not_here: Event.AGAIN,
 }
 
 
@@ -98,9 +98,9 @@ class Holding:
             if row is None and place in barred:
                 refused.append((message.envelope, barred[place]))
                 continue
-            news = HubHeard.store if row is None else HubHeard.again
-            if row is not None and message.envelope.void and (not row.void or standing_of(row) is Held.REFUSED):
-                news = HubHeard.replace
+            news = HubEvent.store if row is None else HubEvent.again
+            if row is not None and message.envelope.void and (not row.void or standing_of(row) is CopyState.REFUSED):
+                news = HubEvent.replace
             self.hear(unit, row, news, after, message)
         yield COMMITTED
         self._decided(expected)
@@ -189,7 +189,7 @@ class Holding:
             unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
             return None
         after = AfterCopies()
-        self.hear(unit, row, HubHeard.claim, after, stored)
+        self.hear(unit, row, HubEvent.claim, after, stored)
         return after.frames[0]
 
     def send(self, dest: str, frames: list[Data]) -> None:
@@ -211,21 +211,21 @@ class Holding:
         not noted."""
         after, rows = AfterCopies(), list(unit.outbound_found(query))
         for row in rows:
-            self.hear(unit, row, HubHeard.ask, after)
+            self.hear(unit, row, HubEvent.ask, after)
         return Asked(len(rows), lambda: self.apply(after))
 
     # --- the row of a copy
     def hear(
-        self, unit: Unit, row: Outbound | None, news: HubHeard, after: AfterCopies, cause: Any = None, detail: str = ""
-    ) -> Held:
+        self, unit: Unit, row: Outbound | None, news: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
+    ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Returns the former column of the grid. Raises ImpossibleNews, without a change, for a cell that cannot be true.
+        Returns the former column of the grid. Raises ImpossibleEvent, without a change, for a cell that cannot be true.
         """
         standing = standing_of(row)
         rule = HUB.step(standing, news)
         if row is not None and rule.after is not standing:
-            if rule.after is Held.ABSENT:
+            if rule.after is CopyState.ABSENT:
                 unit.delete_outbound(row)
                 after.released.append(row)
             else:

@@ -22,12 +22,12 @@ from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
-from semq.umx_t.grids import Held, HubDeed
+from semq.umx_t.grids import CopyState, HubDeed
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Direction, SendStatus
 
-HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
+HELD = {SendStatus.SS_INIT: CopyState.SS_INIT, SendStatus.SS_SENT: CopyState.SS_SENT}
 Letter = tuple[Address, Function, Primitive, Receipt | Inquiry]
 
 
@@ -72,11 +72,11 @@ class AfterCopies:
     inquired: int = 0
 
 
-def standing_of(row: Outbound | None) -> Held:
+def standing_of(row: Outbound | None) -> CopyState:
     """Return the column of the grid for a row."""
     if row is None:
-        return Held.ABSENT
-    return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
+        return CopyState.ABSENT
+    return CopyState.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
 
 
 class CopyOwner(Protocol):

@@ -12,7 +12,7 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.store.rows import Event, Outbound, Reason, Side
 from semq.store.unit import ExpiredRows, Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, work
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SendStatus
 
@@ -132,7 +132,7 @@ class Operating:
                 continue  # its marker is on the way
             unit.ledger.append(self.core.line(Side.SENDER, Event.VOIDED, row, why, after.at))
             row.held, row.reason = False, reason
-            self.rows.hear(unit, row, Heard.cancel, after, why)
+            self.rows.hear(unit, row, SenderEvent.cancel, after, why)
         yield COMMITTED
         self.rows.apply(after)
         done()
@@ -148,7 +148,7 @@ class Operating:
             )
         self._note(unit, row, "resend", why)
         row.held = False
-        self.rows.hear(unit, row, Heard.resend, after, why)
+        self.rows.hear(unit, row, SenderEvent.resend, after, why)
         yield COMMITTED
         self.rows.apply(after)
         done()

@@ -17,8 +17,8 @@ from semq.foreign_text import shortened
 from semq.store.rows import Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, after_commit, work
-from semq.umx_t.grids import HandlingHeard
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.grids import HandlingEvent
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
 
 
@@ -35,7 +35,7 @@ class ApplicationAnswer:
     """An answer or act about some documents."""
 
     brefs: Sequence[int]
-    news: HandlingHeard
+    news: HandlingEvent
     detail: str = ""
     only: AppStatus | None = None  #: for an act: rows in another state stay unchanged
 
@@ -55,29 +55,29 @@ class ApplicationAnswers:
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has taken these documents."""
         # The application does not wait for the commit, so other work may share it; the next document of an order waits.
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.done), later=not self._handing.orders)
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handing.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
         """Park documents that the application cannot process, for a person."""
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, detail))
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
         """Deliver documents again, flagged, that the application returned or lost with its connection."""
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.back))
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
         """Park documents that wait for the application or are with it."""
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, why, AppStatus.NEW), report)
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, why, AppStatus.NEW), report)
 
     def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
         """Deliver parked documents to the application again, without a copy of them."""
         detail = with_why("requeued", why)
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.requeue, detail, AppStatus.PARKED), report)
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.requeue, detail, AppStatus.PARKED), report)
 
     def remove(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
         """Delete documents if they are parked; their lines in the ledger stay."""
         detail = with_why("removed", why)
-        self._post(ApplicationAnswer(list(brefs), HandlingHeard.done, detail, AppStatus.PARKED), report)
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.done, detail, AppStatus.PARKED), report)
 
     def when_committed(self, report: ActReport) -> None:
         """Report the commit of all work posted so far, or the error that prevents it."""
@@ -138,9 +138,9 @@ class Handled:
             return None
         if self._answer.only is not None and row.app_status is not self._answer.only:
             return None
-        if news is HandlingHeard.back and row.deliveries >= self._core.settings.deliveries_max:
-            news = HandlingHeard.fail
-        if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
+        if news is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
+            news = HandlingEvent.fail
+        if news is HandlingEvent.requeue and row.status is not Arrival.RECV:
             return None  # its body cannot be read, so it cannot be delivered
         hear(unit, row, news, self._after, self._detail)
         if row.target.user != PIECES_USER:
@@ -156,7 +156,7 @@ class Handled:
             if row.target.user == PIECES_USER:
                 self._core.pieces.end(row)
                 self._handing.to_clean.append(row.bref)  # thousands may end in one commit, which would delete gigabytes
-            if self._answer.news is HandlingHeard.done and not self._answer.is_act:
+            if self._answer.news is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:
             if not row.order_key:

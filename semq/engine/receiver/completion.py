@@ -11,7 +11,7 @@ from semq.engine.core import Core
 from semq.engine.receiver.answers import ApplicationAnswer, ApplicationAnswers
 from semq.store.unit import DoneRows, Needs
 from semq.store.work import COMMITTED, Steps, work
-from semq.umx_t.grids import HandlingHeard
+from semq.umx_t.grids import HandlingEvent
 from semq.umx_t.status import AppStatus
 
 BATCH = 500
@@ -51,9 +51,9 @@ class Taking:
             return
         for bref, why in found:
             if why is not None:  # a person may have parked it before
-                aside = ApplicationAnswer([bref], HandlingHeard.fail, why, AppStatus.NEW)
+                aside = ApplicationAnswer([bref], HandlingEvent.fail, why, AppStatus.NEW)
                 self._core.post(self._take(aside), failed=partial(self._answers.unanswered, aside))
-        done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingHeard.done)
+        done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingEvent.done)
         # The piece of work posted last ends the batch, after all others.
         self._core.post(self._take(done, len(found)), failed=lambda error: self._not_taken(done, error))
 

@@ -17,8 +17,8 @@ from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingHeard
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingEvent
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
@@ -38,7 +38,7 @@ class AfterDelivery:
 
 
 def hear(
-    unit: Unit, row: Pending, news: HandlingHeard, after: AfterDelivery, detail: str = "", cause: Any = None
+    unit: Unit, row: Pending, news: HandlingEvent, after: AfterDelivery, detail: str = "", cause: Any = None
 ) -> None:
     """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs."""
     rule = HANDLING.step(row.app_status, news)
@@ -55,7 +55,7 @@ def end_ungiven(row: Pending) -> AppStatus:
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     is_kept = is_kept and row.target.user != PIECES_USER  # its reason ends the whole document at the sender
-    return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
+    return HANDLING.step(row.app_status, HandlingEvent.fail if is_kept else HandlingEvent.done).after
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
@@ -66,14 +66,14 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     try:
         envelope = decode_envelope(stored)
     except BodyUnreadable as error:
-        hear(unit, row, HandlingHeard.fail, after, shortened(str(error), DETAIL_MAX))
+        hear(unit, row, HandlingEvent.fail, after, shortened(str(error), DETAIL_MAX))
         core.count("unreadable")
         leave(core, unit, row)
         return None
     assert stored is not None
     if core.spans is not None:  # it may have been recorded before this start of the node
         core.spans.begin(Side.RECEIVER, envelope, row.received_at)
-    hear(unit, row, HandlingHeard.give, after, cause=(envelope, stored.payload))
+    hear(unit, row, HandlingEvent.give, after, cause=(envelope, stored.payload))
     return after.given[0]
 
 

@@ -12,7 +12,7 @@ from semq.engine.errors import DocumentTooLarge, PiecesQuotaReached
 from semq.engine.settings import EngineSettings
 from semq.store.rows import Pending, StoredPiece
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.pieces import USER, parse_piece_name, read_manifest
+from semq.umx_t.pieces import PIECES_USER, parse_piece_name, read_manifest
 from semq.umx_t.status import Arrival
 
 COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
@@ -71,14 +71,14 @@ class PieceStock:
 
 def is_stored_piece(row: Pending) -> bool:
     """Whether a row is a piece whose bytes are stored."""
-    return row.target.user == USER and row.status is Arrival.RECV
+    return row.target.user == PIECES_USER and row.status is Arrival.RECV
 
 
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
     """Check a piece, or a manifest, against the bounds; ``stored``: what the source has here. Raises SemqError."""
-    if envelope.target.user == USER and not payload:
+    if envelope.target.user == PIECES_USER and not payload:
         return  # a notice must not be refused for the quota that it frees
-    if envelope.target.user == USER:
+    if envelope.target.user == PIECES_USER:
         number = parse_piece_name(envelope.attributes.pieces).number
         size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)
         if stored + counted > settings.quota_piece_bytes_per_partner:

@@ -19,7 +19,7 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
-from semq.umx_t.grids import OWED, RECEIVER, Arrived, OwedDeed, OwedHeard, ReceiverDeed
+from semq.umx_t.grids import OWED, RECEIVER, OwedDeed, OwedEvent, ReceiverDeed, ReceiverEvent
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import AckStatus, Arrival, SaveFwd
@@ -140,7 +140,7 @@ class _NodeStatements:
             before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
         else:
             return
-        after = OWED.step(before, OwedHeard.reack).after
+        after = OWED.step(before, OwedEvent.reack).after
         if after is before:
             return
         if event is Event.SENDER_ACKED:
@@ -185,7 +185,7 @@ class _NodeStatements:
             self._violation(NotYours(text, lk0=record.ident, peer=str(self._source)), record.ident)
             return None
         entry = ledger.known(self._unit, lk0, record.sid)
-        rule = RECEIVER.step(entry.status, Arrived.inquiry)
+        rule = RECEIVER.step(entry.status, ReceiverEvent.inquiry)
         assert rule.deed is not None
         return ANSWERS[rule.deed](rule.after, record, entry)
 
@@ -212,14 +212,14 @@ def asks_about(row: Pending, hub: Address | None, *, blocked: bool) -> list[Ask]
     }  # fmt: skip
     asks: list[Ask] = []
     if hub is not None and row.lk1 is not None:
-        _hear(row.p_ack_status, OwedHeard.ask, asks, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+        _hear(row.p_ack_status, OwedEvent.ask, asks, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
     if row.save_fwd is SaveFwd.MUST:
         facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
-        _hear(row.s_ack_status, OwedHeard.blocked if blocked else OwedHeard.ask, asks, row.lk0.node, facts)
+        _hear(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, asks, row.lk0.node, facts)
     return asks
 
 
-def _hear(status: AckStatus, news: OwedHeard, asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
+def _hear(status: AckStatus, news: OwedEvent, asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
     deed = OWED.step(status, news).deed
     if deed is not None:
         EFFECTS[deed](asks, to, facts)

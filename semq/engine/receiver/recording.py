@@ -38,8 +38,8 @@ from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
 from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
-from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.grids import RECEIVER, HandlingEvent, ReceiverDeed, ReceiverEvent
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -131,7 +131,7 @@ class _Arrivals:
                 self._disbelieve(message, error)
             self._note(message.envelope, error)
 
-    def _hear(self, entry: Recorded, news: Arrived, copy: Copy) -> None:
+    def _hear(self, entry: Recorded, news: ReceiverEvent, copy: Copy) -> None:
         """Do the deed of the cell."""
         rule = RECEIVER.step(entry.status, news)
         assert rule.deed is not None
@@ -164,7 +164,7 @@ class _Arrivals:
             self._disbelieved.append((envelope, reason))
         elif entry.status is Arrival.NOT:
             copy = Copy(envelope, None, entry, OpenedPayload(bytes(message.body), b""), reason)
-            self._hear(entry, Arrived.unreadable, copy)
+            self._hear(entry, ReceiverEvent.unreadable, copy)
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
             self._acks.append((envelope, entry, 0))
 
@@ -242,19 +242,19 @@ class _Arrivals:
             self._unit.raise_floor(stream, envelope.floor)
             self._raised[key] = stream.floor, stream.closed
 
-    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, OpenedPayload, Reason | None]:
+    def _read(self, message: Data, entry: Recorded) -> tuple[ReceiverEvent, OpenedPayload, Reason | None]:
         """Open the payload. A copy that differs from the recorded one raises an alarm and is not recorded.
 
         A copy without a required proof of origin is neither recorded nor answered.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:
-            return Arrived.marker, NOTHING._replace(is_proved=secrecy.check_marker(envelope)), None
+            return ReceiverEvent.marker, NOTHING._replace(is_proved=secrecy.check_marker(envelope)), None
         if entry.status is not Arrival.NOT:
             secrecy.check_origin(message)
             if entry.digest and envelope.digest and entry.digest != envelope.digest:
                 raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
-            return Arrived.payload, NOTHING, None
+            return ReceiverEvent.payload, NOTHING, None
         if envelope.late:
             if not envelope.attributes.expires_at:
                 raise NotYours("A message without an expiry is marked as expired.", lk0=envelope.ident)
@@ -276,7 +276,7 @@ class _Arrivals:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
         if reason := self._refusal(envelope, opened):  # only now: the seal proves the attributes
             return self._refused(message, reason)
-        return Arrived.payload, opened, None
+        return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
         """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces."""
@@ -296,10 +296,10 @@ class _Arrivals:
         new = sum(row.size for row, _ in self._rows if is_stored_piece(row) and row.source == source)
         return self.core.pieces.of(source) + new
 
-    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
+    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:
         """Record a refusal, which occupies its position in the ledger permanently and so requires a proved sender."""
         is_proved = self._secrecy.check_origin(message)
-        return Arrived.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
+        return ReceiverEvent.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
     def _insert(self, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
         a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
@@ -332,7 +332,7 @@ class _Arrivals:
             )
         )  # fmt: skip
         if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row):
-            hear(self._unit, row, HandlingHeard.give, self._handled, cause=(shown, payload))
+            hear(self._unit, row, HandlingEvent.give, self._handled, cause=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from semq.seal.canonical import canonical, tagged
-from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, Bound, value_reader
+from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, BoundBy, value_reader
 from semq.umx_t.envelope import Envelope
 
 
@@ -76,7 +76,7 @@ def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ..
 
     A document that uses none of them has the canonical form of version 1, which older nodes can verify.
     """
-    kept = [row for row in rows if row.since > 1 and row.bound is Bound.FACT]
+    kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)
 
     def facts(envelope: Envelope) -> tuple[Any, ...]:

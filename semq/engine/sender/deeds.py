@@ -20,7 +20,7 @@ from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope
 from semq.umx_t.floor import Floor
-from semq.umx_t.grids import SenderDeed, Standing
+from semq.umx_t.grids import SenderDeed, SenderState
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import Outcome, SaveFwd
 
@@ -62,7 +62,7 @@ class AfterOutbound:
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
     watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
-    doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
+    doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: None: ask the target
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row

@@ -9,7 +9,7 @@ import msgspec
 from semq.seal.errors import KeyUnknown, SignerGone
 from semq.store.rows import NoticeDue, Outbound
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.pieces import GivenUp
+from semq.umx_t.pieces import GivenUpNotice
 from semq.umx_t.status import Outcome
 
 FINAL = (Outcome.REJECTED, Outcome.CANCELLED)  # outcomes after which no copy can be recorded
@@ -22,5 +22,5 @@ def notice_due(row: Outbound) -> NoticeDue | None:
     if not row.document or row.outcome not in FINAL or is_sent_again:
         return None
     key = row.app_key
-    notice = GivenUp(row.document, str(row.target), key.domain, key.type, key.subtype)
+    notice = GivenUpNotice(row.document, str(row.target), key.domain, key.type, key.subtype)
     return NoticeDue(parse_lk0(row.document).object_id, msgspec.json.encode(notice))

@@ -20,44 +20,44 @@ from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.floor import Floor
 from semq.umx_t.grid import GridRule
-from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
+from semq.umx_t.grids import SENDER, SENDER_12, SenderDeed, SenderEvent, SenderState
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
 
 # For each end: the outcome, the event in the ledger and the event for the application.
-ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
-    Standing.SS_ACK2: (Outcome.DELIVERED, Event.DELIVERED, "delivered"),
-    Standing.REJECTED: (Outcome.REJECTED, Event.REJECTED, "failed"),
-    Standing.CANCELLED: (Outcome.CANCELLED, Event.CANCELLED, "failed"),
-    Standing.LOST: (Outcome.LOST, Event.LOST, "failed"),
-    Standing.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
-    Standing.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
+ENDS: dict[SenderState, tuple[Outcome, Event, str]] = {
+    SenderState.SS_ACK2: (Outcome.DELIVERED, Event.DELIVERED, "delivered"),
+    SenderState.REJECTED: (Outcome.REJECTED, Event.REJECTED, "failed"),
+    SenderState.CANCELLED: (Outcome.CANCELLED, Event.CANCELLED, "failed"),
+    SenderState.LOST: (Outcome.LOST, Event.LOST, "failed"),
+    SenderState.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
+    SenderState.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
 # For each step: the status, the event in the ledger and the event for the application (none for AGAIN).
-STEPS: dict[Standing, tuple[SendStatus, Event, str]] = {
-    Standing.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
-    Standing.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
-    Standing.SS_ACK_FWD: (SendStatus.SS_ACK_FWD, Event.FORWARDED, "forwarded"),
-    Standing.SS_ACK: (SendStatus.SS_ACK, Event.STORED, "stored"),
+STEPS: dict[SenderState, tuple[SendStatus, Event, str]] = {
+    SenderState.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
+    SenderState.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
+    SenderState.SS_ACK_FWD: (SendStatus.SS_ACK_FWD, Event.FORWARDED, "forwarded"),
+    SenderState.SS_ACK: (SendStatus.SS_ACK, Event.STORED, "stored"),
 }
 STANDING = {
-    SendStatus.SS_INIT: Standing.SS_INIT,
-    SendStatus.SS_SENT: Standing.SS_SENT,
-    SendStatus.SS_ACK_FWD: Standing.SS_ACK_FWD,
-    SendStatus.SS_ACK: Standing.SS_ACK,
-    SendStatus.SS_ACK2: Standing.FINAL,
+    SendStatus.SS_INIT: SenderState.SS_INIT,
+    SendStatus.SS_SENT: SenderState.SS_SENT,
+    SendStatus.SS_ACK_FWD: SenderState.SS_ACK_FWD,
+    SendStatus.SS_ACK: SenderState.SS_ACK,
+    SendStatus.SS_ACK2: SenderState.FINAL,
 }
-SenderRule = GridRule[Standing, SenderDeed]
+SenderRule = GridRule[SenderState, SenderDeed]
 UNKEPT_MAX = 10_000  # messages of classes 1 and 2 remembered without a row
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show the reason.
 FORGOTTEN_MARKER = "its receiver has a marker that is not in this store: the store was restored from a backup"
 # The event for each status in the receiver's ledger.
 NEWS = {
-    Arrival.RECV: Heard.recv,
-    Arrival.REJ: Heard.rej,
-    Arrival.VOID: Heard.void,
-    Arrival.SETTLED: Heard.settled,
+    Arrival.RECV: SenderEvent.recv,
+    Arrival.REJ: SenderEvent.rej,
+    Arrival.VOID: SenderEvent.void,
+    Arrival.SETTLED: SenderEvent.settled,
 }
 assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
@@ -82,7 +82,7 @@ class OutboundRows:
         }
         self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
         self.to_clean: list[int] = list(recovered.settled)
-        self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
+        self.doubts: dict[int, SenderState] = {}  #: custody in doubt: GONE or AWAY (volatile)
         self.unkept: dict[int, Outbound] = {}  #: sent without a row; the hub's note has not arrived (volatile)
 
     def floor(self, row: Outbound) -> Floor:
@@ -96,21 +96,21 @@ class OutboundRows:
             floor = self.floors[key] = Floor()
         return floor
 
-    def standing(self, row: Outbound | None) -> Standing:
+    def standing(self, row: Outbound | None) -> SenderState:
         """Return the column of the grid for a row."""
         if row is None:
-            return Standing.ABSENT
+            return SenderState.ABSENT
         if row.outcome is not None:
-            return Standing.FINAL
+            return SenderState.FINAL
         if row.ss_status is SendStatus.SS_ACK and row.save_fwd is SaveFwd.MUST:
-            return self.doubts.get(row.object_id, Standing.SS_ACK)
+            return self.doubts.get(row.object_id, SenderState.SS_ACK)
         return STANDING[row.ss_status]
 
     def hear(
         self,
         unit: Unit,
         row: Outbound | None,
-        news: Heard,
+        news: SenderEvent,
         after: AfterOutbound,
         detail: str = "",
         reason: Reason | None = None,
@@ -118,14 +118,14 @@ class OutboundRows:
     ) -> None:
         """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Raises ImpossibleNews, without a change, for a cell that cannot be true.
+        Raises ImpossibleEvent, without a change, for a cell that cannot be true.
         """
         standing = self.standing(row)
         if row is None:
             rule = SENDER.step(standing, news)
         else:
-            if news is Heard.recv and is_by_hub(row):
-                news = Heard.corrected
+            if news is SenderEvent.recv and is_by_hub(row):
+                news = SenderEvent.corrected
             rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
             if rule.after is not standing:
                 self._change(unit, row, rule, news, after, detail, reason)
@@ -137,17 +137,17 @@ class OutboundRows:
         unit: Unit,
         row: Outbound,
         rule: SenderRule,
-        news: Heard,
+        news: SenderEvent,
         after: AfterOutbound,
         detail: str,
         reason: Reason | None,
     ) -> None:
         before, goal = row.ss_status, rule.after
         way, detail = detail, detail or news.name
-        if goal is Standing.CANCELLED:
+        if goal is SenderState.CANCELLED:
             goal, detail = cancelled(row, news, detail)
         elif goal in STEPS:
-            if goal is Standing.SS_SENT:
+            if goal is SenderState.SS_SENT:
                 row.att += 1
                 detail = way or ("again" if row.att > 1 else "")
             detail = of_marker(detail, row.void or rule.deed in MAKE_MARKER)
@@ -158,18 +158,18 @@ class OutboundRows:
                 after.landed.append(row)
             elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
                 after.watch.append(row)
-        if goal is Standing.SS_ACK2 and news is not Heard.corrected:
+        if goal is SenderState.SS_ACK2 and news is not SenderEvent.corrected:
             unit.delete_outbound(row)  # S13: no later event can change it
 
     def _move(
-        self, unit: Unit, row: Outbound, goal: Standing, after: AfterOutbound, detail: str, reason: Reason | None
+        self, unit: Unit, row: Outbound, goal: SenderState, after: AfterOutbound, detail: str, reason: Reason | None
     ) -> None:
         if goal in ENDS and row.outcome is not None:
             self._correct(unit, row, after)
             event, kind = Event.DELIVERED, "delivered"
         elif goal in ENDS:
             row.outcome, event, kind = ENDS[goal]
-            if goal is Standing.SS_ACK2:
+            if goal is SenderState.SS_ACK2:
                 row.ss_status = SendStatus.SS_ACK2
             row.reason = reason or row.reason
             after.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
@@ -253,17 +253,17 @@ class OutboundRows:
             self.to_clean.append(row.object_id)
 
 
-def cancelled(row: Outbound, news: Heard, detail: str) -> tuple[Standing, str]:
+def cancelled(row: Outbound, news: SenderEvent, detail: str) -> tuple[SenderState, str]:
     """Return the end of a message for which the grid says CANCELLED: its marker is recorded, or it was never sent. A
     marker can also follow from a loss, a refusal by the hub or an expiry, and a restored store does not show from
     which."""
     if row.lost:
-        return Standing.LOST, detail
-    if news is Heard.void and not row.void:
-        return Standing.UNKNOWN, FORGOTTEN_MARKER
+        return SenderState.LOST, detail
+    if news is SenderEvent.void and not row.void:
+        return SenderState.UNKNOWN, FORGOTTEN_MARKER
     if (row.void and row.has_payload) or is_refused(row.reason):
-        return Standing.REJECTED, detail
-    return Standing.CANCELLED, detail
+        return SenderState.REJECTED, detail
+    return SenderState.CANCELLED, detail
 
 
 def is_refused(reason: Reason | None) -> bool:

@@ -22,7 +22,7 @@ from semq.store.unit import Needs, StreamsTo, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK0, LK1, Pos, parse_pos
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
@@ -31,9 +31,9 @@ NO_TARGET_KNOWN = "The hub knows no such target any more: it is not known whethe
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
 # The event for each note of the hub; a note must name the attempt to which it refers.
 NOTES = {
-    HubFlag.FORWARDED: Heard.fwd,
-    HubFlag.FORWARD_FAILED: Heard.fwd_failed,
-    HubFlag.DISCARDED: Heard.discarded,
+    HubFlag.FORWARDED: SenderEvent.fwd,
+    HubFlag.FORWARD_FAILED: SenderEvent.fwd_failed,
+    HubFlag.DISCARDED: SenderEvent.discarded,
 }
 # The same for messages that were sent without a row (@Ack2=0), as events.
 UNKEPT_EVENTS = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
@@ -207,7 +207,7 @@ class _Receipts(Statements):
         except NotYours as error:
             self.violation(error, str(row.lk0))
         else:
-            if news is Heard.resend:
+            if news is SenderEvent.resend:
                 self.hear(row, news, "the receiver does not accept the proof of the copy")
             elif news is not None:
                 self.hear(row, news, reason=record.reason, cause=record.reason)
@@ -258,13 +258,13 @@ class _Receipts(Statements):
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
-            self.hear(row, Heard.give_up, reason=no_target(row))
+            self.hear(row, SenderEvent.give_up, reason=no_target(row))
         elif record.att != row.att or row.void:
             self.unit.ledger.append(self.core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
-            self.hear(row, Heard.refused, reason=reason)
+            self.hear(row, SenderEvent.refused, reason=reason)
         elif row.has_payload:
-            self.hear(row, Heard.refused_again, cause=reason)
+            self.hear(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether the refused copy is the first that was sent, and no document in an order waits for its position.
@@ -311,7 +311,7 @@ def custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None
     if row.void and not void:
         return
     statements.sender.away_since.pop(row.object_id, None)
-    statements.hear(row, Heard.save, f"copy {lk1}", cause=lk1)
+    statements.hear(row, SenderEvent.save, f"copy {lk1}", cause=lk1)
 
 
 # -------------------------------------------------------------------------------------------------------- answers
@@ -346,7 +346,7 @@ class _Answers(Statements):
             self.hear(row, NEWS[ending], reason=record.reason)
         elif self.believed and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
             # Sent again with a proof, it replaces the unproved document at its position.
-            self.hear(row, Heard.not_here, "the receiver has other bytes in its place")
+            self.hear(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _no(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         """Take a negative answer, if it comes from a node with the right to it and answers the last inquiry (rule
@@ -358,16 +358,18 @@ class _Answers(Statements):
         if answer is Answer.NOT:
             is_meant = self.is_target(row, lk0) and self.is_placed(row, record.sid)
             if is_meant and not self.sender.rejected_proofs.is_delayed(row):
-                self.hear(row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
+                self.hear(
+                    row, SenderEvent.not_here if row.has_payload or row.void else SenderEvent.not_here_bare, "NOT"
+                )
         elif not self.is_hub(row):
             return
         elif answer is Answer.GONE:
             if record.lk1 is not None and row.custodian == LK1(*record.lk1):
-                self.hear(row, Heard.gone)
+                self.hear(row, SenderEvent.gone)
         elif answer is Answer.UNAVAIL:
             self._unavailable(row)
         elif answer is Answer.OFFLINE and (row.has_payload or row.void):
-            self.hear(row, Heard.offline, "OFFLINE")
+            self.hear(row, SenderEvent.offline, "OFFLINE")
 
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
         """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
@@ -380,7 +382,7 @@ class _Answers(Statements):
         """S7: only after T_cust, and only while the payload could be sent again (rule N27)."""
         since = self.sender.away_since.setdefault(row.object_id, self.core.now())
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
-            self.hear(row, Heard.unavail)
+            self.hear(row, SenderEvent.unavail)
 
     def _count_silence(self, row: Outbound) -> None:
         if row.outcome is not None:
@@ -388,7 +390,7 @@ class _Answers(Statements):
         self._silences[row.object_id] += 1
         count = self.sender.unanswered[row.object_id] + self._silences[row.object_id]
         if count >= self.core.settings.give_up_after:
-            self.hear(row, Heard.give_up, f"{count} inquiries")
+            self.hear(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
         """After the commit: also count the answers that settled nothing."""

@@ -8,17 +8,17 @@ have no markers.
 
 from semq.engine.errors import RefusedByOperator
 from semq.store.rows import Outbound, Reason
-from semq.umx_t.grids import Heard
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.grids import SenderEvent
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import Receipt
 from semq.umx_t.status import Outcome
 
 
-def news_of(row: Outbound | None, record: Receipt) -> Heard:
+def news_of(row: Outbound | None, record: Receipt) -> SenderEvent:
     """Return the event of the sender's grid for the refusal of a copy."""
     if row is None or not row.void:
-        return Heard.returned
-    return Heard.returned_marker if record.void else Heard.returned_late
+        return SenderEvent.returned
+    return SenderEvent.returned_marker if record.void else SenderEvent.returned_late
 
 
 def says_returned(reason: Reason | None) -> bool:

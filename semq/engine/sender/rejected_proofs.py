@@ -17,7 +17,7 @@ from semq.engine.errors import BodyUnreadable, NotYours
 from semq.engine.ports import Secrecy
 from semq.seal.errors import SignerGone
 from semq.store.rows import Outbound, Stored
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.retry import interval
 
@@ -44,7 +44,7 @@ class RejectedProofs:
         self._secrecy = secrecy
         self._rejections: dict[int, _Rejection] = {}
 
-    def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
+    def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
         """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
 
         Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a
@@ -58,11 +58,11 @@ class RejectedProofs:
             return None
         if not envelope.is_sealed:
             in_clear.append(row.object_id)
-            return Heard.resend if self._is_due(row) else None
+            return SenderEvent.resend if self._is_due(row) else None
         if self._secrecy.is_outdated(envelope):
             # The receiver's ledger decides the outcome of class 3: send a marker for the position, which the receiver
             # answers.
-            return Heard.returned if row.sid >= 0 else Heard.rej
+            return SenderEvent.returned if row.sid >= 0 else SenderEvent.rej
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 
     def _is_due(self, row: Outbound) -> bool:

@@ -28,8 +28,7 @@ from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutS
 from semq.store.unit import KeptKeys, Needs, RefusedBy, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import LK0
-from semq.umx_t.pieces import USER as PIECES_USER
-from semq.umx_t.pieces import document_detail
+from semq.umx_t.pieces import PIECES_USER, document_detail
 from semq.umx_t.status import SendStatus
 
 ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides

@@ -20,7 +20,7 @@ from semq.store.rows import Outbound, Stored
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Function, Primitive
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import Inquiry, InquiryRole
 from semq.umx_t.status import SaveFwd
@@ -65,7 +65,7 @@ class Sender:
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """S2: SS_SENT and the attempt are committed, then the message leaves."""
         after = AfterOutbound(self.core.now_ms())
-        self.rows.hear(unit, row, Heard.claim, after, self.remark(row.dest), cause=stored)
+        self.rows.hear(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)
         return after.frames[0] if after.frames else None
 

@@ -18,7 +18,7 @@ from semq.errors import SemqError
 from semq.store.rows import Outbound, Reason, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import Arrival
 
@@ -107,7 +107,7 @@ class Statements:
         return False
 
     def hear(
-        self, row: Outbound | None, news: Heard, detail: str = "", reason: Reason | None = None, cause: Any = None
+        self, row: Outbound | None, news: SenderEvent, detail: str = "", reason: Reason | None = None, cause: Any = None
     ) -> None:
         """Change the row by the grid; an impossible cell is a violation."""
         try:

@@ -38,8 +38,7 @@ from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
-from semq.umx_t.pieces import AFTER_PIECES_MS, document_detail, read_manifest
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER, document_detail, read_manifest
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 

@@ -11,7 +11,7 @@ from semq.engine.sender.refused_copies import is_kept
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Steps, work
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus
 
 PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: others wait for it some 20 ms

@@ -14,7 +14,7 @@ from semq.engine.time.schedule import Schedule, Slice
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Query, Unfinished, Unit, Unsettled
 from semq.store.work import COMMITTED, Steps, work
-from semq.umx_t.grids import Heard
+from semq.umx_t.grids import SenderEvent
 from semq.umx_t.status import SendStatus
 
 
@@ -114,7 +114,7 @@ class OutboundAsker:
         is_patient = []
         for row in unit.outbound_found(query):
             if row.outcome is None:
-                self.rows.hear(unit, row, Heard.ask, after)
+                self.rows.hear(unit, row, SenderEvent.ask, after)
                 is_patient.append(row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts)
         longest_s = self.core.settings.inquiry_custody_s_max if all(is_patient) else None
         return Asked(len(is_patient), lambda: self.rows.apply(after), all(is_patient), longest_s)

@@ -37,7 +37,7 @@ from semq.store.rows import (
 )
 from semq.store.unit import Needs, Unit
 from semq.store.work import RECEIVED_BODIES, SENT_BODIES
-from semq.umx_t.pieces import NOTICE
+from semq.umx_t.pieces import NOTICE_NUMBER
 from semq.umx_t.status import AppStatus
 
 Batch = list[tuple[str, Sequence[Param]]]
@@ -222,7 +222,7 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     Certificates: lambda row: [row.node.encode(), texts(row.pems)],
     RetiredStore: lambda row: [int8(row.semq_id), int8(row.semq_db_id), row.retired_by.encode(), row.why.encode()],
     NewPiece: lambda row: [int8(row.document), int4(row.number), row.payload],
-    NoticeDue: lambda row: [int8(row.document), int4(NOTICE), row.notice],
+    NoticeDue: lambda row: [int8(row.document), int4(NOTICE_NUMBER), row.notice],
     PieceGone: lambda row: [int8(row.document), int4(row.number)],
     PiecesGone: lambda row: [int8(row.document), int4(row.below)],
 }

@@ -16,7 +16,7 @@ from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
 from semq.store.rows import OutStreamKey, RetiredStore, StoredPiece
 from semq.store.unit import Recovered, StreamState, first_id
-from semq.umx_t.pieces import USER
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
 MET = """
@@ -62,7 +62,7 @@ IS_DONE = f"""(
     AND (save_fwd <> {SaveFwd.MUST:d} OR s_ack_status = {AckStatus.AS_ACK:d}))"""
 FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_DONE} ORDER BY bref"
 RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
-PIECES = f"SELECT bref, source, size FROM tb_0030 WHERE target_user = '{USER}' AND status = {Arrival.RECV:d}"
+PIECES = f"SELECT bref, source, size FROM tb_0030 WHERE target_user = '{PIECES_USER}' AND status = {Arrival.RECV:d}"
 PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
 
 

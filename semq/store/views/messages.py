@@ -19,8 +19,8 @@ from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.store.views import submissions
 from semq.umx_t.attribute_values import MOMENT_MAX
-from semq.umx_t.grids import Heard
-from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.grids import SenderEvent
+from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
@@ -341,7 +341,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
 
 # Events for which the name of the received news, if it is the detail, adds no information.
 SAY_THE_NEWS = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
-NEWS = frozenset(event.name for event in Heard)
+NEWS = frozenset(event.name for event in SenderEvent)
 # Descriptions of ledger events, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",

@@ -13,7 +13,7 @@ from semq.store.rows import Event, Side
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views.submissions import IS_IN_PIECES
-from semq.umx_t.pieces import NOTICE, USER, GivenUp
+from semq.umx_t.pieces import NOTICE_NUMBER, PIECES_USER, GivenUpNotice
 from semq.umx_t.status import AppStatus, Arrival
 
 PIECES_OF = text("SELECT bref, number, size, digest FROM semq_pieces_of(:source, :document)")  # also for SQL receivers
@@ -44,7 +44,7 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
     return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
 
 
-def given_up(connection: Connection, document: int) -> GivenUp | None:
+def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
     """Return a document in pieces that was withdrawn or removed, by its number."""
     lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
     c = semq_ledger.c
@@ -52,19 +52,19 @@ def given_up(connection: Connection, document: int) -> GivenUp | None:
         c.lk0 == lk0, c.event == Event.REFUSED, c.side == Side.SENDER
     )
     row = connection.execute(line.limit(1)).one_or_none() if lk0 else None
-    return None if row is None else GivenUp(*row)
+    return None if row is None else GivenUpNotice(*row)
 
 
 def notice_due(connection: Connection, document: int) -> bytes | None:
     """Return the stored notice to the receiver of a document whose manifest was refused or cancelled."""
-    payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE)).scalar()
+    payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE_NUMBER)).scalar()
     return None if payload is None else bytes(payload)
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
     """Return the pieces that are messages and have not ended: LK0 and envelope. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
-    found = connection.execute(query.where(OUT.dest_user == USER, OUT.outcome.is_(None)))
+    found = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
     return [(row.lk0, bytes(row.envelope)) for row in found]
 
 
@@ -96,7 +96,7 @@ def arrived(
     """Return pieces and notices of an institution that this node has recorded, in order; ``before_ms``: only those
     recorded earlier."""
     conditions = [
-        IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
+        IN.target_user == PIECES_USER, IN.source == source, IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
         IN.bref > after,
     ]  # fmt: skip
     if before_ms is not None:
@@ -107,7 +107,7 @@ def arrived(
 def others(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
     """Return unfinished messages of an institution that are not pieces, of at most ``size_max`` bytes, in order."""
     conditions = [
-        IN.target_user != USER, IN.source == source, IN.size <= size_max, IN.bref > after,
+        IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,
     ]  # fmt: skip
     return _arrived(connection, conditions, limit)

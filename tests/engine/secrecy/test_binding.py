@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from semq.engine.secrecy.binding import attested, bound, later_facts, marked, place_of
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.attributes import ATTRIBUTES, Attribute, Bound, read_row
+from semq.umx_t.attributes import ATTRIBUTES, Attribute, BoundBy, read_row
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.locator import Pos, parse_lk0
 from tests.umx_t.samples.altered import BOUND, CARRIED, altered
@@ -98,15 +98,15 @@ def test_the_canonical_form_of_version_1_stays(envelope: str, form: str) -> None
     assert FORMS[form](ENVELOPES[envelope]).hex() == RECORDED[envelope, form]
 
 
-@pytest.mark.parametrize("row", [row for row in BOUND if row.bound is not Bound.MARKER], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in BOUND if row.bound is not BoundBy.MARKER], ids=lambda row: row.name)
 @pytest.mark.parametrize("envelope", ENVELOPES.values(), ids=ENVELOPES)
 def test_the_signature_binds_every_attribute_that_is_not_exempt(envelope: Envelope, row: Attribute) -> None:
     other = altered(envelope, row)
     assert attested(other) != attested(envelope)
-    assert (place_of(other) != place_of(envelope)) is (row.bound is Bound.PLACE)
+    assert (place_of(other) != place_of(envelope)) is (row.bound is BoundBy.PLACE)
 
 
-@pytest.mark.parametrize("row", [row for row in BOUND if row.bound is Bound.FACT], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in BOUND if row.bound is BoundBy.FACT], ids=lambda row: row.name)
 def test_the_seal_binds_every_fact(row: Attribute) -> None:
     assert FORMS["bound"](altered(FULL, row)) != FORMS["bound"](FULL)
 

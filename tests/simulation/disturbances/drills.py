@@ -11,7 +11,7 @@ from semq.engine.errors import UnknownTarget
 from semq.engine.sender.receipts import is_given_up
 from semq.store.rows import Outbound
 from semq.umx_t.envelope import Frame
-from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.records import Answer, HubFlag
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation.disturbances.rumours import HINTS, Hint, harmless, hint_packet, refused_copy, truth, truth_packet
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.network import SimLink
     from tests.simulation.world import World
 
-Goal = tuple[str, Standing, Heard]  # grid, column of the row, event
+Goal = tuple[str, SenderState, SenderEvent]  # grid, column of the row, event
 # The events of a round of drills, by grid and column.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
@@ -46,42 +46,51 @@ TABLE = """
 1  class12  SS_ACK_FWD  discarded returned
 """
 GOALS: tuple[Goal, ...] = tuple(
-    (grid, Standing[standing], Heard[news])
+    (grid, SenderState[standing], SenderEvent[news])
     for times, grid, standing, *all_news in map(str.split, TABLE.strip().splitlines())
     for news in all_news * int(times)
 )
-HINT_OF: dict[Heard, Hint] = {
-    Heard.fwd: HubFlag.FORWARDED,
-    Heard.fwd_failed: HubFlag.FORWARD_FAILED,
-    Heard.discarded: HubFlag.DISCARDED,
-    Heard.save: HubFlag.STORED,
-    Heard.refused: HubFlag.REFUSED,
-    Heard.refused_again: HubFlag.REFUSED,
-    Heard.gone: Answer.GONE,
-    Heard.unavail: Answer.UNAVAIL,
-    Heard.not_here: Answer.NOT,
-    Heard.not_here_bare: Answer.NOT,
-    Heard.offline: Answer.OFFLINE,
+HINT_OF: dict[SenderEvent, Hint] = {
+    SenderEvent.fwd: HubFlag.FORWARDED,
+    SenderEvent.fwd_failed: HubFlag.FORWARD_FAILED,
+    SenderEvent.discarded: HubFlag.DISCARDED,
+    SenderEvent.save: HubFlag.STORED,
+    SenderEvent.refused: HubFlag.REFUSED,
+    SenderEvent.refused_again: HubFlag.REFUSED,
+    SenderEvent.gone: Answer.GONE,
+    SenderEvent.unavail: Answer.UNAVAIL,
+    SenderEvent.not_here: Answer.NOT,
+    SenderEvent.not_here_bare: Answer.NOT,
+    SenderEvent.offline: Answer.OFFLINE,
 }
-RETURNS = (Heard.returned, Heard.returned_marker, Heard.returned_late)  # refusals of a copy by an operator
-TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOID, Heard.settled: Answer.SETTLED}
+RETURNS = (
+    SenderEvent.returned,
+    SenderEvent.returned_marker,
+    SenderEvent.returned_late,
+)  # refusals of a copy by an operator
+TRUTHS = {
+    SenderEvent.recv: Answer.RECV,
+    SenderEvent.rej: Answer.REJ,
+    SenderEvent.void: Answer.VOID,
+    SenderEvent.settled: Answer.SETTLED,
+}
 # From one column to another: the hints.
-WAY: dict[Standing, dict[Standing, Hint]] = {
-    Standing.AWAY: {
-        Standing.SS_SENT: HubFlag.STORED,
-        Standing.SS_ACK_FWD: HubFlag.STORED,
-        Standing.SS_ACK: Answer.UNAVAIL,
-        Standing.GONE: HubFlag.STORED,
+WAY: dict[SenderState, dict[SenderState, Hint]] = {
+    SenderState.AWAY: {
+        SenderState.SS_SENT: HubFlag.STORED,
+        SenderState.SS_ACK_FWD: HubFlag.STORED,
+        SenderState.SS_ACK: Answer.UNAVAIL,
+        SenderState.GONE: HubFlag.STORED,
     },
-    Standing.GONE: {
-        Standing.SS_SENT: HubFlag.STORED,
-        Standing.SS_ACK_FWD: HubFlag.STORED,
-        Standing.SS_ACK: Answer.GONE,
-        Standing.AWAY: Answer.GONE,
+    SenderState.GONE: {
+        SenderState.SS_SENT: HubFlag.STORED,
+        SenderState.SS_ACK_FWD: HubFlag.STORED,
+        SenderState.SS_ACK: Answer.GONE,
+        SenderState.AWAY: Answer.GONE,
     },
-    Standing.SS_ACK: {Standing.SS_SENT: HubFlag.STORED, Standing.SS_ACK_FWD: HubFlag.STORED},
-    Standing.SS_ACK_FWD: {Standing.SS_SENT: HubFlag.FORWARDED},
-    Standing.SS_INIT: {Standing.SS_SENT: Answer.OFFLINE, Standing.SS_ACK_FWD: HubFlag.FORWARD_FAILED},
+    SenderState.SS_ACK: {SenderState.SS_SENT: HubFlag.STORED, SenderState.SS_ACK_FWD: HubFlag.STORED},
+    SenderState.SS_ACK_FWD: {SenderState.SS_SENT: HubFlag.FORWARDED},
+    SenderState.SS_INIT: {SenderState.SS_SENT: Answer.OFFLINE, SenderState.SS_ACK_FWD: HubFlag.FORWARD_FAILED},
 }
 
 
@@ -95,18 +104,18 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
         if row.direction is Direction.OWN and (row.save_fwd is SaveFwd.MUST) is (grid == "class3")
     ]
     chance.shuffle(rows)
-    if news is Heard.claim:
+    if news is SenderEvent.claim:
         rows = next_to_go(link.owner)
     frames: list[Frame] = []
     for row in rows[:3]:
         standing = engine.rows.standing(row)
-        if news is Heard.claim:
-            frames += _while_it_waits(link, row, aim) if standing is Standing.SS_INIT else []
-        elif news in RETURNS and (standing is aim or aim is Standing.FINAL):
-            frames += _returned(link, row, news, ends=aim is Standing.FINAL)
-        elif news is Heard.corrected or (aim is Standing.FINAL and news is Heard.recv):
-            frames += _refused_falsely(link, row, news) if standing is Standing.SS_SENT else []
-        elif aim is Standing.FINAL:
+        if news is SenderEvent.claim:
+            frames += _while_it_waits(link, row, aim) if standing is SenderState.SS_INIT else []
+        elif news in RETURNS and (standing is aim or aim is SenderState.FINAL):
+            frames += _returned(link, row, news, ends=aim is SenderState.FINAL)
+        elif news is SenderEvent.corrected or (aim is SenderState.FINAL and news is SenderEvent.recv):
+            frames += _refused_falsely(link, row, news) if standing is SenderState.SS_SENT else []
+        elif aim is SenderState.FINAL:
             frames += _after_its_end(link, row, news)
         elif standing is aim:
             frames += _at_the_aim(link, row, news)
@@ -124,9 +133,9 @@ def next_to_go(host: "Host") -> list[Outbound]:
     return list(waiting.values())
 
 
-def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
+def _while_it_waits(link: "SimLink", row: Outbound, aim: SenderState) -> list[Frame]:
     """Return hints for a row that waits to be sent; it may be claimed in the commit that stores the hints."""
-    if aim is Standing.SS_ACK:
+    if aim is SenderState.SS_ACK:
         return [hint_packet(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     known = truth(link.owner.world, row)
     return [truth_packet(link, row, known)] if known is not None else []
@@ -136,11 +145,11 @@ def _hints(row: Outbound) -> tuple[Hint, ...]:
     return (*HINTS, *harmless(row, ends=False))
 
 
-def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
     if news in TRUTHS:
         known = truth(link.owner.world, row)
         return [truth_packet(link, row, known)] if known is TRUTHS[news] else []
-    if news is Heard.give_up:  # the hub does not serve the target now, and may serve it again
+    if news is SenderEvent.give_up:  # the hub does not serve the target now, and may serve it again
         return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and harmless while the copy is at the custodian named in the row
@@ -148,14 +157,14 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     return [hint_packet(link, row, hint)] if hint is not None and hint in _hints(row) else []
 
 
-def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> list[Frame]:
+def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) -> list[Frame]:
     """Let an operator refuse a copy; a marker only if one has been sent."""
-    is_marker = news is not Heard.returned
+    is_marker = news is not SenderEvent.returned
     known = truth(link.owner.world, row) if ends else None
     may_have_left = row.att > 0 or row.sid < 0
     if row.void is not is_marker or not may_have_left or (ends and known is None):
         return []
-    void = news is Heard.returned_marker
+    void = news is SenderEvent.returned_marker
     link.owner.world.oracle.returns(row.lk0, void=void)
     refusal = refused_copy(link, row, void=void)
     return [refusal] if known is None else [truth_packet(link, row, known), refusal]
@@ -168,17 +177,17 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
     return any(copy is not None and copy.lk0 == row.lk0 for copy in copies)
 
 
-def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+def _refused_falsely(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
     """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has it."""
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
-    times = 1 if news is Heard.corrected else 2  # a corrected row stays until the cleanup
+    times = 1 if news is SenderEvent.corrected else 2  # a corrected row stays until the cleanup
     return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_packet(link, row, known)] * times]
 
 
-def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
+def _after_its_end(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
     known, hint = truth(link.owner.world, row), HINT_OF.get(news)
     if known is None or hint not in (*HINTS, *harmless(row, ends=True)):
         return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.umx_t.envelope import Data, Frame, Function, Packet
-from semq.umx_t.grids import Heard, Standing
+from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.locator import Pos, Store
 from tests.memory_store.store import CommitFault
 from tests.memory_store.tables import Tables
@@ -298,11 +298,11 @@ class Faults:
     def meddle(self, host: "LocalHost") -> None:
         """Let a person act on a message whose custodian is in doubt, or that is the goal of the drill."""
         goal = self.world.plan.goal
-        aims = goal is not None and goal[2] in (Heard.resend, Heard.cancel, Heard.claim)
+        aims = goal is not None and goal[2] in (SenderEvent.resend, SenderEvent.cancel, SenderEvent.claim)
         if not self.active or "operator" not in self.kinds or self.chance.random() > (0.5 if aims else 0.1):
             return
         rows, doubts = host.tables.outbound, host.engine.rows.doubts
-        if goal is not None and goal[1:] == (Standing.FINAL, Heard.claim):
+        if goal is not None and goal[1:] == (SenderState.FINAL, SenderEvent.claim):
             lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled while being claimed
         elif goal is not None and aims:
             lk0s = [rows[i].lk0 for i, doubt in doubts.items() if i in rows and doubt is goal[1]]
@@ -312,7 +312,7 @@ class Faults:
             lk0s = [another(self.chance.choice(list(rows.values())).lk0)]
         if lk0s:
             self.count += 1
-            what = Heard.resend if goal is not None and goal[2] is Heard.resend else Heard.cancel
+            what = SenderEvent.resend if goal is not None and goal[2] is SenderEvent.resend else SenderEvent.cancel
             host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:

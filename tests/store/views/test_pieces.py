@@ -12,7 +12,7 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.pieces import USER, PieceName
+from semq.umx_t.pieces import PIECES_USER, PieceName
 from semq.umx_t.status import Arrival
 
 DOCUMENT = "1.10008.1.1.ab.7"
@@ -24,7 +24,8 @@ def record(
 ) -> None:
     """Store a piece, or a notice, as the receiver's node does."""
     envelope = Envelope(
-        source=parse_address(source), target=parse_address(f"56001/{USER}"), lk0=parse_lk0(f"{source}.1.1.ab.{bref}"),
+        source=parse_address(source), target=parse_address(f"56001/{PIECES_USER}"),
+        lk0=parse_lk0(f"{source}.1.1.ab.{bref}"),
         attributes=Attributes(app_key=AppKey("a", DOCUMENT, "", ""), pieces=name, **attributes),
         digest=sha256(part).digest(),
     )  # fmt: skip
@@ -33,8 +34,8 @@ def record(
         " status, size, digest, received_at)"
         " VALUES (%s, %s, %s, 171, %s, '56001', %s, %s, 3, true, %s, %s, %s, now() - %s * interval '1 day')",
         (
-            bref, str(envelope.lk0), f"{source}.1.1", bref, USER, source, Arrival.RECV, len(part), envelope.digest,
-            40 if bref < 12 else 0,
+            bref, str(envelope.lk0), f"{source}.1.1", bref, PIECES_USER, source, Arrival.RECV, len(part),
+            envelope.digest, 40 if bref < 12 else 0,
         ),
     )  # fmt: skip
     connection.execute(

@@ -1,10 +1,10 @@
-"""The attributes as README.md and PROTOCOL.md show them; ``python -m tests.umx_t.pages.attributes`` writes them."""
+"""The tables of attributes in README.md and PROTOCOL.md; ``python -m tests.umx_t.pages.attributes`` writes them."""
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, By
+from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, SetBy
 
 ROOT = Path(__file__).parents[3]
 
@@ -13,7 +13,7 @@ def of_applications() -> Iterator[str]:
     """Return the table for README.md: the attributes that an application may set."""
     yield from ("| header | values | meaning |", "|---|---|---|")
     for row in ATTRIBUTES:
-        if row.by is By.APPLICATION and row.is_of_document | row.is_header:
+        if row.set_by is SetBy.APPLICATION and row.is_of_document | row.is_header:
             name = f"`{row.name}`" if row.is_header else "others" if row.name == HEADERS else f"property `{row.name}`"
             yield f"| {name} | {row.values} | {row.meaning} |"
 
@@ -23,13 +23,13 @@ def of_all() -> Iterator[str]:
     yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | shown | meaning |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in ATTRIBUTES:
-        cells = (_quoted(row.name), row.by.value, _bound(row), _quoted(_argument(row)), _quoted(row.sql),
+        cells = (_quoted(row.name), row.set_by.value, _bound(row), _quoted(_argument(row)), _quoted(row.sql),
                  _quoted(row.option), "yes" if row.is_shown else "", row.meaning)  # fmt: skip
         yield f"| {' | '.join(cells)} |"
 
 
 def _argument(row: Attribute) -> str:
-    return (row.name if row.name in (HEADERS, "target") else row.field) if row.by is By.APPLICATION else ""
+    return (row.name if row.name in (HEADERS, "target") else row.field) if row.set_by is SetBy.APPLICATION else ""
 
 
 def _bound(row: Attribute) -> str:

@@ -1,4 +1,4 @@
-"""The grids as PROTOCOL.md section 5 shows them, between markers; ``python -m tests.umx_t.pages.grids`` writes them."""
+"""The grids in PROTOCOL.md section 5, between markers; ``python -m tests.umx_t.pages.grids`` writes them."""
 
 import re
 from collections.abc import Iterator
@@ -10,26 +10,26 @@ from semq.umx_t.grid import Grid
 from semq.umx_t.grids import (
     EXCEPTIONS,
     GRIDS,
-    Arrived,
     HandlingDeed,
-    HandlingHeard,
-    Heard,
+    HandlingEvent,
     HubDeed,
-    HubHeard,
+    HubEvent,
     OwedDeed,
-    OwedHeard,
+    OwedEvent,
     ReceiverDeed,
+    ReceiverEvent,
     SenderDeed,
+    SenderEvent,
 )
 
 PROTOCOL = Path(__file__).parents[3] / "PROTOCOL.md"
 # The meanings of the words of a grid; those of class12 are printed with class3.
 WORDS: dict[str, tuple[type[Enum], type[Enum]]] = {
-    "class3": (Heard, SenderDeed),
-    "hub": (HubHeard, HubDeed),
-    "receiver": (Arrived, ReceiverDeed),
-    "owed": (OwedHeard, OwedDeed),
-    "handling": (HandlingHeard, HandlingDeed),
+    "class3": (SenderEvent, SenderDeed),
+    "hub": (HubEvent, HubDeed),
+    "receiver": (ReceiverEvent, ReceiverDeed),
+    "owed": (OwedEvent, OwedDeed),
+    "handling": (HandlingEvent, HandlingDeed),
 }
 
 

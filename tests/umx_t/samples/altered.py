@@ -1,4 +1,4 @@
-"""Envelopes with one altered attribute, as a hostile hub could make them: for each row of the table of attributes."""
+"""Envelopes with one altered attribute, for each row of the table of attributes, as a hostile hub could send them."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.attributes import ATTRIBUTES, Attribute, Bound
+from semq.umx_t.attributes import ATTRIBUTES, Attribute, BoundBy
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import SaveFwd
 
-#: attributes that are not sent, or are not fields of their own
-CARRIED = [row for row in ATTRIBUTES if row.bound is not Bound.STAYS]
-BOUND = [row for row in CARRIED if row.bound is not Bound.NOT]
+#: attributes that nodes send to each other
+CARRIED = [row for row in ATTRIBUTES if row.bound is not BoundBy.STAYS]
+BOUND = [row for row in CARRIED if row.bound is not BoundBy.NOT]
 
 
 def altered(envelope: Envelope, row: Attribute) -> Envelope:

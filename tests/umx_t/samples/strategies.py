@@ -16,8 +16,8 @@ from semq.umx_t.status import SaveFwd
 names = st.text(ascii_letters + digits + "-_", min_size=1, max_size=64)
 numbers = st.integers(0, INT64_MAX)
 small = st.integers(0, 999_999_999)
-hidden: Any = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
-printable = st.text(st.characters(exclude_categories=hidden), max_size=40)
+unprintable: Any = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
+printable = st.text(st.characters(exclude_categories=unprintable), max_size=40)
 texts = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=40)
 digests = st.binary(min_size=32, max_size=32)
 
@@ -44,10 +44,10 @@ attributes = st.builds(
     expires_at=st.integers(0, 253_402_300_799_999),
     user_headers=user_headers,
 )
-foreign = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
+unknown_headers = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
 
 
-def _place(envelope: Envelope) -> bool:
+def _has_position_if_needed(envelope: Envelope) -> bool:
     return envelope.sid >= 0 or not envelope.is_class3
 
 
@@ -68,8 +68,8 @@ envelopes = st.builds(
     digest=st.just(b"") | digests,
     submitted_at=numbers,
     session_key=names | st.just(""),
-    unknown=st.dictionaries(foreign, st.integers() | texts, max_size=2),
-).filter(_place)
+    unknown=st.dictionaries(unknown_headers, st.integers() | texts, max_size=2),
+).filter(_has_position_if_needed)
 
 hexes = numbers.map(lambda number: f"{number:x}")
 reasons = st.none() | st.tuples(texts, texts)
