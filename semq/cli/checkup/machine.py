@@ -1,4 +1,4 @@
-"""Checks of the configuration file, the data folder and free space."""
+"""Checks of the configuration file, the data folder, free space, and every other path of the configuration."""
 
 import os
 import shutil
@@ -10,38 +10,47 @@ from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
 from semq.sizes import size
 
-AMPLE = 4  # multiple of the free space below which publishers are blocked
+# section | its keys that name files to be read
+FILES = (
+    ("tls", ("trust", "passphrase_file")),
+    ("cluster", ("trust",)),
+    ("secrecy", ("bodies_key_file",)),
+    ("extract", ("salt_file",)),
+    ("http", ("certificate", "key", "client_authorities")),
+    ("telemetry", ("trust",)),
+)
+AMPLE = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Check file, folder and disk."""
-    yield _file(settings)
+    """Check the file, the folder, the disk, other paths, and the program for alerts."""
+    yield _configuration(settings)
     folder = settings.data_dir
-    there = _nearest(folder)
-    hindrance = _hindrance(folder)
-    if hindrance:
-        advice = "Start node and doctor as the user to whom the folder belongs, or set node.data_dir."
-        yield Finding("data folder", FAILING, hindrance, advice)
+    existing = _nearest_existing(folder)
+    obstacle = _obstacle(folder)
+    if obstacle:
+        advice = "Start node and doctor as the user who owns the folder, or set node.data_dir."
+        yield Finding("data folder", FAILING, obstacle, advice)
     else:
-        yield Finding(
-            "data folder", OK, str(folder) if there == folder else f"{folder} will be made at the first start"
-        )
-        yield _space(there, settings)
-    yield from _paths(settings)
+        detail = str(folder) if existing == folder else f"{folder} will be created at the first start"
+        yield Finding("data folder", OK, detail)
+        yield _space(existing, settings)
+    yield from _other_paths(settings)
     program = next(iter(settings.alerts.command), None)
     if program is not None:
-        found = shutil.which(program)
-        advice = "" if found else "alerts.command names a program of this machine, with its path if necessary."
-        yield Finding(
-            "alerts",
-            OK if found else FAILING,
-            found or f"cannot run {program}",
-            advice,
-        )
+        yield _alert_program(program)
 
 
-def _paths(settings: Settings) -> Iterator[Finding]:
-    """Check the other paths in the configuration: files to be read, folders to be written."""
+def _alert_program(program: str) -> Finding:
+    path = shutil.which(program)
+    if path is not None:
+        return Finding("alerts", OK, path)
+    advice = "Correct alerts.command: a program of this machine, with its path if it is not in PATH."
+    return Finding("alerts", FAILING, f"cannot run {program}", advice)
+
+
+def _other_paths(settings: Settings) -> Iterator[Finding]:
+    """Check the paths beside node.data_dir: files must be readable, folders writable."""
     for key, file in _files(settings):
         try:
             with file.open("rb"):
@@ -49,53 +58,62 @@ def _paths(settings: Settings) -> Iterator[Finding]:
         except OSError as error:
             advice = f"Correct {key}, or let this user read the file."
             yield Finding("file", FAILING, f"{key}: {file}: {error.strerror or type(error).__name__}", advice)
-    extracts = settings.extracts
-    folders = [("tls.dir", settings.tls.dir), ("extract.folder", Path(extracts) if "://" not in extracts else None)]
-    for key, folder in folders:
-        if folder is not None and settings.data_dir not in folder.parents and (hindrance := _hindrance(folder)):
-            yield Finding("folder", FAILING, f"{key}: {hindrance}", f"Correct {key}, or let this user write there.")
+    for key, folder in _folders(settings):
+        if settings.data_dir not in folder.parents and (obstacle := _obstacle(folder)):
+            yield Finding("folder", FAILING, f"{key}: {obstacle}", f"Correct {key}, or let this user write there.")
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    named = (
-        ("tls.trust", settings.tls.trust),
-        ("tls.passphrase_file", settings.tls.passphrase_file),
-        ("secrecy.bodies_key_file", settings.secrecy.bodies_key_file),
-        ("extract.salt_file", settings.extract.salt_file),
-        ("telemetry.trust", settings.telemetry.trust if settings.telemetry is not None else None),
-    )
-    return ((key, path) for key, path in named if path is not None)
+    """Yield the files that the configuration names, with their keys."""
+    for name, keys in FILES:
+        section = getattr(settings, name)
+        for key in keys if section is not None else ():
+            if (path := getattr(section, key)) is not None:
+                yield f"{name}.{key}", path
+    for number, webhook in enumerate(settings.webhooks):
+        if webhook.trust is not None:
+            yield f"webhooks.{number}.trust", webhook.trust
 
 
-def _hindrance(folder: Path) -> str:
-    """Return why a folder can be neither used nor created; empty if it can."""
-    there = _nearest(folder)
-    if not there.is_dir():
-        return f"{there} is not a folder"
+def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:
+    """Yield the folders that the configuration names beside node.data_dir, with their keys."""
+    if settings.tls.dir is not None:
+        yield "tls.dir", settings.tls.dir
+    if "://" not in settings.extracts:
+        yield "extract.folder", Path(settings.extracts)
+    for number, folder in enumerate(settings.folders):
+        yield f"folders.{number}.path", folder.path
+
+
+def _obstacle(folder: Path) -> str:
+    """Return why this user can neither use nor create a folder; empty if one of them is possible."""
+    existing = _nearest_existing(folder)
+    if not existing.is_dir():
+        return f"{existing} is not a folder"
     try:
-        longest, system = os.pathconf(there, "PC_NAME_MAX"), os.statvfs(there)
+        name_bytes_max, system = os.pathconf(existing, "PC_NAME_MAX"), os.statvfs(existing)
     except OSError as error:
-        return f"{there}: {error.strerror}"
-    missing = folder.relative_to(there).parts
-    if any(len(os.fsencode(name)) > longest for name in missing):
-        return f"{folder}: its file system allows names of at most {longest} bytes"
+        return f"{existing}: {error.strerror}"
+    missing = folder.relative_to(existing).parts
+    if any(len(os.fsencode(name)) > name_bytes_max for name in missing):
+        return f"{folder}: its file system allows names of at most {name_bytes_max} bytes"
     if system.f_flag & os.ST_RDONLY:
-        return f"{there} is in a read-only file system"
+        return f"{existing} is in a read-only file system"
     if missing and system.f_blocks == 0:
-        return f"no folder can be created in {there}: its file system stores no files"
-    if not os.access(there, os.W_OK | os.X_OK):
-        return f"{there} cannot be written by this user"
+        return f"no folder can be created in {existing}: its file system stores no files"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return f"{existing} cannot be written by this user"
     return ""
 
 
-def _file(settings: Settings) -> Finding:
+def _configuration(settings: Settings) -> Finding:
     detail = f"a {settings.node.kind} node, {settings.node.id}"
     path = settings.file
     if path is None:
         return Finding("configuration", OK, detail)
-    holds = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
-    if holds and path.stat().st_mode & 0o007:
-        advice = f"chmod 640 {path}, or take the passwords from the environment."
+    contains_secrets = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
+    if contains_secrets and path.stat().st_mode & 0o007:
+        advice = f"chmod 640 {path}, or set the passwords by environment variables."
         return Finding("configuration", WARNING, f"{detail}; every user of this machine can read its passwords", advice)
     return Finding("configuration", OK, detail)
 
@@ -103,21 +121,21 @@ def _file(settings: Settings) -> Finding:
 def _space(folder: Path, settings: Settings) -> Finding:
     free = shutil.disk_usage(folder).free
     needed = settings.amqp.min_free_disk_bytes
-    detail = f"{size(free)} free where {folder} lies"
+    detail = f"{size(free)} free in the file system of {folder}"
     if settings.database.url is None and free < needed:
-        return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Make room.")
+        return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Free disk space.")
     if free < AMPLE * needed:
-        return Finding("disk", WARNING, detail, f"Make room: below {size(needed)} publishers are blocked.")
+        return Finding("disk", WARNING, detail, f"Free disk space: below {size(needed)} publishers are blocked.")
     return Finding("disk", OK, detail)
 
 
-def _nearest(folder: Path) -> Path:
+def _nearest_existing(folder: Path) -> Path:
     """Return the folder, or its nearest parent that exists."""
-    return next(one for one in (folder, *folder.parents) if is_there(one))
+    return next(path for path in (folder, *folder.parents) if exists(path))
 
 
-def is_there(path: Path) -> bool:
-    """Return whether this user can see a path; a path in a folder without access counts as absent."""
+def exists(path: Path) -> bool:
+    """Return whether a path exists; a path in a folder without access counts as absent."""
     try:
         return path.exists()
     except OSError:
