@@ -1,10 +1,12 @@
-"""``semq doctor``: checks of everything that a node depends on, whether it runs or not, with advice.
+"""``semq doctor``: checks of everything that a node depends on, with advice. The node need not run.
 
-For the first hour on a new machine, and for the first minutes of an outage. It changes nothing.
+It is meant for the first hour on a new machine and for the first minutes of an outage. It changes nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,75 +20,91 @@ if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
     from semq.config import Settings
 
-LONGEST_S = 10.0  # for each part, in addition to --timeout
-MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
+PART_S_MAX = 10.0  # time limit of each part, in addition to --timeout
+MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | word at the beginning of its line
 
 
 def doctor(
     config: FileOption,
     institution: InstitutionOption = None,
     json: JsonOption = False,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for an answer of the node.")
+    ] = 5.0,
 ) -> None:
-    """Check everything that a node depends on (file, disk, database, certificate, links, health) and advise;
-    exit status 1 if something fails.
+    """Check everything that a node depends on (file, disk, database, certificate, links, health) and print advice. Exit
+    status 1: something fails.
     """
     settings, out = read_config(config, institution), Output(as_json=json)
-    found = asyncio.run(_printed(settings, timeout, out))
-    worst = max((one.verdict for one in found), key=list(MARK).index)
+    findings = asyncio.run(_print_findings(settings, timeout, out))
+    worst = max((finding.verdict for finding in findings), key=list(MARKS).index)
     if json:
-        out.data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, found))})
+        out.data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, findings))})
     if worst == "failing":
         raise typer.Exit(1)
 
 
-async def _printed(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
-    """Return all findings, and print each as soon as it is known."""
-    found = []
-    async for one in _findings(settings, patience_s, out):
-        found.append(one)
+async def _print_findings(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
+    """Print each finding as soon as it is known, unless the output is JSON; return all of them."""
+    findings = []
+    async for finding in _findings(settings, patience_s, out):
+        findings.append(finding)
         if not out.as_json:
-            out.line(f"{MARK[one.verdict]:<6} {one.check:<15} {in_local(one.detail)}".rstrip())
-            if one.advice:
-                out.line(f"{'':<22} → {one.advice}")
-    return found
+            out.line(f"{MARKS[finding.verdict]:<6} {finding.check:<15} {in_local(finding.detail)}".rstrip())
+            if finding.advice:
+                out.line(f"{'':<22} → {finding.advice}")
+    return findings
 
 
 async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
-    """Return the findings of each part, in their order; all parts are checked at the same time, for ``LONGEST_S`` at
-    most.
-    """
+    """Yield the findings of each part, in the order of the parts. All parts are checked at the same time."""
     if not out.as_json:
-        out.passing("looking")
+        out.passing("checking")
     from semq.cli.checkup import database, direct_links, hub_link, identity, machine, running_node
     from semq.cli.checkup.finding import FAILING, WARNING, Finding
 
-    async def of(part: Callable[[], Iterable["Finding"]]) -> list["Finding"]:
-        return await asyncio.to_thread(lambda: list(part()))
-
-    async def all_of(part: AsyncIterator["Finding"]) -> list["Finding"]:
-        return [one async for one in part]
+    async def listed(part: AsyncIterator["Finding"]) -> list["Finding"]:
+        return [finding async for finding in part]
 
     parts = {
-        "machine": of(lambda: machine.check(settings)),
-        "database": of(lambda: database.check(settings)),
-        "control database": of(lambda: database.check_control(settings)),
-        "identity": of(lambda: identity.check(settings)),
-        "way to the hub": all_of(hub_link.check(settings)),
-        "direct links": all_of(direct_links.check(settings)),
-        "node": all_of(running_node.check(settings, patience_s)),
+        "machine": in_daemon_thread(lambda: list(machine.check(settings))),
+        "database": in_daemon_thread(lambda: list(database.check(settings))),
+        "control database": in_daemon_thread(lambda: list(database.check_control(settings))),
+        "identity": in_daemon_thread(lambda: list(identity.check(settings))),
+        "way to the hub": listed(hub_link.check(settings)),
+        "direct links": listed(direct_links.check(settings)),
+        "node": listed(running_node.check(settings, patience_s)),
     }
-    longest_s = LONGEST_S + patience_s
-    tasks = {name: asyncio.create_task(asyncio.wait_for(part, longest_s)) for name, part in parts.items()}
+    limit_s = PART_S_MAX + patience_s
+    tasks = {name: asyncio.create_task(asyncio.wait_for(part, limit_s)) for name, part in parts.items()}
     for name, task in tasks.items():
         if not task.done() and not out.as_json:
-            out.passing(f"looking at: {name}")
+            out.passing(f"checking: {name}")
         try:
-            found = await task
+            findings = await task
         except TimeoutError:
-            detail = f"did not answer within {longest_s:.0f} s"
-            found = [Finding(name, WARNING, detail, "Repeat with --timeout 60.")]
+            detail = f"did not answer within {limit_s:.0f} s"
+            findings = [Finding(name, WARNING, detail, "Repeat with --timeout 60.")]
         except OSError as error:
-            found = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
-        for one in found:
-            yield one
+            findings = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
+        for finding in findings:
+            yield finding
+
+
+async def in_daemon_thread(check: Callable[[], list["Finding"]]) -> list["Finding"]:
+    """Run a check in a thread that does not delay the end of the process.
+
+    The threads of ``asyncio.to_thread`` are joined at the end: with a database server or a file system that hangs, the
+    command would print its findings and hang, too.
+    """
+    result: Future[list[Finding]] = Future()
+    result.set_running_or_notify_cancel()  # from now on the time limit cannot cancel it, only the wait for it
+
+    def run() -> None:
+        try:
+            result.set_result(check())
+        except BaseException as error:  # noqa: BLE001 - raised by the wait below
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(result)
