@@ -5,10 +5,12 @@ It is an application like any other: it uses AMQP and the operations of the node
 | room       | contents                                                                                      |
 |------------|-----------------------------------------------------------------------------------------------|
 | main       | the entry point; errors become one line and an exit status                                    |
-| groups     | the table of commands; other packages add their groups there                                  |
-| session    | the surroundings of a command: connection to a node, output, time limit                       |
-| messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``                                         |
-| node       | ``node``, ``call``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run`` |
+| groups     | the table of commands and their modules                                                       |
+| session    | what every command on a node has: connection, output, time limit, common options              |
+| errors     | errors of the command line                                                                    |
+| messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``, ``import``                             |
+| node       | ``node``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db``;           |
+|            | ``local``, ``platform`` and ``server``, which run nodes                                       |
 | hub        | ``hub``, ``held``, ``definitions``                                                            |
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
 | web        | ``web``                                                                                       |
@@ -18,12 +20,12 @@ It is an application like any other: it uses AMQP and the operations of the node
 | options    | reading of options and arguments: parameters, times                                           |
 | output     | printing: tables or JSON, and values in words                                                 |
 
-Modules of commands are imported when a command of theirs is used (``groups``).
+A module is imported when one of its commands is used (``groups``).
 """
 
 
 def main() -> None:
-    """The entry point of the installed command."""
+    """Run the command and end the process with its exit status."""
     from semq.cli.main import run
 
     raise SystemExit(run())

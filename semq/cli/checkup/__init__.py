@@ -7,9 +7,10 @@
 | machine      | configuration file, data folder, free space                             |
 | database     | connection, durability, tables, clock, number of connections            |
 | identity     | keys, certificate, authority                                            |
-| hub_link     | the hub: name, port, TLS, login                                         |
+| hub_link     | the connection to the hub: name, port, TLS, login                       |
+| direct_links | the connections to partners with direct links                           |
 | running_node | the running node: port, health, stuck messages                          |
 
-Checks change nothing: no server is started, no table migrated, no key made. Each function returns findings and raises
-nothing; an impossible check is a finding, too.
+Checks change nothing: no server is started, no table migrated, no key made. A function ``check`` returns findings; a
+check that fails is a finding, too. `doctor` makes findings of an OSError and of a check that takes too long.
 """

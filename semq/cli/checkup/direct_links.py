@@ -1,8 +1,8 @@
-"""Checks of the ways to partners with direct links, by the certificate of the node.
+"""Checks of the connections to partners with direct links: address, TLS, login by the certificate of the node.
 
-The login is at the virtual host of questions, so that the sessions of the running node are not touched; a partner of an
-older version refuses this virtual host after the login. A partner that is not reached is a warning only: documents for
-it wait, or go by the hub.
+The check logs in to the virtual host for questions between nodes, because a second direct link would end the link of
+the running node. A partner of an older version accepts the login and then refuses this virtual host. An unreachable
+partner is a warning only: documents for it wait, or go by the hub.
 """
 
 import asyncio
@@ -22,19 +22,20 @@ from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
-CONNECT_S = 8.0  # less than the time limit of a check; an older version delays the refusal of the virtual host
-AWAY = (
-    "Check that its node runs, the address in [direct], the network, and that both nodes trust each other's authority."
+CONNECT_S = 8.0  # below the time limit of a check (`doctor`); an older node delays the refusal of the virtual host
+UNREACHED = (
+    "Check the address in [direct], the network, that the partner's node runs, and that both trust both authorities."
 )
-REFUSED = "Its configuration must name this institution in [direct]; its log has partner_refused or partner_revoked."
+REFUSED = "The partner must name this institution in [direct]; its log has partner_refused or partner_revoked."
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
-    """Check each address of each partner that this node dials. A fault of the own certificate is left to
-    ``identity``.
+    """Check each address of each partner that this node dials.
+
+    If the node's own certificate has a fault, nothing is checked here: ``identity`` reports it.
     """
-    dialled = {partner_address(node_id): section for node_id, section in settings.direct.items() if section.urls}
-    if not dialled:
+    partners = {partner_address(node_id): section for node_id, section in settings.direct.items() if section.urls}
+    if not partners:
         return
     try:
         ring = ring_of(settings)
@@ -44,24 +45,24 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
         return
     own = settings.address
     checks = [
-        _dialled(replace(way, virtual_host=VIRTUAL_HOST, connect_s=CONNECT_S), own, partner)
-        for partner, section in dialled.items()
+        _finding_of(replace(way, virtual_host=VIRTUAL_HOST, connect_s=CONNECT_S), own, partner)
+        for partner, section in partners.items()
         for way in ways_to_partner(section, own, partner, tls)
     ]
     for finding in await asyncio.gather(*checks):
         yield finding
 
 
-async def _dialled(config: DialConfig, own: Address, partner: Address) -> Finding:
-    """Return the finding on one address of a partner."""
+async def _finding_of(config: DialConfig, own: Address, partner: Address) -> Finding:
+    """Dial one address of a partner and return the finding."""
     check, where = f"way to {partner}", f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
-    except (NotAllowed, InvalidPath):  # a partner of an older version: the login was accepted
-        return Finding(check, OK, f"{where} lets {own} in")
+    except (NotAllowed, InvalidPath):  # a partner of an older version, which has accepted the login
+        return Finding(check, OK, f"{where} accepts the login of {own}")
     except AccessRefused as error:
-        return Finding(check, WARNING, f"{where} does not let {own} in: {error.text}", REFUSED)
+        return Finding(check, WARNING, f"{where} refuses the login of {own}: {error.text}", REFUSED)
     except SemqError as error:
-        return Finding(check, WARNING, f"{where}: {error}", AWAY)
+        return Finding(check, WARNING, f"{where}: {error}", UNREACHED)
     await link.close(1.0)
-    return Finding(check, OK, f"{where} lets {own} in")
+    return Finding(check, OK, f"{where} accepts the login of {own}")

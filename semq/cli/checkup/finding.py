@@ -1,4 +1,4 @@
-"""The result of one check: subject, verdict, advice."""
+"""The finding of one check: subject, verdict, detail, advice. Made by the modules of checks, printed by `doctor`."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from semq.service.monitoring.health import WARNING as WARNING
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of the result."""
+    """One subject with its verdict."""
 
-    check: str
-    verdict: str  #: ok, warning (it works, but needs attention), failing (it does not work, or may lose data)
+    check: str  #: subject, for instance "disk"
+    verdict: str  #: ok; warning (works, but needs attention); failing (does not work, or may lose data)
     detail: str = ""
-    advice: str = ""
+    advice: str = ""  #: what the operator should do
 
 
 def failing(check: str, error: SemqError) -> Finding:

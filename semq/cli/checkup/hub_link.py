@@ -23,56 +23,56 @@ from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
 
-# class of the error | advice; the first row that matches counts
+# Class of the error | advice; the first matching row applies.
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (
         ssl.SSLCertVerificationError,
-        "The hub's certificate must be from an authority in trust.pem and name the host of hub.url (tls.names there).",
+        "The hub needs a certificate of an authority in trust.pem, with the host of hub.url as a name (its tls.names).",
     ),
-    (ssl.SSLError, "The hub has no TLS on this port, or refuses this node's certificate: see its log."),
+    (ssl.SSLError, "The hub has no TLS on this port, or refuses this node's certificate: see the log of the hub."),
     (socket.gaierror, "The name of the hub cannot be resolved: check hub.url and DNS."),
-    (ConnectionRefusedError, "No program listens there: check that the hub runs, and the port."),
+    (ConnectionRefusedError, "No program listens on this port: check the port, and that the hub runs."),
     (TimeoutError, "No answer: a firewall blocks the connection, or the hub hangs."),
 )
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
-    """Check the connection to the hub. At a hub nothing is checked."""
+    """Check each address of the hub. A hub, and a node without a hub, have no findings."""
     hub = settings.hub
     if hub is None:
         return
     try:
         ring = ring_of(settings)
         if hub.is_tls:
-            ring.identity()  # first, so that a node that has not enrolled reports that
+            ring.identity()  # before `trust_of`: without enrolment both fail, and this error says so
         tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)
         return
     for config in ways_to_hub(hub, settings.address, tls, VIRTUAL_HOST):
-        yield await _dialled(config, settings.address)
+        yield await _finding_of(config, settings.address)
 
 
-async def _dialled(config: DialConfig, address: Address) -> Finding:
-    """Return the finding on one address of the hub."""
+async def _finding_of(config: DialConfig, address: Address) -> Finding:
+    """Dial one address of the hub and return the finding."""
     where = f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
     except DialFailed as error:
         cause = error.__cause__
-        advice = next((words for kind, words in ADVICE if isinstance(cause, kind)), error.remedy)
+        advice = next((text for kind, text in ADVICE if isinstance(cause, kind)), error.remedy)
         return Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
-    except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host; the login was accepted
-        return Finding(CHECK, OK, f"{where} lets {address} in")
+    except (NotAllowed, InvalidPath):  # a hub without an authority lacks the virtual host; it has accepted the login
+        return Finding(CHECK, OK, f"{where} accepts the login of {address}")
     except AccessRefused as error:
         advice = (
             "Check the certificate (`semq cert list` at the hub), or hub.password here and nodes.ID.password there."
         )
-        return Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
+        return Finding(CHECK, FAILING, f"{where} refuses the login of {address}: {error.text}", advice)
     except AmqpError as error:
-        return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens there.")
+        return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens at this address.")
     except SemqError as error:
         return failing(CHECK, error)
-    detail = f"{where} lets {address} in" + (f", {link.link.peer.tls}" if config.tls else "")
+    detail = f"{where} accepts the login of {address}" + (f", {link.link.peer.tls}" if config.tls else "")
     await link.close(1.0)
     return Finding(CHECK, OK, detail)
