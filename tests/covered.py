@@ -119,7 +119,7 @@ semq.engine.receiver.reacks            flows/test_edges.py
 semq.engine.receiver.recording         flows/test_documents.py
 semq.engine.receiver.user_queue        flows/order/test_turns.py
 semq.engine.secrecy.sealing            flows/secrecy/test_secrecy.py
-semq.engine.secrecy.testimony          flows/distrust/test_hearsay.py
+semq.engine.secrecy.testimony          flows/distrust/test_statement_rights.py
 semq.engine.sender.deeds               flows/custody/test_refused_copies.py
 semq.engine.sender.rejected_proofs     flows/distrust/test_rejected_proofs.py
 semq.engine.sender.lanes               flows/order/test_lanes.py
@@ -129,7 +129,7 @@ semq.engine.sender.receipts            flows/test_documents.py
 semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
-semq.engine.sender.statements          flows/distrust/test_hearsay.py
+semq.engine.sender.statements          flows/distrust/test_statement_rights.py
 semq.engine.settings                   flows/test_limits.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py

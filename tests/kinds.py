@@ -102,7 +102,7 @@ flows/real_nodes/test_failover.py  slow,processes        -
 flows/real_nodes/test_direct_killed.py slow,processes        file
 flows/real_nodes/test_without_hub.py   slow,processes        file
 deploy/test_compose.py             slow,processes        file
-flows/real_nodes/test_pieces_taken.py  slow,processes        file
+flows/real_nodes/test_pieces_reader_killed.py  slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file
 web/transport/test_spooling.py         slow                  -

@@ -1,6 +1,7 @@
-"""Whole nodes over memory stores and an in-memory wire: the engine by its flows and by its parts.
+"""Flows of documents through whole nodes, mostly over memory stores and an in-memory wire.
 
-`trio` has hub and two institutions in one process, `sealed` the same with certificates, `lying` a hostile hub.
-`by_hand` and `losing` take part in real links. Rooms: `order` of documents, `custody` of the hub, `distrust` of peers,
-`secrecy`, and `real_nodes` left alone.
+`trio` has the hub and two institutions in one process, `several` the same with several instances of the hub, `sealed`
+the same with certificates, `lying` a hostile hub. `by_hand` plays one end of a real link, `losing` is a proxy on one.
+Rooms: `order` of documents, `custody` of the hub, `distrust` of peers, `secrecy`, and `real_nodes`, as processes or
+over real databases.
 """

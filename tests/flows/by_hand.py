@@ -32,11 +32,11 @@ class Peer:
     records: list[Any] = field(default_factory=list)  #: in order of arrival
     documents: list[Delivered] = field(default_factory=list)  #: in order of arrival
 
-    async def say(self, frame: Frame) -> None:
+    async def send_frame(self, frame: Frame) -> None:
         key, header, body = write_frame(frame)
         assert await publish_and_wait(self.data, "umx", key, header, bytes(body))
 
-    async def say_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
+    async def send_bytes(self, to: Address, type_: str, body: bytes, source: str = "1.10008") -> None:
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
         assert await publish_and_wait(self.data, "umx", str(to), header, body)
 

@@ -1,4 +1,4 @@
-"""Fixtures shared by the tests of secrecy."""
+"""A fixture for all flows of sealed documents: a trio with certificates, checked for leaked secrets afterwards."""
 
 from collections.abc import Iterator
 
@@ -14,6 +14,6 @@ def world() -> Iterator[SealedWorld]:
     made.settle()
     yield made
     for node in made.nodes:  # after every test: no secret in a ledger, a table or on a wire
-        result = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
-        assert not any(SECRET.decode() in text or "PRIVATE" in text for text in result)
+        texts = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
+        assert not any(SECRET.decode() in text or "PRIVATE" in text for text in texts)
         assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))

@@ -1,7 +1,7 @@
 """A proxy on a link that reads its frames and drops packets of records; the link stays up.
 
-Links confirm documents, but not packets (their channel has neither confirms nor acks), so that only an inquiry finds a
-lost packet. Used by tests with real nodes.
+Links confirm documents, but not packets (their channel has neither confirms nor acks), so only an inquiry repairs the
+loss of a packet. Used by tests with real nodes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
 TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")
-Loses = Callable[[Primitive, Any], bool]  # a record and the primitive of its packet
+Loses = Callable[[Primitive, Any], bool]  # arguments: the primitive of a packet, and one of its records
 # The four acknowledgements of PROTOCOL.md section 4.
 KINDS: dict[str, tuple[Primitive, AckFlag]] = {
     "Ack": (Primitive.INDICATION, AckFlag.TRANSPORT),
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Primitive, AckFlag]] = {
 def losing(kind: str) -> Loses:
     """Return the condition that is true for acknowledgements of one kind."""
     primitive, flag = KINDS[kind]
-    return lambda given, record: given is primitive and getattr(record, "ack_flag", None) is flag
+    return lambda packet_primitive, record: packet_primitive is primitive and getattr(record, "ack_flag", None) is flag
 
 
 @dataclass
@@ -100,7 +100,7 @@ class LosingProxy:
             content.header, content.size = payload, struct.unpack_from(">Q", payload, 4)[0]
         else:
             content.body += payload
-        if len(bytes(content.body)) < content.size:
+        if len(content.body) < content.size:
             return []
         del contents[channel]
         if self._is_lost(content):
@@ -109,8 +109,8 @@ class LosingProxy:
         return content.frames
 
     def _is_lost(self, content: GatheredFrames) -> bool:
-        named = TYPE.search(content.header)
-        if named is None:
+        packet_type = TYPE.search(content.header)
+        if packet_type is None:
             return False
-        function, primitive = read_type(named.group().decode())
+        function, primitive = read_type(packet_type.group().decode())
         return any(self.loses(primitive, record) for record in decode_records(function, primitive, bytes(content.body)))

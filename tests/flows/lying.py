@@ -19,6 +19,7 @@ FAR = 10_000
 
 
 def honest(wire: TrioWire, frame: Frame) -> Frame:
+    """Change nothing: the ``tamper`` of an honest hub."""
     return frame
 
 
@@ -28,11 +29,12 @@ def sealing(node: Local) -> Sealing:
 
 
 def signed(node: Local, target: Address, function: Function, primitive: Primitive, *records: Any) -> Packet:
-    """Return the packets of this kind that the node has sent to ``target``."""
+    """Return a packet of these records, signed by the node."""
     return sealing(node).sign(Packet(node.address, target, function, primitive, list(records)))
 
 
 def lies(node: Local) -> int:
+    """Return the number of violations in the ledger of a node."""
     return node.lines(Event.VIOLATION)
 
 
@@ -51,7 +53,7 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(world: SealedWorld, node: Local) -> Receipt:
-    """Return floors of a node's present streams that are far too high."""
+    """Return an Ack2 of a node whose floors of its present streams are far too high."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
@@ -64,7 +66,7 @@ def is_deaf(world: SealedWorld) -> bool:
     return world.a.app.payloads != [b"to A"]
 
 
-SAID_BY_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
+STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
     "an answer": lambda row: (
         Function.INQUIRIES,
         Primitive.CONFIRMATION,

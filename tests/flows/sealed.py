@@ -22,6 +22,8 @@ KEYS: dict[str, PrivateKey] = {name: new_key() for name in ("A1", "B1", "B2", "X
 
 
 def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
+    """Return a ``tamper`` that changes nothing, and collects all messages in ``seen``."""
+
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data):
             seen.append(frame)
@@ -36,7 +38,7 @@ class SealedWorld(Trio):
     def __init__(self, policy: Policy | None = None, certified: str = "AB", has_hub: bool = True) -> None:
         self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()
-        self.certified = certified
+        self.certified = certified  #: the institutions that have a certificate
         self.drawn = 0
         self.captured: list[bytes] = []
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
@@ -63,7 +65,7 @@ class SealedWorld(Trio):
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
         keys = {key_id(KEYS[name]): KEYS[name] for name in names}
-        return Own(Identity(issued[0], KEYS[names[0]], keys), tuple(one.pem.decode() for one in issued))
+        return Own(Identity(issued[0], KEYS[names[0]], keys), tuple(certificate.pem.decode() for certificate in issued))
 
     def roll(self, node: Local, *names: str) -> None:
         """Give a node other keys, and put them into the directory."""

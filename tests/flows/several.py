@@ -1,6 +1,6 @@
-"""Several instances of the hub with a store each, a carrier between them that can lose, repeat and delay, and A and B.
+"""Several instances of the hub with a store each, A and B, and a carrier that can lose, repeat and delay messages.
 
-As ``trio``: real engines, memory stores, time that moves only by ``later``.
+Like ``trio``: real engines, memory stores, and time that moves only by ``later``.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from tests.memory_store.store import MemoryStore
 Destination = tuple[str, int | StoreName]  # "store", "front" or "all"
 
 
-class Letters:
-    """The carrier: one queue of messages, in order unless ``shuffle`` says otherwise."""
+class CarrierQueue:
+    """The carrier: one queue of messages, in order unless ``shuffle`` changes the order."""
 
     def __init__(self) -> None:
         self.members: dict[int, Instance] = {}
@@ -29,25 +29,29 @@ class Letters:
         self.shuffle: Callable[[list[tuple[int, Destination, Message]]], None] = lambda waiting: None
 
     def carry(self) -> bool:
-        """Bring what waits to its destinations; whether there was anything."""
+        """Deliver the waiting messages; return whether there were any."""
         waiting, self.waiting = self.waiting, []
         self.shuffle(waiting)
         for origin, destination, message in waiting:
             for _ in range(0 if self.lose(message) else 2 if self.repeat(message) else 1):
                 self.passed.append(message)
-                self._bring(origin, destination, message)
+                self._deliver(origin, destination, message)
         return bool(waiting)
 
-    def _bring(self, origin: int, destination: Destination, message: Message) -> None:
-        kind, name = destination
-        if kind == "all":
+    def _deliver(self, origin: int, destination: Destination, message: Message) -> None:
+        destination_kind, name = destination
+        if destination_kind == "all":
             for life, member in list(self.members.items()):
                 if life != origin:
                     member.others.hear(origin, message)
             return
-        found = [one for life, one in self.members.items() if name == (life if kind == "front" else one.name)]
-        if found:
-            found[0].others.hear(origin, message)
+        targets = [
+            member
+            for life, member in self.members.items()
+            if name == (life if destination_kind == "front" else member.name)
+        ]
+        if targets:
+            targets[0].others.hear(origin, message)
         elif origin in self.members:
             others = self.members[origin].others
             if isinstance(name, tuple):
@@ -56,20 +60,20 @@ class Letters:
                 others.gone(name)
 
 
-class LettersOf:
-    """The carrier as one life of an instance uses it."""
+class CarrierEndpoint:
+    """The carrier as one process of an instance uses it."""
 
-    def __init__(self, letters: Letters, life: int) -> None:
-        self._letters, self._life = letters, life
+    def __init__(self, carrier: CarrierQueue, life: int) -> None:
+        self._carrier, self._life = carrier, life
 
     def to_store(self, store: StoreName, message: Message) -> None:
-        self._letters.waiting.append((self._life, ("store", store), message))
+        self._carrier.waiting.append((self._life, ("store", store), message))
 
     def to_front(self, life: int, message: Message) -> None:
-        self._letters.waiting.append((self._life, ("front", life), message))
+        self._carrier.waiting.append((self._life, ("front", life), message))
 
     def to_all(self, message: Message) -> None:
-        self._letters.waiting.append((self._life, ("all", 0), message))
+        self._carrier.waiting.append((self._life, ("all", 0), message))
 
 
 class Instance:
@@ -83,16 +87,16 @@ class Instance:
         self.begin()
 
     def begin(self) -> None:
-        """A process life begins: it joins the others."""
+        """Start a process of the instance, which joins the others."""
         several = self.several
         recovered = self.store.recover(several.time.incarnation())
         self.life = recovered.inc
-        cluster = Cluster(LettersOf(several.letters, self.life), several, self.end_second)
+        cluster = Cluster(CarrierEndpoint(several.carrier, self.life), several, self.end_second)
         home = Store(*HUB[:2], *self.name)
         self.hub = HubEngine(
             home, recovered, self.store, several.time, several.settings, several.directory, lambda: None, cluster
         )
-        several.letters.members[self.life] = self
+        several.carrier.members[self.life] = self
         self.others.joined()
 
     @property
@@ -102,16 +106,16 @@ class Instance:
 
     def end_second(self, node: Address) -> None:
         self.ended.append(node)
-        for one in self.several.nodes:
-            if one.address == node and self.several.places[one] is self:
-                self.several.cut(one)
+        for local in self.several.nodes:
+            if local.address == node and self.several.places[local] is self:
+                self.several.cut(local)
 
     def kill(self) -> None:
-        """The process dies with everything volatile; its store stays, and nobody serves it."""
+        """End the process without warning; its store remains, and no process serves it."""
         for node in self.several.nodes:
             if self.several.places.get(node) is self:
                 self.several.cut(node)
-        del self.several.letters.members[self.life]
+        del self.several.carrier.members[self.life]
         self.several.instances.remove(self)
 
     @property
@@ -120,10 +124,10 @@ class Instance:
 
 
 class Several(Trio):
-    """The instances, A and B. ``homes`` has the home of each node."""
+    """The instances, A and B. ``homes`` has the home of each node, ``places`` the instance where it is logged in."""
 
     def __init__(self, count: int = 2, settings: EngineSettings = SETTINGS) -> None:
-        self.letters = Letters()
+        self.carrier = CarrierQueue()
         self.count = count
         self.instances: list[Instance] = []
         self.homes: dict[Address, StoreName] = {}
@@ -141,7 +145,7 @@ class Several(Trio):
         return 1 <= store[1] <= self.count
 
     def at(self, node: Local, place: int, *, home: int = 0) -> None:
-        """A session begins at an instance; ``home``: the store of the node from now on."""
+        """Begin a session of a node at an instance; ``home``: number of the store that becomes its home, if not 0."""
         if home:
             self.homes[node.address] = (1, home)
         instance = self.instances[place - 1]
@@ -165,6 +169,6 @@ class Several(Trio):
         return sum(instance.held for instance in self.instances)
 
     def _turn(self) -> bool:
-        is_busy = [self.letters.carry()]
+        is_busy = [self.carrier.carry()]
         is_busy += [engine_turn(instance.store, instance.hub) for instance in self.instances]
         return self._nodes_turn() or any(is_busy)

@@ -27,11 +27,9 @@ B = Address(NodeType.LOCAL, "56001")
 
 
 class TwiceStore(MemoryStore):
-    """A store that rolls back every first attempt and decides again; notes the kinds of work that were decided
-    twice.
-    """
+    """A store that rolls back the first attempt of every unit, and decides the unit again."""
 
-    kinds: set[str]
+    kinds: set[str]  #: the kinds of work that were decided twice
 
     def begin(self) -> None:
         super().begin()
@@ -94,7 +92,7 @@ def stored(trio: Trio) -> None:
     assert {str(accepted.lk0) for accepted in trio.a.accepted} >= {str(third), str(fourth)}
 
 
-def aside(trio: Trio) -> None:
+def parked(trio: Trio) -> None:
     """Answers of applications other than done, and acts on parked documents."""
     trio.b.app.acks = False
     trio.a.send(b"p1", b"p2", b"p3")
@@ -108,7 +106,7 @@ def aside(trio: Trio) -> None:
     answers.requeue(brefs[:1], "mended", report)
     answers.remove(brefs[1:2], "not wanted", report)
     answers.when_committed(report)
-    trio.a.send(b"by SQL", b"aside by SQL")
+    trio.a.send(b"by SQL", b"rejected by SQL")
     trio.settle()
     by_sql = [delivery.bref for delivery in trio.b.app.held][-2:]
     trio.b.app.held.clear()
@@ -119,8 +117,8 @@ def aside(trio: Trio) -> None:
     trio.later(30)
 
 
-def down(trio: Trio) -> None:
-    """Documents that wait for the link, held, released, expired, removed; lost packets, and a crash."""
+def link_down(trio: Trio) -> None:
+    """Documents that wait for the link: held, released, expired and removed; then lost packets, and crashes."""
     trio.cut(trio.a)
     now_ms = int(trio.time.wall().timestamp() * 1000)
     trio.a.send(b"d1", b"d2")
@@ -174,17 +172,17 @@ def scheduled(trio: Trio) -> None:
     trio.settle()
 
 
-SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, aside, down, sealed, scheduled)
+SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, parked, link_down, sealed, scheduled)
 
 
-def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
+def play(scene: Callable[[Trio], None]) -> dict[str, Any]:
     """Return the results of a scene: documents and events at the applications, the ledgers, and the rows."""
     trio = SealedWorld() if scene is sealed else Trio()
     scene(trio)
     trio.settle()
     trio.later(200)
     return {
-        "got": [sorted(node.app.payloads) for node in trio.nodes],
+        "documents": [sorted(node.app.payloads) for node in trio.nodes],
         "events": [
             sorted((event.kind, event.outcome) for event in node.reported.events if event.lk0) for node in trio.nodes
         ],
@@ -199,9 +197,9 @@ def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.__name__))
 def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable[[Trio], None]) -> None:
-    once = played(scene)
+    once = play(scene)
     with twice(set()):
-        again = played(scene)
+        again = play(scene)
     for event in again["events"]:
         event[:] = sorted(set(event))
     once["events"] = [sorted(set(events)) for events in once["events"]]
@@ -212,12 +210,12 @@ def test_every_kind_of_work_of_the_engine_was_decided_twice() -> None:
     kinds: set[str] = set()
     with twice(kinds):
         for scene in SCENES:
-            played(scene)
+            play(scene)
     defined = {
         node.name
         for path in ENGINE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef)
-        and any(isinstance(mark, ast.Name) and mark.id == "work" for mark in node.decorator_list)
+        and any(isinstance(decorator, ast.Name) and decorator.id == "work" for decorator in node.decorator_list)
     }
     assert not defined - kinds

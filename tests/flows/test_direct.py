@@ -24,8 +24,8 @@ def messages(wire: TrioWire) -> list[Data]:
     return [frame for frame in wire.sent if isinstance(frame, Data)]
 
 
-def remarks(trio: Trio) -> list[tuple[str, str]]:
-    """Return the ways in the ledgers of both ends, by event."""
+def lines_about_the_way(trio: Trio) -> list[tuple[str, str]]:
+    """Return events and details of the ledger lines at both ends that name the way of a message."""
     ledgers = (trio.a.store.tables.ledger, trio.b.store.tables.ledger)
     steps = (Event.SENT, Event.RECEIVED)
     return [(line.event.name, line.detail) for ledger in ledgers for line in ledger if line.event in steps]
@@ -42,7 +42,7 @@ def test_a_document_and_its_receipts_take_the_direct_way() -> None:
     assert len(here.sent) == 1  # Ack2
     assert trio.a.up is not None
     assert not trio.a.up.sent
-    assert remarks(trio) == [("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
+    assert lines_about_the_way(trio) == [("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
     trio.later(1)
     assert trio.is_clean()
 
@@ -59,7 +59,7 @@ def test_the_ledger_names_the_direct_way_of_documents_that_waited_and_of_repeats
     trio.connect_directly()
     trio.later(20)
     assert trio.b.app.payloads == [b"waits"]
-    assert remarks(trio) == [("SENT", DIRECTLY), ("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
+    assert lines_about_the_way(trio) == [("SENT", DIRECTLY), ("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
 
 
 def test_without_a_hub_documents_of_each_class_go_both_ways() -> None:
@@ -75,7 +75,7 @@ def test_without_a_hub_documents_of_each_class_go_both_ways() -> None:
     assert trio.is_clean()
 
 
-def test_after_a_cut_documents_in_doubt_are_asked_about_by_the_hub_before_they_are_sent_again() -> None:
+def test_after_a_cut_inquiries_over_the_hub_precede_repeated_documents() -> None:
     trio = direct()
     trio.lose = lambda wire, frame: is_message(frame) and wire in trio.direct
     trio.a.send(b"lost")
@@ -150,8 +150,8 @@ def test_a_partner_speaks_for_itself_only() -> None:
     trio.b.engine.hear(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
     trio.a.engine.hear(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
     presence = Presence(node=str(other), online=True, allowed=True, certificates=("x",))
-    news = Packet(trio.b.address, trio.a.address, Function.PRESENCE, Primitive.INDICATION, [presence])
-    trio.a.engine.hear(there, [news])
+    packet = Packet(trio.b.address, trio.a.address, Function.PRESENCE, Primitive.INDICATION, [presence])
+    trio.a.engine.hear(there, [packet])
     trio.settle()
     assert trio.b.lines(Event.VIOLATION) == 2
     assert trio.a.lines(Event.VIOLATION) == 3
@@ -188,7 +188,7 @@ def sealed() -> SealedWorld:
     return world
 
 
-def test_a_renewed_certificate_that_a_known_key_has_signed_is_taken_while_the_hub_is_away() -> None:
+def test_a_renewed_certificate_that_a_known_key_has_signed_is_accepted_while_the_hub_is_away() -> None:
     world = sealed()
     world.roll(world.b, "B2", "B1")
     world.settle()

@@ -14,12 +14,12 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Return a condition that loses packets of a function."""
-    left = [count]
+    """Return a condition that loses the first ``count`` packets of a function."""
+    remaining = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        if isinstance(frame, Packet) and frame.function is function and left[0]:
-            left[0] -= 1
+        if isinstance(frame, Packet) and frame.function is function and remaining[0]:
+            remaining[0] -= 1
             return True
         return False
 
@@ -38,7 +38,7 @@ def test_an_online_target_gets_a_document_immediately_and_its_sender_the_receipt
     assert trio.is_clean()
 
 
-def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
+def test_an_offline_target_gets_documents_from_the_hub_when_it_logs_in() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"1", b"2", b"3")
@@ -49,9 +49,9 @@ def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
     trio.connect(trio.b)
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
-    assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.got)
-    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # the transport source is the hub
-    assert trio.b.app.got[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
+    assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.deliveries)
+    assert trio.b.app.deliveries[0].envelope.source == trio.hub.core.address  # the transport source is the hub
+    assert trio.b.app.deliveries[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
     trio.later(2)
     assert trio.is_clean()
 
@@ -82,7 +82,7 @@ def test_a_stored_backlog_is_never_overtaken() -> None:
 
 
 @pytest.mark.parametrize("ack2", [True, False])
-def test_a_lost_ack2_is_asked_for_and_nothing_is_delivered_twice(ack2: bool) -> None:
+def test_a_lost_ack2_is_found_by_inquiry_and_nothing_is_delivered_twice(ack2: bool) -> None:
     """Break B01."""
     trio = Trio()
     trio.lose = packet_lost(Function.RECEIPTS)
@@ -163,12 +163,12 @@ def test_a_crash_in_the_middle_loses_and_repeats_nothing(who: str) -> None:
     trio.a.send(b"3")
     trio.later(90)
     assert sorted(set(trio.b.app.payloads)) == [b"1", b"2", b"3"]
-    assert all(d.redelivered for n, d in enumerate(trio.b.app.got) if d.payload in trio.b.app.payloads[:n])
+    assert all(d.redelivered for n, d in enumerate(trio.b.app.deliveries) if d.payload in trio.b.app.payloads[:n])
     assert trio.b.lines(Event.RECEIVED) == 3
     assert trio.is_clean()
 
 
-def test_the_application_gets_it_again_flagged_when_the_node_dies_before_its_ack() -> None:
+def test_a_document_is_redelivered_with_the_flag_when_the_node_crashes_before_the_ack() -> None:
     """Break B07."""
     trio = Trio()
     trio.b.app.acks = False
@@ -179,7 +179,7 @@ def test_the_application_gets_it_again_flagged_when_the_node_dies_before_its_ack
     trio.b.app.acks = True
     trio.connect(trio.b)
     trio.later(1)
-    assert [delivery.redelivered for delivery in trio.b.app.got] == [False, True]
+    assert [delivery.redelivered for delivery in trio.b.app.deliveries] == [False, True]
     assert trio.is_clean()
 
 
@@ -253,7 +253,7 @@ def test_class_1_without_a_link_is_dropped_at_once() -> None:
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_class_1_that_nobody_answers_for_ends_unknown() -> None:
+def test_class_1_without_an_answer_ends_unknown() -> None:
     """Rule N22."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame)
@@ -265,7 +265,7 @@ def test_class_1_that_nobody_answers_for_ends_unknown() -> None:
 
 
 @pytest.mark.parametrize(("save_fwd", "ack2"), [(1, True), (1, False), (2, True), (2, False)])
-def test_lower_classes_arrive_when_both_are_there(save_fwd: int, ack2: bool) -> None:
+def test_lower_classes_arrive_when_both_nodes_are_online(save_fwd: int, ack2: bool) -> None:
     trio = Trio()
     trio.a.send(b"x", save_fwd=save_fwd, ack2=ack2)
     trio.later(2)
@@ -374,7 +374,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     assert trio.is_clean()
 
 
-def test_a_person_removes_what_was_parked_or_refused() -> None:
+def test_a_person_removes_parked_and_refused_documents() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"x")
@@ -403,7 +403,7 @@ def test_a_requeued_document_is_delivered_again_and_finally_parked() -> None:
         trio.b.app.held.clear()
         trio.b.engine.answers.give_back([delivery.bref])
     trio.settle()
-    assert [d.deliveries for d in trio.b.app.got] == [1, 2, 3]
+    assert [d.deliveries for d in trio.b.app.deliveries] == [1, 2, 3]
     assert {row.app_status for row in trio.b.store.tables.pending.values()} <= {AppStatus.PARKED}
     assert trio.b.lines(Event.PARKED) == 1
 
@@ -417,7 +417,7 @@ def test_a_message_to_one_s_own_node_never_leaves_it() -> None:
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_another_copy_asked_for_by_a_person_is_harmless() -> None:
+def test_another_copy_requested_by_a_person_is_harmless() -> None:
     trio = Trio()
     trio.lose = packet_lost(Function.RECEIPTS)
     trio.a.send(b"x")
@@ -449,7 +449,7 @@ def test_a_held_document_waits_until_it_is_released() -> None:
     assert trio.b.app.payloads == [b"2", b"1"]
     trio.a.engine.operating.hold(held, True, "", lambda: None, trio.a.refused.append)
     trio.settle()
-    assert len(trio.a.refused) == 1  # it is on its way, or has ended and was cleaned
+    assert len(trio.a.refused) == 1  # a document that was sent cannot be held
 
 
 def test_no_frames_are_sent_when_all_messages_are_settled() -> None:

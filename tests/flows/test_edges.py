@@ -79,7 +79,7 @@ def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
     assert trio.b.app.payloads == [b"2"]
 
 
-def test_a_refusal_of_a_later_attempt_does_not_end_what_has_arrived() -> None:
+def test_a_refusal_of_a_later_attempt_does_not_end_an_arrived_document() -> None:
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")
@@ -105,8 +105,8 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    result = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
-    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [result]))
+    refusal = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
+    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [refusal]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
@@ -164,15 +164,15 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
     trio.a.crash()
     trio.connect(trio.a)
     trio.settle()
-    lk0 = trio.b.app.got[0].envelope.lk0
+    lk0 = trio.b.app.deliveries[0].envelope.lk0
     unknown = first + 7
-    asks = [
+    inquiries = [
         Inquiry(role=InquiryRole.R, ident=str(lk0), status=Answer.RECV, dest_ref_id=1),
         Inquiry(role=InquiryRole.R, ident=str(lk0._replace(object_id=99)), status=Answer.RECV, prev=f"{unknown:x}.3"),
     ]
     assert trio.a.up is not None
     before = len(trio.a.up.sent)
-    packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, asks)
+    packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, inquiries)
     trio.a.hear(packet)
     trio.settle()
     facts: dict[str, tuple[int, int | None]] = {}
@@ -223,20 +223,20 @@ def test_only_requeued_documents_are_delivered_again() -> None:
     trio.b.engine.answers.give_back([first.bref])
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"1"]
-    assert trio.b.app.got[-1].redelivered
+    assert trio.b.app.deliveries[-1].redelivered
 
 
-def test_lower_classes_owe_their_sender_nothing_and_do_not_ask_it() -> None:
+def test_the_receiver_of_a_lower_class_sends_inquiries_to_the_hub_only() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=2, ack2=False)
     trio.settle()
     trio.connect(trio.b)
     assert trio.b.up is not None
-    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # also its ReAck
+    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # including the ReAck of the hub
     trio.later(60)
-    asked = {frame.target for frame in trio.b.up.sent if isinstance(frame, Packet)}
-    assert asked == {HUB}
+    targets = {frame.target for frame in trio.b.up.sent if isinstance(frame, Packet)}
+    assert targets == {HUB}
 
 
 def test_no_message_is_forwarded_past_a_stored_one() -> None:

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
-    """Return a time after so many seconds, as a value of @ExpiresAt."""
+    """Return the time in ``seconds`` from now, as a value of @ExpiresAt."""
     return int((trio.time.wall().timestamp() + seconds) * 1000)
 
 
@@ -32,13 +32,13 @@ def test_a_document_expired_before_sending_ends_rejected_with_its_body() -> None
     trio.connect(trio.a)
     trio.later(5)
     assert trio.b.app.payloads == []
-    _has_expired(trio)
+    _check_expired(trio)
     trio.a.send(b"y", expires_at=soon)
     assert isinstance(trio.a.refused[-1], Expired)
 
 
-def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
-    """Whether A's only row has ended because of its expiry, and no node has another row."""
+def _check_expired(trio: Trio, *, body: bytes = b"x") -> None:
+    """Check that A's only row has ended because of its expiry, with this body, and that no node has another row."""
     assert trio.a.reported.events[-1].kind == "failed"
     assert trio.a.reported.events[-1].outcome == "REJECTED"
     assert trio.a.reported.events[-1].reason is not None
@@ -53,12 +53,12 @@ def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
 
 @pytest.mark.parametrize("att", [1, 2], ids=["the only copy", "a later copy"])
 @pytest.mark.parametrize("order_key", ["", "k"])
-def test_the_hub_does_not_forward_what_has_expired(att: int, order_key: str) -> None:
+def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) -> None:
     """The sender's clock is behind, so the sender would still send it."""
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)
-    trio.a.engine.core.clock = Slow(trio.time)
+    trio.a.engine.core.clock = SlowClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key)
     if att == 1:
         trio.time.now += 4
@@ -66,13 +66,15 @@ def test_the_hub_does_not_forward_what_has_expired(att: int, order_key: str) -> 
     trio.lose = lambda wire, frame: False
     trio.later(60)
     assert not [frame for frame in sent_to_b(trio) if isinstance(frame, Data) and not frame.envelope.void]
-    _has_expired(trio)
+    _check_expired(trio)
 
 
 @pytest.mark.parametrize("order_key", ["", "k"])
 @pytest.mark.parametrize("save_fwd", [3, 2])
-@pytest.mark.parametrize("clock", ["all right", "the sender's is behind", "the receiver's is behind"])
-def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: int, order_key: str) -> None:
+@pytest.mark.parametrize("clock", ["right", "the sender's is behind", "the receiver's is behind"])
+def test_the_hub_sends_documents_that_expired_in_its_store_without_a_body(
+    clock: str, save_fwd: int, order_key: str
+) -> None:
     """The sender is offline when its target logs in: the target's ledger ends the document, and the sender is informed
     later.
     """
@@ -82,7 +84,7 @@ def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: i
     trio.cut(trio.b)
     for node in (trio.a, trio.b):
         if ("sender" in clock and node is trio.a) or ("receiver" in clock and node is trio.b):
-            node.engine.core.clock = Slow(trio.time)
+            node.engine.core.clock = SlowClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(1)
     assert trio.held == 1
@@ -96,7 +98,7 @@ def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: i
     trio.connect(trio.a)
     trio.later(90)
     if save_fwd == 3:
-        _has_expired(trio)
+        _check_expired(trio)
     else:  # class 2: one report, and a limited number of inquiries
         assert trio.a.reported.events[-1].outcome in ("REJECTED", "UNKNOWN")
 
@@ -110,10 +112,10 @@ def test_a_stored_copy_whose_payload_was_given_away_ends_rejected_without_a_body
     trio.connect(trio.b)
     trio.later(5)
     assert trio.b.app.payloads == []
-    _has_expired(trio, body=b"")
+    _check_expired(trio, body=b"")
 
 
-def test_a_copy_that_was_recorded_in_time_stays_so_when_a_late_one_comes() -> None:
+def test_a_late_copy_does_not_change_a_document_recorded_in_time() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", expires_at=in_ms(trio, 20))
@@ -159,19 +161,19 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
     trio.cut(trio.a)
     trio.a.send(b"x", save_fwd=2, expires_at=in_ms(trio, 3))
     trio.later(5)
-    _has_expired(trio)
+    _check_expired(trio)
 
 
 @pytest.mark.parametrize(("save_fwd", "order_key"), [(3, ""), (3, "k"), (2, ""), (1, "")])
-def test_the_receiver_refuses_what_comes_after_its_time(save_fwd: int, order_key: str) -> None:
+def test_the_receiver_refuses_a_document_that_arrives_after_its_expiry(save_fwd: int, order_key: str) -> None:
     """The receiver's clock decides; the other clocks are behind."""
     trio = Trio()
-    trio.b.engine.core.clock = Slow(trio.time, -10)
+    trio.b.engine.core.clock = SlowClock(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(2)
     assert trio.b.app.payloads == []
     assert trio.b.lines(Event.REJECTED) == 1
-    _has_expired(trio)
+    _check_expired(trio)
 
 
 def test_a_document_received_in_time_is_delivered_at_any_later_time() -> None:
@@ -190,7 +192,7 @@ def sent_to_b(trio: Trio) -> list[Frame]:
     return trio.b.down.sent if trio.b.down is not None else []
 
 
-class Slow(ManualClock):
+class SlowClock(ManualClock):
     """The clock of a node whose wall clock is behind the others."""
 
     def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
@@ -238,22 +240,22 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 def test_a_document_that_expires_late_is_seldom_checked() -> None:
     """One search a minute instead of one a second, and none if no waiting document can expire."""
     trio = Trio(connected=False)
-    looks: list[Work] = []
+    searches: list[Work] = []
     post = trio.a.engine.core.post
 
     def counted(work: Work, **more: Any) -> None:
         if any(isinstance(query, ExpiredRows) for query in work.needs.queries):
-            looks.append(work)
+            searches.append(work)
         post(work, **more)
 
     trio.a.engine.core.post = counted  # type: ignore[method-assign]
     now_ms = int(trio.time.wall().timestamp() * 1000)
     trio.a.send(b"late", expires_at=now_ms + 600_000)
     trio.later(590, step=1)
-    assert len(looks) <= 14
+    assert len(searches) <= 14
     assert trio.a.lines(Event.VOIDED) == 0
     trio.later(15, step=1)
     assert trio.a.lines(Event.VOIDED) == 1
-    seen = len(looks)
+    seen = len(searches)
     trio.later(600, step=1)
-    assert len(looks) <= seen + 3
+    assert len(searches) <= seen + 3

@@ -24,7 +24,7 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-# larger than any message that a link assembles, unless documents may be so large
+# larger than any message that a link keeps, unless the limit of documents is higher
 DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
@@ -55,7 +55,7 @@ class LimitsScene:
         return {row["app_key"].rpartition("/")[2]: row for row in rows}
 
     async def refused(self, *sizes: int) -> list[str]:
-        """Wait until these have ended REJECTED and no other row is left; return the texts of their reasons."""
+        """Wait until the documents of these sizes are REJECTED and no other row is left; return their reasons."""
 
         async def are_refused() -> dict[str, Any] | None:
             rows = await self.rows()
@@ -122,12 +122,12 @@ async def test_oversized_input_of_a_peer_is_refused_in_bounded_memory(inprocess:
     """A marker with a body, and a packet that is too large for any packet: refused or noted, in bounded memory."""
     hub = await inprocess.hub(SMALL_HUB)
     peer = await by_hand(inprocess, hub)
-    whole = message(1)
-    marker = Data(changed(whole.envelope, void=True), bytes(DRAINED))
-    await peer.say(marker)
-    await until(lambda: peer.count(ident=whole.envelope.ident))
+    genuine = message(1)
+    marker = Data(changed(genuine.envelope, void=True), bytes(DRAINED))
+    await peer.send_frame(marker)
+    await until(lambda: peer.count(ident=genuine.envelope.ident))
     assert peer.records[-1].reason[0] == DocumentTooLarge.code
-    await peer.say_bytes(hub.address, "1.810.indication", bytes(DRAINED))
+    await peer.send_bytes(hub.address, "1.810.indication", bytes(DRAINED))
     await until(lambda: hub.engine.core.counters.counts.get("violation"))
     assert hub.links.links["1.10008"].is_up
 
@@ -172,18 +172,18 @@ def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(
 def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -> None:
     """A duplicate of a recorded document is acknowledged for any size."""
     trio = Trio()
-    twice: list[Frame] = []
+    copies: list[Frame] = []
 
     def keep(wire: TrioWire, frame: Frame) -> bool:
         if isinstance(frame, Data) and wire is trio.b.down:
-            twice.append(Data(frame.envelope, b"", frame.header, 10**9))
+            copies.append(Data(frame.envelope, b"", frame.header, 10**9))
         return False
 
     trio.lose = keep
     trio.a.send(b"x")
     trio.settle()
     assert trio.b.down is not None
-    trio.b.down.send(twice[0])
+    trio.b.down.send(copies[0])
     trio.later(2)
     assert trio.b.app.payloads == [b"x"]
     assert trio.a.reported.kinds[-1] == "delivered"

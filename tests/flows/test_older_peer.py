@@ -16,6 +16,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 
 def hear(trio: Trio, **facts: Any) -> None:
+    """Let A receive an answer of B to its last inquiry."""
     (row,) = trio.a.store.tables.outbound.values()
     record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **facts)
     trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
@@ -50,7 +51,7 @@ def test_an_empty_answer_changes_nothing(result: int | None) -> None:
     assert [str(row) for row in trio.a.store.tables.outbound.values()] == before
 
 
-def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
+def test_a_document_to_a_receiver_whose_answers_have_only_a_result_ends_by_inquiry() -> None:
     """The field ``answer`` is removed from B's answers, and its Ack2 are lost: inquiry alone ends the document."""
     trio = Trio()
 

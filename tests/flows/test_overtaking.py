@@ -15,6 +15,7 @@ def trio() -> Trio:
 
 
 def arrived(trio: Trio) -> list[bytes]:
+    """Let all work end, and return the bodies that B's application has received, in order."""
     trio.settle()
     assert trio.a.refused == []
     assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (CLEAN["tb_0031"], len(trio.b.app.held))
@@ -26,7 +27,7 @@ def test_a_small_document_overtakes_a_large_one(trio: Trio) -> None:
     assert arrived(trio) == [b"small", LARGE]
 
 
-def test_it_also_overtakes_one_that_was_submitted_before(trio: Trio) -> None:
+def test_a_small_document_overtakes_a_large_one_submitted_before(trio: Trio) -> None:
     trio.a.send(LARGE)
     trio.a.send(b"small")
     assert arrived(trio) == [b"small", LARGE]

@@ -73,7 +73,7 @@ def test_messages_under_way_in_a_former_session_use_no_credit() -> None:
     assert trio.b.app.payloads == [b"2"]
 
 
-def test_a_target_that_comes_back_is_asked_soon_however_long_it_was_away() -> None:
+def test_a_target_that_logs_in_again_after_a_long_time_gets_inquiries_soon() -> None:
     """H13: copies sent before are in doubt."""
     trio = Trio()
     trio.cut(trio.b)
@@ -199,7 +199,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
 
 
 def test_a_message_for_an_unknown_target_is_not_stored() -> None:
-    """There are only inquiries that can still be answered: the row waits for the target or for a person."""
+    """The row waits for the target or for a person, and inquiries continue."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")

@@ -48,24 +48,24 @@ class TrioWire:
 
 
 class TrioConsumer:
-    """An application at a node: acknowledges immediately unless the test sets it otherwise."""
+    """An application at a node; it acknowledges each delivery immediately unless the test sets ``acks`` to False."""
 
     def __init__(self) -> None:
         self.places = 100
         self.acks = True
         self.held: list[Delivery] = []
-        self.got: list[Delivery] = []
+        self.deliveries: list[Delivery] = []
 
     def free(self, user: str) -> int:
         return self.places - len(self.held)
 
     def give(self, user: str, delivery: Delivery) -> None:
-        self.got.append(delivery)
+        self.deliveries.append(delivery)
         self.held.append(delivery)
 
     @property
     def payloads(self) -> list[bytes]:
-        return [delivery.payload for delivery in self.got]
+        return [delivery.payload for delivery in self.deliveries]
 
 
 class TrioReports:
@@ -86,12 +86,12 @@ class TrioReports:
 
 
 class TrioDirectory:
-    """Two institutions that may write to each other, and one to which nobody may write."""
+    """The hub's directory: institutions, which may all send to each other unless a test forbids it, and groups."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
         self.forbidden: set[Address] = set()
-        self.named: dict[str, list[str]] = {}  #: groups
+        self.group_members: dict[str, list[str]] = {}  #: by the address of a group, as texts
         self.known: dict[Address, tuple[str, ...]] = {}
 
     def serves(self, node: Address) -> bool:
@@ -104,12 +104,12 @@ class TrioDirectory:
         """Return all groups."""
         return [
             Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
-            for name, members in self.named.items()
+            for name, members in self.group_members.items()
         ]
 
     def users(self, node: Address) -> Sequence[str]:
-        named = self.named.get(str(node._replace(type=NodeType.USERS)), [])
-        return [name.partition("/")[2] for name in named]
+        members = self.group_members.get(str(node._replace(type=NodeType.USERS)), [])
+        return [member.partition("/")[2] for member in members]
 
     def may_send(self, source: Address, target: Address) -> bool:
         return target not in self.forbidden
@@ -221,7 +221,7 @@ CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
 
 
 class Trio:
-    """A, the hub, B."""
+    """A, the hub and B."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """Return the rows in the hub's store."""
+        """Return the number of rows in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:
@@ -339,7 +339,7 @@ class Trio:
         return busy
 
     def caught(self, *bodies: bytes) -> list[Data]:
-        """Return messages of A to B, which are kept and never arrive."""
+        """Let A send documents to B, drop their messages before B, and return these."""
         kept: list[Data] = []
 
         def keep(wire: TrioWire, frame: Frame) -> bool:
@@ -354,12 +354,12 @@ class Trio:
         return list(kept)
 
     def is_clean(self) -> bool:
-        """Whether every queue of every node is empty."""
+        """Whether all queues of all nodes are empty."""
         return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
 
 
 def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
-    """Run the work of a store and the timers of its engine; whether there was work."""
+    """Run the work of a store and the timers of its engine; return whether the store had work."""
     is_busy = not store.idle
     if is_busy:
         store.run()
@@ -378,10 +378,10 @@ def forwarded() -> Trio:
 
 
 def is_message(frame: Frame) -> bool:
-    """Whether it is a document and not a packet of records."""
+    """Whether a frame is a message and not a packet of records."""
     return isinstance(frame, Data)
 
 
 def records(frames: Sequence[Frame]) -> list[Any]:
-    """All records of the packets among frames."""
+    """Return all records of the packets among frames."""
     return [record for frame in frames if isinstance(frame, Packet) for record in frame.records]

@@ -16,7 +16,7 @@ def trio() -> Trio:
 
 
 def define(made: Trio, *users: str) -> None:
-    made.directory.named[f"4.{B.id}"] = [f"{B}/{user}" for user in users]
+    made.directory.group_members[f"4.{B.id}"] = [f"{B}/{user}" for user in users]
     made.hub.defined()
     made.settle()
 

@@ -73,11 +73,11 @@ def test_documents_without_a_waiting_order_are_delivered_without_a_search() -> N
     trio.a.send(*[b"%d" % n for n in range(50)])
     trio.settle()
     trio.later(1)
-    assert len(trio.b.app.got) == 50
+    assert len(trio.b.app.deliveries) == 50
     assert orders.looks == 0
     trio.a.send(b"in an order", order_key="another")
     trio.settle()
-    assert len(trio.b.app.got) == 51
+    assert len(trio.b.app.deliveries) == 51
     assert 0 < orders.looks <= LOOKS_MAX
 
 
@@ -101,6 +101,6 @@ def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio.b.store._queue[0].on_failure = answer.on_failure
     trio.b.store.run()
     trio.settle()
-    assert [given.payload for given in trio.b.app.got] == [b"x", b"x"]
-    assert trio.b.app.got[1].redelivered
+    assert [given.payload for given in trio.b.app.deliveries] == [b"x", b"x"]
+    assert trio.b.app.deliveries[1].redelivered
     assert orders.looks <= LOOKS_MAX

@@ -28,7 +28,7 @@ class GroupTrio(Trio):
     def __init__(self) -> None:
         super().__init__(connected=False)
         self.directory = type(self.directory)([each[2:] for each in MEMBERS])
-        self.directory.named["3.retailers"] = MEMBERS
+        self.directory.group_members["3.retailers"] = MEMBERS
         self.start_hub()
         for node in self.nodes:
             self.connect(node)
@@ -75,7 +75,7 @@ def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:
     trio = GroupTrio()
     trio.a.send(b"x", to="3.retailers", token="t")
     trio.settle()
-    trio.directory.named["3.retailers"] = MEMBERS[:2]
+    trio.directory.group_members["3.retailers"] = MEMBERS[:2]
     trio.hub.defined()
     trio.settle()
     assert trio.a.engine.partners.groups["3.retailers"].members == ("1.56001",)
@@ -90,12 +90,12 @@ def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:
 
 def test_a_group_that_no_longer_exists_is_unknown() -> None:
     trio = GroupTrio()
-    trio.directory.named.clear()
+    trio.directory.group_members.clear()
     trio.hub.defined()
     trio.settle()
     trio.a.send(b"x", to="3.retailers")
     assert trio.codes == ["SEMQ-1201"]
-    trio.directory.named["3.other"] = MEMBERS
+    trio.directory.group_members["3.other"] = MEMBERS
     trio.cut(trio.a)
     trio.connect(trio.a)
     trio.settle()
@@ -243,7 +243,7 @@ class UsersTrio(GroupTrio):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory.named |= {"4.56001": USERS, "4.10008": ["1.10008/desk", "1.10008/sales"]}
+        self.directory.group_members |= {"4.56001": USERS, "4.10008": ["1.10008/desk", "1.10008/sales"]}
         self.hub.defined()
         self.settle()
 

@@ -73,7 +73,7 @@ def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None
     trio.wait(3)
     assert trio.b.app.payloads == []
     trio.wait(3)
-    (delivery,) = trio.b.app.got
+    (delivery,) = trio.b.app.deliveries
     assert delivery.payload == b"later"
     assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers={"n": 1, "b": b"x"})
     tables = trio.a.store.tables
@@ -93,8 +93,8 @@ def test_a_scheduled_document_delays_no_other_and_gets_its_position_when_it_is_s
     trio.wait(6)
     trio.send(b"3", 0, order_key="k")
     assert trio.b.app.payloads == [b"2", b"1", b"3"]
-    prevs = [delivery.envelope.prev for delivery in trio.b.app.got]
-    assert prevs[1:] == [Pos(got.envelope.lk0.inc, got.envelope.sid) for got in trio.b.app.got[:2]]
+    prevs = [delivery.envelope.prev for delivery in trio.b.app.deliveries]
+    assert prevs[1:] == [Pos(got.envelope.lk0.inc, got.envelope.sid) for got in trio.b.app.deliveries[:2]]
 
 
 def test_a_time_that_has_passed_is_no_time() -> None:
@@ -114,7 +114,9 @@ def test_documents_outlive_the_process_and_what_became_due_meanwhile_is_sent_at_
     trio.wait(10)
     assert trio.b.app.payloads == [b"1"]
     assert len(trio.scheduled) == 1
-    assert trio.b.app.got[0].envelope.lk0.inc == trio.a.engine.core.inc  # the locator has the present incarnation
+    assert (
+        trio.b.app.deliveries[0].envelope.lk0.inc == trio.a.engine.core.inc
+    )  # the locator has the present incarnation
 
 
 def test_the_same_token_is_the_same_document_before_and_after_its_time() -> None:

@@ -27,7 +27,7 @@ def test_a_burst_leaves_without_a_change_of_its_rows() -> None:
     trio.b.app.places = COUNT
     trio.a.send(*[b"x"] * COUNT)
     trio.settle()
-    assert len(trio.b.app.got) == COUNT
+    assert len(trio.b.app.deliveries) == COUNT
     assert sum(len(unit.changed_outbound) for unit in written) == 0
     assert not any(query for unit in written for query in unit.found if "Unsent" in type(query).__name__)
 

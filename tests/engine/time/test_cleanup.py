@@ -18,7 +18,7 @@ def test_finished_documents_leave_no_row_for_the_cleanup() -> None:
     trio = Trio(NEVER_CLEANS)
     trio.a.send(*[b"%d" % n for n in range(COUNT)])
     trio.settle()  # no time passes, so the cleaner does not run
-    assert len(trio.b.app.got) == COUNT
+    assert len(trio.b.app.deliveries) == COUNT
     assert trio.a.rows["tb_0031"] == trio.b.rows["tb_0030"] == 0
     trio.later(5)
     assert [node.engine.cleaner.next_due for node in trio.nodes] == [None, None]
@@ -36,7 +36,7 @@ def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
     trio.b.app.places = COUNT
     trio.b.engine.handing.feed("")
     trio.later(2)
-    assert [len(trio.b.app.got), trio.a.rows["tb_0031"], trio.held, trio.b.rows["tb_0030"]] == [COUNT, 0, 0, 0]
+    assert [len(trio.b.app.deliveries), trio.a.rows["tb_0031"], trio.held, trio.b.rows["tb_0030"]] == [COUNT, 0, 0, 0]
 
 
 def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:

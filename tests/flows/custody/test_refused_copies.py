@@ -58,22 +58,22 @@ def lines(trio: Trio, event: Event) -> list[str]:
     return [line.detail for line in trio.hub_store.tables.ledger if line.event is event]
 
 
-def took_off(trio: Trio, wire: TrioWire) -> list[Frame]:
+def documents_on(trio: Trio, wire: TrioWire) -> list[Frame]:
     return [frame for frame in wire.sent if not isinstance(frame, Packet)]
 
 
-def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
+def catch(wire_to_cut: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
     """Drop frames on a wire, and keep them."""
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        if wire is on:
+        if wire is wire_to_cut:
             caught.append(frame)
-        return wire is on
+        return wire is wire_to_cut
 
     return lose
 
 
-WORDS = "refused at the hub by ops: it has closed"
+REASON = "refused at the hub by ops: it has closed"
 
 
 def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker() -> None:
@@ -81,7 +81,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     assert refuse(trio) == {"refused": 1}
     row = row_of(trio)
     assert (row.outcome, row.void, row.has_payload) == (None, True, True)
-    assert row.reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")
+    assert row.reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
     assert [(copy.void, copy.size) for copy in trio.hub_store.tables.outbound.values()] == [(True, 0)]
     assert lines(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
     trio.connect(trio.b)
@@ -99,9 +99,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
-def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(
-    save_fwd: int,
-) -> None:
+def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(save_fwd: int) -> None:
     """The restored store has no record of the refusal, and delivers its copy."""
     trio = stored(save_fwd=save_fwd)
     backup = trio.hub_store.tables.snapshot()
@@ -143,19 +141,19 @@ def test_an_offline_sender_is_notified_when_it_is_online(restart: bool) -> None:
     assert trio.held == 0
 
 
-@pytest.mark.parametrize("lost", ["the refusal", "that it is noted"])
-def test_lost_refusals_are_repeated(lost: str) -> None:
+@pytest.mark.parametrize("lost", ["the refusal", "its ReAck"])
+def test_a_lost_refusal_or_reack_is_repeated(lost: str) -> None:
     trio = stored()
     count = 0
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         nonlocal count
-        result = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _notes(frame)]
-        if result and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
+        matching = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _is_reack(frame)]
+        if matching and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
             count += 1
             return True
-        # The marker also states that the refusal was noted.
-        return lost == "that it is noted" and wire is trio.a.up and isinstance(frame, Data) and count < 2
+        # The marker also tells the hub that the refusal was noted.
+        return lost == "its ReAck" and wire is trio.a.up and isinstance(frame, Data) and count < 2
 
     trio.lose = lose
     refuse(trio)
@@ -170,7 +168,7 @@ def test_lost_refusals_are_repeated(lost: str) -> None:
     assert trio.a.reported.kinds.count("failed") == 1
 
 
-def _notes(frame: Frame) -> bool:
+def _is_reack(frame: Frame) -> bool:
     to_hub = isinstance(frame, Packet) and frame.target.node == HUB
     return to_hub and isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
 
@@ -202,7 +200,7 @@ def test_a_target_that_comes_back_later_finds_a_marker() -> None:
     trio.connect(trio.b)
     trio.later(120)
     assert trio.b.app.payloads == []
-    assert trio.a.reported.events[-1].reason == (RefusedByOperator.code, WORDS)
+    assert trio.a.reported.events[-1].reason == (RefusedByOperator.code, REASON)
     assert row_of(trio).outcome is Outcome.REJECTED
     assert (trio.held, trio.b.rows) == (0, CLEAN)
 
@@ -286,7 +284,7 @@ def test_a_sender_that_is_no_longer_served_is_not_notified() -> None:
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["never left", "was sent once"])
-def test_a_document_that_is_stored_once(sent: bool) -> None:
+def test_a_refused_document_of_class_2_ends_unknown(sent: bool) -> None:
     """Class 2 has no markers for an inquiry; the text of the refusal states whether the copy had been sent."""
     trio = stored(save_fwd=2)
     if sent:
@@ -298,7 +296,7 @@ def test_a_document_that_is_stored_once(sent: bool) -> None:
     event = trio.a.reported.events[-1]
     assert (event.outcome, event.reason) == (
         "UNKNOWN",
-        (RefusedByOperator.code, WORDS if sent else f"{WORDS} (this store had not sent it)"),
+        (RefusedByOperator.code, REASON if sent else f"{REASON} (this store had not sent it)"),
     )
     trio.later(60)
     assert trio.held == 0
@@ -312,7 +310,7 @@ def test_a_sender_that_sends_it_again_is_notified_again() -> None:
     trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
     assert row_of(trio).void  # a second copy was sent, so the receiver has to decide
-    assert [frame.envelope.void for frame in took_off(trio, trio.a.up)] == [False, False, True]  # type: ignore[union-attr, arg-type]
+    assert [frame.envelope.void for frame in documents_on(trio, trio.a.up)] == [False, False, True]  # type: ignore[union-attr, arg-type]
     trio.connect(trio.b)
     trio.later(60)
     assert row_of(trio).outcome is Outcome.REJECTED
@@ -358,7 +356,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
     assert trio.b.app.payloads == []
 
 
-def test_a_marker_in_transit_is_no_event_of_a_refused_payload() -> None:
+def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
     """10008 cancels and the hub's operator refuses at the same time."""
     trio = stored()
     trio.cut(trio.a)
@@ -471,7 +469,7 @@ def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other() -> 
     trio.connect(trio.b)  # claims the stored copies
     trio.settle()
     assert received == [{"refused": 1}]
-    assert row_of(trio).reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")
+    assert row_of(trio).reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
     assert trio.held == 0

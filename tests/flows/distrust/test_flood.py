@@ -51,14 +51,14 @@ KINDS: dict[str, Packet] = {
 }  # fmt: skip
 
 
-def one(node: LocalNode, sql: str) -> int:
+def number(node: LocalNode, sql: str) -> int:
     with psycopg.connect(node.store.url) as connection:
         row = connection.execute(sql.encode()).fetchone()
     assert row is not None
     return int(row[0])
 
 
-async def say(peer: Peer, frame: Frame) -> None:
+async def publish(peer: Peer, frame: Frame) -> None:
     """Publish a frame without waiting for the confirm, as fast as the link takes it."""
     key, header, body = write_frame(frame)
     await peer.data.ready()
@@ -66,14 +66,14 @@ async def say(peer: Peer, frame: Frame) -> None:
     await asyncio.sleep(0)
 
 
-async def deliver(admin: ClientLink, receiver: ClientLink, number: int) -> None:
+async def deliver(admin: ClientLink, receiver: ClientLink, count: int) -> None:
     """Check that a document of the other partner is delivered."""
-    body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {number}"}
+    body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {count}"}
     lk0 = (await ask(admin, "msg.submit", body))["result"]["lk0"]
     channel = await receiver.open_channel()
     while True:
-        found = await channel.get("semq.inbox", no_ack=True)
-        if found is not None and found.header.message_id == lk0:
+        document = await channel.get("semq.inbox", no_ack=True)
+        if document is not None and document.header.message_id == lk0:
             return
 
 
@@ -90,16 +90,16 @@ async def test_a_flood_of_packets_does_not_stop_the_documents_of_others(inproces
     async def flood() -> None:
         for _ in range(40):
             if flooding:
-                await say(peer, KINDS[kind])
+                await publish(peer, KINDS[kind])
 
     task = asyncio.create_task(flood())
-    for number in range(3):
-        await deliver(admin, receiver, number)
+    for count in range(3):
+        await deliver(admin, receiver, count)
     flooding = False
     await task
     # The link of the flood stays up, and the documents sent on it arrive.
-    await peer.say(message(1, 0))
+    await peer.send_frame(message(1, 0))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=OURS.format(1)), 60)
-    assert one(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each node that has sent a document
+    assert number(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each node that has sent a document
     violations = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
-    assert one(other, violations) <= 60
+    assert number(other, violations) <= 60

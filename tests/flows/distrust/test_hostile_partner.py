@@ -14,7 +14,7 @@ from tests.flows.trio import HUB, Trio, TrioWire
 A, B = Address(1, "10008"), Address(1, "56001")
 
 
-def noted(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
+def reack2(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) -> Packet:
     record = Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors=floors, dest_ref_id=bref)
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 
@@ -34,9 +34,9 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
     (key,) = tables.in_streams
     ident = f"{key.store}.{key.inc:x}.7"
     invented: dict[str, tuple[int, int | None]] = {f"{n:x}": (1, None) for n in range(5, 3005)}
-    trio.b.hear(noted(ident, invented | {f"{key.inc:x}": (1, None)}))
+    trio.b.hear(reack2(ident, invented | {f"{key.inc:x}": (1, None)}))
     assert list(tables.in_streams) == [key]
-    assert tables.in_streams[key].floor == 1  # the one that is known was raised
+    assert tables.in_streams[key].floor == 1  # the known floor has risen
     assert trio.b.engine.core.counters.counts["floor_ignored"] == 3000
 
 
@@ -55,7 +55,7 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
     assert trio.b.app.payloads == [b"one"]  # blocked
     tables = trio.b.store.tables
     (row,) = [row for row in tables.pending.values() if row.lk0 == later.lk0]
-    trio.b.hear(noted(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
+    trio.b.hear(reack2(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
     trio.settle()
     assert trio.b.app.payloads == [b"one", b"one"]
     assert sorted(stream.inc for stream in tables.in_streams) == sorted([77, data.envelope.lk0.inc])
@@ -68,8 +68,8 @@ def test_violations_above_a_bound_are_counted_in_one_line() -> None:
     trio.settle()
     trio.settle()  # lines are posted at the end of a turn
     ledger = trio.hub_store.tables.ledger
-    noted_ = [line for line in ledger if line.event is Event.VIOLATION]
-    assert len(noted_) == LINES_PER_MINUTE
+    violations = [line for line in ledger if line.event is Event.VIOLATION]
+    assert len(violations) == LINES_PER_MINUTE
     assert trio.hub.core.counters.counts["violation"] == len(lies)
     trio.later(WINDOW_S + 1, step=5)
     (last,) = [line for line in ledger if line.event is Event.VIOLATION][LINES_PER_MINUTE:]
@@ -87,7 +87,7 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
     assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE + 2
 
 
-def test_ten_introductions_of_a_node_a_minute_are_processed() -> None:
+def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
     """Each introduction costs the hub signatures, and a record for all other nodes."""
     trio = Trio()
 

@@ -1,7 +1,7 @@
 """A hub that forges statements to nodes with certificates: it can only delay and suppress; other attempts are noticed.
 
-It delivers statements meant for another node, a node's own statements, statements of an earlier session, and statements
-about another position. The simulated connections carry encoded bytes.
+It delivers statements meant for another node, a node's own statements, and statements of an earlier session or about
+another position. The simulated connections carry encoded bytes.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.lying import FAR, SAID_BY_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
+from tests.flows.lying import FAR, STATEMENTS_OF_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import HUB, TrioWire
 
@@ -34,10 +34,10 @@ def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(worl
 def test_a_node_ignores_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
     """A ReAck2 with A itself as source, signed for B or unsigned; addressed to B, and to A."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
-    mine = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
-    for one in (packet, replace(packet, records=[mine])):
+    of_a = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
+    for statement in (packet, replace(packet, records=[of_a])):
         for target in (A, B):
-            world.a.hear(replace(one, target=target, signature=packet.signature if is_signed else ""))
+            world.a.hear(replace(statement, target=target, signature=packet.signature if is_signed else ""))
     assert lies(world.a) == 4
     assert not is_deaf(world)
 
@@ -46,20 +46,20 @@ def test_a_receipt_for_another_node_ends_nothing(world: SealedWorld) -> None:
     row = open_row(world)
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.INDICATION, receipt)
-    for one in (packet, replace(packet, target=A)):
-        world.a.hear(one)
+    for receipts in (packet, replace(packet, target=A)):
+        world.a.hear(receipts)
     assert outcomes(world.a) == [None]
     assert lies(world.a) == 2
 
 
-@pytest.mark.parametrize("what", SAID_BY_B)
+@pytest.mark.parametrize("what", STATEMENTS_OF_B)
 def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, what: str) -> None:
     row = open_row(world)
-    function, primitive, record = SAID_BY_B[what](row)
+    function, primitive, record = STATEMENTS_OF_B[what](row)
     true = signed(world.b, A, function, primitive, record)
-    for other in SAID_BY_B:
+    for other in STATEMENTS_OF_B:
         if other != what:
-            function, primitive, record = SAID_BY_B[other](row)
+            function, primitive, record = STATEMENTS_OF_B[other](row)
             world.a.hear(Packet(B, A, function, primitive, [record], signature=true.signature))
     world.a.hear(replace(true, source=C))  # C could have this key: its certificate is awaited
     assert world.a.engine.core.counters.counts["signer_awaited"] == 1
@@ -71,20 +71,20 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, w
     assert outcomes(world.a) in ([Outcome.DELIVERED], [])
 
 
-@pytest.mark.parametrize("what", SAID_BY_B)
+@pytest.mark.parametrize("what", STATEMENTS_OF_B)
 def test_only_the_statement_about_a_third_nodes_message_is_refused(world: SealedWorld, what: str) -> None:
     """A packet that B has signed for A, with one record about C's message: only that record is refused."""
     row = open_row(world)
-    function, primitive, record = SAID_BY_B[what](row)
+    function, primitive, record = STATEMENTS_OF_B[what](row)
     foreign = replace(record, ident=str(row.lk0).replace("1.10008.", "1.88001.", 1))
     world.a.hear(signed(world.b, A, function, primitive, foreign, record))
     assert outcomes(world.a) in ([Outcome.DELIVERED], [])
     assert lies(world.a) == 1
 
 
-def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: SealedWorld) -> None:
+def test_a_signed_packet_to_which_the_hub_adds_a_record_is_refused(world: SealedWorld) -> None:
     row = open_row(world)
-    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     other = replace(record, ident=str(row.lk0._replace(object_id=row.lk0.object_id + 1)))
     packet = signed(world.b, A, function, primitive, other)
     world.a.hear(replace(packet, records=[other, record]))
@@ -94,7 +94,7 @@ def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: SealedWo
 
 def test_statements_of_a_node_by_the_hub_and_of_the_hub_by_a_node_are_refused(world: SealedWorld) -> None:
     row = open_row(world)
-    for function, primitive, record in (make(row) for make in SAID_BY_B.values()):
+    for function, primitive, record in (make(row) for make in STATEMENTS_OF_B.values()):
         world.a.hear(Packet(HUB, A, function, primitive, [record]))
     lk1 = (1, 1, 5)
     notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in HubFlag]
@@ -129,12 +129,12 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
     """The hub inquires at B in A's name about A's present document, at a position with a marker: B answers VOID,
     signed.
     """
-    place = voided(world)
+    position = voided(world)
     world.tamper = swallowing(world)
     send(world, SECRET)
     world.settle()
     row = max(world.a.store.tables.outbound.values(), key=lambda row: row.sid)
-    assert row.sid > place
+    assert row.sid > position
     received: list[Packet] = []
 
     def catch(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -143,7 +143,7 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         return None if wire is world.b.up else frame
 
     world.tamper = catch
-    for sid in (place, -1, row.sid + 1):
+    for sid in (position, -1, row.sid + 1):
         inquiry = Inquiry(
             role=InquiryRole.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
         )
@@ -153,9 +153,9 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
     before = lies(world.a)
     for packet in received:
         world.a.hear(packet)
-    (now,) = [one for one in world.a.store.tables.outbound.values() if one.object_id == row.object_id]
+    (now,) = [kept for kept in world.a.store.tables.outbound.values() if kept.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
-    assert lies(world.a) == before + 1  # also, a NOT does not match any inquiry of A
+    assert lies(world.a) == before + 1  # only VOID is a violation: NOT matches no inquiry of A, and is ignored
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:

@@ -63,14 +63,14 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
 
 async def still_delivers(scene: NonsenseScene, number: int, sid: int) -> None:
     """Check that the link and all nodes behind it still work."""
-    await scene.peer.say(message(number, sid))
+    await scene.peer.send_frame(message(number, sid))
     ident = NEVER_OURS.format(number)
     await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
     assert scene.peer.link.is_open
 
 
 RECEIPTS = packet_type(Function.RECEIPTS, Primitive.INDICATION)
-ASKING = packet_type(Function.INQUIRIES, Primitive.REQUEST)
+INQUIRIES = packet_type(Function.INQUIRIES, Primitive.REQUEST)
 # Type and body of unreadable packets.
 UNREADABLE = [
     ("1.999.Indication", b"[]"),
@@ -85,16 +85,16 @@ UNREADABLE = [
     (RECEIPTS, b'[{"src_ref_id":99999999999999999999}]'),
     (RECEIPTS, b'[{"ident":"1.10008.1.1.5.7; DROP TABLE tb_0031"}]'),
     (RECEIPTS, b"[" * 100_000),
-    (ASKING, b'[{"role":"X"}]'),
+    (INQUIRIES, b'[{"role":"X"}]'),
     (RECEIPTS, b"[" + b"{}," * RECORDS_MAX + b"{}]"),
 ]
 
 
 async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
     for type_, body in UNREADABLE:
-        await scene.peer.say_bytes(HUB, type_, body)
-        await scene.peer.say_bytes(OTHER, type_, body)
-    await scene.peer.say_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
+        await scene.peer.send_bytes(HUB, type_, body)
+        await scene.peer.send_bytes(OTHER, type_, body)
+    await scene.peer.send_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
     expected = 2 * len(UNREADABLE) + 1
     await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
     assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses it
@@ -104,33 +104,33 @@ async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
 async def test_impossible_locators_are_noted_when_they_are_read(scene: NonsenseScene) -> None:
     for forged in ("", "1", "1.56001", "1.56001.1.1.zz.7", "1.56001.1.1.5.-7", "1.56001.9.9.5.7"):
         ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=forged)
-        await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
+        await scene.peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
     await until(lambda: lines(scene.hub, Event.VIOLATION) + lines(scene.other, Event.VIOLATION) == 6)
     await still_delivers(scene, 1, 0)
 
 
 async def test_an_inquiry_about_an_unknown_message_is_answered_with_not(scene: NonsenseScene) -> None:
-    """Stale names and inquiries about unknown messages are tolerated and answered, so that the asker can finish."""
+    """Stale names and inquiries about unknown messages are tolerated and answered, so that the inquirer can finish."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
-    await peer.say(
+    await peer.send_frame(
         packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=ident, sid=0, nonce=3))
     )
     await until(lambda: peer.count(answer=Answer.NOT, ident=ident, nonce=3))
     custodian = Inquiry(role=InquiryRole.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
-    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, custodian, to=HUB))
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, custodian, to=HUB))
     await until(lambda: peer.count(answer=Answer.GONE, ident=ident, nonce=4))
     elsewhere = Inquiry(role=InquiryRole.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
-    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, elsewhere, to=HUB))
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, elsewhere, to=HUB))
     await until(lambda: peer.count(answer=Answer.UNAVAIL, ident=ident, nonce=5))
     ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=theirs, src_ref_id=12345, status=Answer.RECV)
-    await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
+    await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
     await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT, ident=theirs))
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=theirs, status=Answer.RECV)
-    await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
+    await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, floors={"5": (0, 0)}))
     noted = Inquiry(role=InquiryRole.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
-    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
     assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
     await still_delivers(scene, 1, 0)
@@ -146,7 +146,7 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     with psycopg.connect(scene.hub.store.url) as connection:
         ((copy,),) = connection.execute("SELECT object_id FROM tb_0031").fetchall()
     ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=lk0, src_ref_id=copy, status=Answer.RECV)
-    await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
+    await scene.peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
     await until(lambda: lines(scene.hub, Event.VIOLATION) == 1)
     for function, primitive, record in (
         (Function.RECEIPTS, Primitive.INDICATION, Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)),
@@ -154,7 +154,7 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
         (Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(role=InquiryRole.S, ident=lk0, answer=Answer.RECV)),
     ):
         before = lines(scene.other, Event.VIOLATION)
-        await scene.peer.say(packet(function, primitive, record))
+        await scene.peer.send_frame(packet(function, primitive, record))
         await until(partial(has_lines, scene.other, before + 1))
     assert scene.hub.engine.holding.held == {"1.88001": 1}
     assert (await ask(admin, "msg.show", {"id": lk0}))["result"]["outcome"] is None
@@ -164,43 +164,43 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
 async def test_repeated_records_and_messages_count_once(scene: NonsenseScene) -> None:
     peer = scene.peer
     for _ in range(3):
-        await peer.say(message(1))
+        await peer.send_frame(message(1))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=NEVER_OURS.format(1)) == 3)
     question = Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(1), sid=0, nonce=1)
-    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *[question] * 50))
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, *[question] * 50))
     await until(lambda: peer.count(answer=Answer.RECV) == 50)
     assert lines(scene.other, Event.RECEIVED) == 1
     assert lines(scene.other, Event.DUPLICATE) == 2
     await still_delivers(scene, 2, 1)
 
 
-async def test_a_name_with_other_bytes_is_an_alarm(scene: NonsenseScene) -> None:
+async def test_a_known_lk0_with_other_bytes_is_an_alarm(scene: NonsenseScene) -> None:
     await still_delivers(scene, 1, 0)
     changed = Data(replace(message(1).envelope, digest=b"\x01" * 32), b"y")
-    await scene.peer.say(changed)
+    await scene.peer.send_frame(changed)
     await until(lambda: lines(scene.other, Event.MISMATCH) == 1)
     await still_delivers(scene, 2, 1)
 
 
 @pytest.mark.parametrize("to", [HUB, OTHER], ids=["hub", "institution"])
-async def test_the_largest_packets_are_worked_off(scene: NonsenseScene, to: Address) -> None:
+async def test_the_largest_packets_are_processed(scene: NonsenseScene, to: Address) -> None:
     peer = scene.peer
     if to is HUB:
         records: list[Any] = [
             Receipt(ack_flag=AckFlag.TRANSPORT, ident=NEVER_THEIRS.format(n), src_ref_id=n) for n in range(RECORDS_MAX)
         ]
-        await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, *records, to=to))
+        await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, *records, to=to))
         await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT) == RECORDS_MAX, 120)
     else:
         records = [Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
-        await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *records, to=to))
+        await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, *records, to=to))
         await until(lambda: peer.count(answer=Answer.NOT) == RECORDS_MAX, 120)
     await still_delivers(scene, 1, 0)
 
 
-@pytest.mark.parametrize(("offered", "welcome"), [([3, 4], False), ([0, 0], False), ([2, 9], True), (None, True)])
+@pytest.mark.parametrize(("offered", "is_accepted"), [([3, 4], False), ([0, 0], False), ([2, 9], True), (None, True)])
 async def test_other_versions_agree_or_are_refused(
-    inprocess: InProcess, offered: Any, welcome: bool, caplog: pytest.LogCaptureFixture
+    inprocess: InProcess, offered: Any, is_accepted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neighbouring versions work together; without a common version the login is refused, and no other link is
     affected.
@@ -214,7 +214,7 @@ async def test_other_versions_agree_or_are_refused(
         link = await inprocess.client(hub, **LOGIN, client_properties=properties)
         await (await link.open_channel()).consume("node.1.10008.control", lambda batch: None, no_ack=True)
 
-    if welcome:
+    if is_accepted:
         await log_in()
     else:
         with pytest.raises(AmqpError):

@@ -16,28 +16,19 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import Presence
-from tests.flows.lying import (
-    SAID_BY_B,
-    A,
-    B,
-    C,
-    hidden,
-    hiding,
-    honest,
-    lies,
-)
+from tests.flows.lying import STATEMENTS_OF_B, A, B, C, hidden, hiding, honest, lies
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import TrioWire
 
 
-@pytest.mark.parametrize("what", SAID_BY_B)
+@pytest.mark.parametrize("what", STATEMENTS_OF_B)
 def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothing(what: str) -> None:
     world = hidden()
     world.tamper = lambda wire, frame: None if wire is world.b.down else hiding(world, world.a)(wire, frame)
     world.a.send(b"in clear")
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
-    function, primitive, record = SAID_BY_B[what](row)
+    function, primitive, record = STATEMENTS_OF_B[what](row)
     world.a.hear(Packet(B, A, function, primitive, [record]))
     assert outcomes(world.a) == [None]
     assert lies(world.a) == 1
@@ -48,18 +39,18 @@ def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
     world.a.send(b"x")
     world.settle()
     assert world.b.down is not None
-    frame = next(one for one in world.b.down.sent if isinstance(one, Data))
+    frame = next(sent for sent in world.b.down.sent if isinstance(sent, Data))
     e = frame.envelope
     lk0 = e.lk0._replace(inc=e.lk0.inc + 5, object_id=77)
-    made = replace(e, lk0=lk0, sid=sid, floor=0, digest=sha256(body).digest(), signature="")
-    return Data(made, body)
+    forged = replace(e, lk0=lk0, sid=sid, floor=0, digest=sha256(body).digest(), signature="")
+    return Data(forged, body)
 
 
 def test_an_invented_document_is_not_recorded() -> None:
     world = hidden()
-    made = forgery(world)
+    forged = forgery(world)
     before = dict(world.b.store.tables.recorded)
-    world.b.hear(made)
+    world.b.hear(forged)
     world.settle()
     assert b"pay me" not in world.b.app.payloads
     assert world.b.store.tables.recorded == before
@@ -67,7 +58,7 @@ def test_an_invented_document_is_not_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "taken"),
+    ("policy", "is_accepted"),
     [
         pytest.param(Policy(unproved_from=["10008"]), True, id="named"),
         pytest.param(Policy(unproved_from=["88001"]), False, id="another is named"),
@@ -76,26 +67,26 @@ def test_an_invented_document_is_not_recorded() -> None:
         pytest.param(Policy(unsigned_floors_from=["10008"]), False, id="an older version"),
     ],
 )
-def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, taken: bool) -> None:
+def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, is_accepted: bool) -> None:
     world = SealedWorld(policy, certified="B")
     world.a.send(b"in clear")
     world.later(20)
-    assert (world.b.app.payloads == [b"in clear"]) is taken
-    assert (lies(world.b) == 0) is taken
-    assert not any(delivery.envelope.proved for delivery in world.b.app.got)
+    assert (world.b.app.payloads == [b"in clear"]) is is_accepted
+    assert (lies(world.b) == 0) is is_accepted
+    assert not any(delivery.envelope.proved for delivery in world.b.app.deliveries)
     assert not any(row.proved for row in world.b.store.tables.pending.values())
 
 
 def test_in_a_mixed_network_a_partner_with_an_earlier_certificate_must_sign() -> None:
     world = SealedWorld(Policy(mixed=True))
     world.settle()
-    gone = Presence(node=str(A), certificates=())
-    world.b.engine.hear_presence([gone])
-    made = forgery(world)
-    count = len(world.b.app.got)
-    world.b.hear(made)
+    without_certificates = Presence(node=str(A), certificates=())
+    world.b.engine.hear_presence([without_certificates])
+    forged = forgery(world)
+    count = len(world.b.app.deliveries)
+    world.b.hear(forged)
     world.settle()
-    assert len(world.b.app.got) == count
+    assert len(world.b.app.deliveries) == count
     assert lies(world.b) >= 1
 
 
@@ -103,7 +94,7 @@ def test_a_document_in_clear_is_proved_by_its_signature(world: SealedWorld) -> N
     world.a.send(b"in clear", user_headers={"n": [1, {"x": True}]}, key="K")
     world.later(2)
     assert world.b.app.payloads == [b"in clear"]
-    assert world.b.app.got[0].envelope.proved
+    assert world.b.app.deliveries[0].envelope.proved
     assert world.a.reported.kinds[-1] == "delivered"
     assert lies(world.b) == 0
 
@@ -113,8 +104,8 @@ def test_many_documents_in_clear_share_signatures(world: SealedWorld) -> None:
     world.a.send(*bodies)
     world.later(5)
     assert world.b.app.payloads == bodies
-    assert all(delivery.envelope.proved for delivery in world.b.app.got)
-    parts = {delivery.envelope.signature.split(".")[2] for delivery in world.b.app.got}
+    assert all(delivery.envelope.proved for delivery in world.b.app.deliveries)
+    parts = {delivery.envelope.signature.split(".")[2] for delivery in world.b.app.deliveries}
     assert len(parts) == 3  # 32 and 32 and 6
     assert world.is_clean()
 
@@ -136,13 +127,13 @@ IN_CLEAR: dict[str, Callable[[Data], Data]] = {
         f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, user_headers={"n": 2}))
     ),
     "no signature": lambda f: replace(f, envelope=replace(f.envelope, signature="")),
-    "no sense in the signature": lambda f: replace(f, envelope=replace(f.envelope, signature="2.x")),
+    "an unreadable signature": lambda f: replace(f, envelope=replace(f.envelope, signature="2.x")),
     "a third source": lambda f: replace(f, envelope=replace(f.envelope, source=C)),
 }
 
 
 @pytest.mark.parametrize("what", IN_CLEAR)
-def test_a_document_in_clear_that_was_altered_is_not_taken(world: SealedWorld, what: str) -> None:
+def test_an_altered_document_in_clear_is_not_recorded(world: SealedWorld, what: str) -> None:
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             return replace(IN_CLEAR[what](frame), header=None)
@@ -162,7 +153,7 @@ def test_a_document_in_clear_that_was_altered_is_not_taken(world: SealedWorld, w
 
 REFUSABLE: dict[str, Callable[[Data], Data]] = {
     "an unknown key": lambda f: replace(f, envelope=replace(f.envelope, key_id="0" * 32)),
-    "no sense in the session key": lambda f: replace(f, envelope=replace(f.envelope, session_key="9.x")),
+    "an unreadable session key": lambda f: replace(f, envelope=replace(f.envelope, session_key="9.x")),
     "another algorithm": lambda f: replace(f, envelope=replace(f.envelope, alg="none")),
     "too large": lambda f: replace(f, dropped=1 << 40, body=b""),
     "late": lambda f: replace(
@@ -214,8 +205,8 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
-    """After waiting for the certificate, B reports to A that it does not accept the copies. A has not made them, and
-    continues.
+    """After waiting for the certificate, B reports the copies to A as not accepted. A did not send
+    them, and ignores the report.
     """
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -249,7 +240,7 @@ def test_a_document_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld)
     world.connect(world.b)
     world.later(300)
     assert world.b.app.payloads == [b"in clear"]
-    assert world.b.app.got[0].envelope.proved
+    assert world.b.app.deliveries[0].envelope.proved
     assert world.a.reported.kinds[-1] == "delivered"
     world.later(100)
     assert world.is_clean()

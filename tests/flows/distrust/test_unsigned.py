@@ -10,10 +10,9 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Receipt
 from semq.umx_t.status import Outcome
+from tests.flows.lying import Tamper, honest
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send, watching
 from tests.flows.trio import TrioWire
-
-Tamper = Callable[[TrioWire, Frame], Frame | None]
 
 
 def for_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
@@ -23,10 +22,6 @@ def for_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
         return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
 
     return tamper
-
-
-def honest(wire: TrioWire, frame: Frame) -> Frame:
-    return frame
 
 
 def stream_floors(world: SealedWorld) -> list[int]:
@@ -110,9 +105,9 @@ def test_the_floors_of_the_sender_delete_entries_of_the_ledger(world: SealedWorl
 
 
 MARKERS: dict[str, Callable[[Data], Data]] = {
-    "without a signature": lambda frame: frame,
-    "with no signature at all": lambda frame: replace(frame, envelope=replace(frame.envelope, signature="x.y")),
-    "with the seal's token": lambda frame: replace(
+    "with the signature of the document": lambda frame: frame,
+    "with an unreadable signature": lambda frame: replace(frame, envelope=replace(frame.envelope, signature="x.y")),
+    "with the session key as its signature": lambda frame: replace(
         frame, envelope=replace(frame.envelope, signature=frame.envelope.session_key)
     ),
 }
@@ -154,7 +149,7 @@ def test_a_document_that_its_sender_cancels_ends_cancelled(world: SealedWorld) -
     cancelled(world)
     world.connect(world.b)
     world.later(20)
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert world.a.reported.kinds[-1] == "failed"
     assert world.b.lines(Event.CANCELLED) == 1
     assert world.is_clean()
@@ -202,4 +197,4 @@ def test_a_node_of_an_older_version_is_accepted_only_if_it_is_named(named: bool)
     assert (world.b.lines(Event.CANCELLED) == 1) is named
     assert (world.b.lines(Event.VIOLATION) == 0) is named
     assert outcomes(world.a) == ([] if named else [None])
-    assert (Outcome.DELIVERED in outcomes(world.a)) is False
+    assert Outcome.DELIVERED not in outcomes(world.a)

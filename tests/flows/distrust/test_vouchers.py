@@ -8,12 +8,13 @@ from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Receipt
-from tests.flows.lying import SAID_BY_B, A, B, honest, open_row, signed
+from tests.flows.lying import STATEMENTS_OF_B, A, B, honest, open_row, signed
 from tests.flows.sealed import SealedWorld
 from tests.flows.trio import HUB
 
 
 def certified(world: SealedWorld) -> list[str]:
+    """Return the lines of A's ledger about certificates of B."""
     return [
         line.detail for line in world.a.store.tables.ledger
         if line.target == str(B) and ("certificate" in line.detail or line.detail.startswith("SEMQ-5216"))
@@ -44,7 +45,7 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: Se
     row = open_row(world)
     world.tamper = honest
     world.roll(world.b, "B2", "B1")
-    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     world.b.engine.core.mail.add(A, function, primitive, replace(record, digest=row.digest.hex()))
     world.settle()
     assert world.a.engine.core.misconduct.seen() == []
@@ -60,7 +61,7 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_logi
     world.roll(world.b, "B2", "B1")
     world.settle()
     world.connect(world.a)
-    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     assert world.b.down is not None
     # It arrives at the hub in the turn of the login.
     world.hub.hear(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
@@ -69,7 +70,7 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_logi
     assert world.a.lines(Event.DELIVERED) == 1
 
 
-def test_a_voucher_of_a_key_that_is_not_known_vouches_for_nothing(world: SealedWorld) -> None:
+def test_a_voucher_of_an_unknown_key_has_no_effect(world: SealedWorld) -> None:
     world.roll(world.b, "B2", "X")
     world.settle()
     assert certified(world)[-1].startswith("SEMQ-5216")
@@ -77,7 +78,7 @@ def test_a_voucher_of_a_key_that_is_not_known_vouches_for_nothing(world: SealedW
 
 def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: SealedWorld) -> None:
     row = open_row(world)
-    function, primitive, record = SAID_BY_B["an Ack2"](row)
+    function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     for _ in range(300):
         world.a.hear(Packet(B, A, function, primitive, [record]))
     for n in range(300):

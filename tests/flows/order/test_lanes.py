@@ -1,6 +1,6 @@
 """Rows that wait to be sent or delivered, and change in the transaction that searches for them.
 
-Cursors, lowest marks, windows and places are kept in memory and may differ from the rows. Each scene posts two pieces
+Cursors, windows and free places are kept in memory and may differ from the rows. Each scene posts two pieces
 of work and runs both in one unit. A row overlooked here would wait until the next start of the process.
 """
 
@@ -24,7 +24,7 @@ def sent(trio: Trio) -> list[bytes]:
     return [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)]
 
 
-def say(trio: Trio, row: Outbound, **facts: object) -> None:
+def hear_statement(trio: Trio, row: Outbound, **facts: object) -> None:
     """Let A receive a statement about its row, and do not process it yet."""
     source = trio.b.address if "status" in facts else HUB
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
@@ -55,30 +55,30 @@ ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
 
 def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None:
     trio, first, _ = one_sent_one_waiting()
-    say(trio, first, **FAILED)
+    hear_statement(trio, first, **FAILED)
     trio.a.engine.room()
     trio.settle()
     assert sent(trio) == [b"1", b"2", b"1"]
 
 
 @pytest.mark.parametrize(
-    ("news", "then"),
+    ("statement", "expected"),
     [
         pytest.param(FAILED, [b"1", b"1"], id="the row before the window goes again"),
         pytest.param(ARRIVED, [b"1", b"2"], id="the window moves"),
     ],
 )
 def test_a_claim_at_the_end_of_the_window_does_not_close_an_opened_lane(
-    news: dict[str, object], then: list[bytes]
+    statement: dict[str, object], expected: list[bytes]
 ) -> None:
     trio, first, second = one_sent_one_waiting(window=1)
-    say(trio, first, **news)
+    hear_statement(trio, first, **statement)
     trio.a.engine.rows.pump.wake(second)
     trio.settle()
-    assert sent(trio) == then
+    assert sent(trio) == expected
 
 
-def test_a_document_accepted_during_an_empty_claim_is_in_the_next_one() -> None:
+def test_a_document_accepted_during_an_empty_claim_is_claimed_by_the_next_one() -> None:
     trio = Trio()
     trio.a.send(b"x")
     trio.a.engine.rows.pump.wake_track(TO, "", 0)
@@ -128,7 +128,7 @@ def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
     due = trio.a.engine.asker.sweep.next_due
     assert due is not None
     trio.time.now = due
-    say(trio, row, **ARRIVED)
+    hear_statement(trio, row, **ARRIVED)
     trio.a.engine.tick()
     trio.a.store.run()
     assert trio.a.engine.asker.sweep.next_due is None
@@ -140,7 +140,7 @@ def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
 
 
 @pytest.mark.parametrize("places", [0, 1, 2])
-def test_only_free_places_are_filled_with_what_arrives_together(places: int) -> None:
+def test_documents_that_arrive_together_fill_only_free_places(places: int) -> None:
     trio = Trio()
     messages = trio.caught(b"1", b"2", b"3")
     trio.b.app.acks = False
@@ -180,7 +180,7 @@ def given_back(trio: Trio) -> None:
 
 
 def arriving(trio: Trio) -> None:
-    """The first documents for a new consumer."""
+    """A document arrives at a restarted B at the moment when its consumer gets free places."""
     messages = trio.caught(b"2", b"1")
     trio.b.app.places = 0
     trio.b.crash()
@@ -192,15 +192,15 @@ def arriving(trio: Trio) -> None:
     trio.lose = lambda wire, frame: is_message(frame)
 
 
-@pytest.mark.parametrize(("scene", "then"), [(given_back, [b"1", b"2", b"1"]), (arriving, [b"2"])])
+@pytest.mark.parametrize(("scene", "expected"), [(given_back, [b"1", b"2", b"1"]), (arriving, [b"2"])])
 def test_a_document_recorded_during_a_search_is_delivered_by_the_next_one(
-    scene: Callable[[Trio], None], then: list[bytes]
+    scene: Callable[[Trio], None], expected: list[bytes]
 ) -> None:
     trio = Trio()
     scene(trio)
     trio.b.engine.handing.feed("")
     trio.settle()
-    assert trio.b.app.payloads == then
+    assert trio.b.app.payloads == expected
 
 
 def test_a_duplicate_is_acknowledged_like_the_first() -> None:

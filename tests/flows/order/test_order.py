@@ -8,8 +8,8 @@ from tests.flows.trio import Trio, TrioWire, is_message
 def test_a_predecessor_is_recorded_during_the_check_of_the_next_one() -> None:
     """Of two documents of one order key the second arrives first and waits.
 
-    The first is recorded in the unit in which the second is searched again: it counts as recorded, although no query
-    returns its row.
+    The first is recorded in the same unit in which the inbox searches for the second again. No query returns its row
+    then, but it counts as recorded.
     """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []
@@ -52,8 +52,8 @@ def test_fixed_documents_to_one_address_form_a_sequence() -> None:
     assert sorted(trio.b.app.payloads) == [b"3", b"4", b"5"]
     trio.lose = lambda wire, frame: False
     trio.later(60)
-    assert [one for one in trio.b.app.payloads if one in (b"1", b"2")] == [b"1", b"2"]
-    keys = {delivery.payload: delivery.envelope.attributes.order_key for delivery in trio.b.app.got}
+    assert [body for body in trio.b.app.payloads if body in (b"1", b"2")] == [b"1", b"2"]
+    keys = {delivery.payload: delivery.envelope.attributes.order_key for delivery in trio.b.app.deliveries}
     assert keys == {b"1": "@Fixed", b"2": "@Fixed", b"3": "@Fixed/buyer", b"4": "", b"5": "k"}
     assert trio.is_clean()
 

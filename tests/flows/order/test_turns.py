@@ -33,11 +33,11 @@ def send(node: Local, *bodies: bytes, priority: int = 0, order_key: str = "") ->
 
 def copy(source: Address, number: int, priority: int = 0, order_key: str = "", **facts: Any) -> Data:
     body = f"{source.id} {number}".encode()
-    known = Envelope(
+    envelope = Envelope(
         source=source, target=Address(1, "56001"), lk0=LK0(1, source.id, 1, 1, 5, number + 1), sid=number,
         attributes=Attributes(priority=priority, order_key=order_key), digest=sha256(body).digest(),
     )  # fmt: skip
-    return Data(replace(known, **facts), body)
+    return Data(replace(envelope, **facts), body)
 
 
 def away() -> Trio:
@@ -48,7 +48,7 @@ def away() -> Trio:
 
 
 def take(trio: Trio, count: int) -> list[bytes]:
-    """B's application takes so many documents, one after the other."""
+    """Let B's application receive ``count`` documents, one after the other; return their bodies."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     while len(taken) < count:
@@ -63,7 +63,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
 
 
 def take_by_acks(trio: Trio) -> list[bytes]:
-    """B's application takes one document after the other; the inbox searches for more after each acknowledgement."""
+    """Let B's application receive one document after the other; only acknowledgements cause the next search."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     trio.b.engine.handing.feed("")
@@ -97,7 +97,7 @@ def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
     assert sum(body.startswith(b"88001") for body in first) == 5
 
 
-def test_an_inbox_gives_by_priority_within_a_source_and_keeps_an_order() -> None:
+def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> None:
     trio = away()
     trio.b.hear(copy(QUIET, 0, 0), copy(QUIET, 1, 4), copy(QUIET, 2, 9), copy(QUIET, 3, 9), copy(QUIET, 4, 200))
     trio.b.hear(copy(FLOOD, 0, 0, "k"), copy(FLOOD, 1, 9, "k", prev=Pos(5, 0)), copy(FLOOD, 2, 5, "k", prev=Pos(5, 1)))
@@ -222,8 +222,8 @@ def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
     assert trio.held == 0
 
 
-def looks(trio: Trio) -> list[Work]:
-    """Count the pieces of work that search for documents to deliver, from now on."""
+def counted_searches(trio: Trio) -> list[Work]:
+    """Return a list that collects the work that searches for documents to deliver, from now on."""
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
@@ -245,13 +245,13 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
     )
     trio.settle()
     assert len(trio.b.engine.handing.orders) == blocked
-    seen = looks(trio)
+    seen = counted_searches(trio)
     for n in range(50):
         trio.b.hear(copy(QUIET, n))
         trio.settle()
     assert len(trio.b.app.payloads) == 50
     assert len(seen) <= 50 * 4
-    # The floor passes ten of them: only these are searched.
+    # The floor passes the predecessors of ten: only these are searched.
     seen.clear()
     trio.b.engine.handing.unblocked(*floor_of(trio, 10))
     trio.settle()

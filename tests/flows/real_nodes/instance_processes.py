@@ -32,16 +32,16 @@ class InstanceProcess:
             )  # fmt: skip
 
     async def ready(self) -> None:
-        """Wait until it serves."""
+        """Wait until the process serves its store."""
         assert self.process is not None
         assert self.process.stdout is not None
         line = await asyncio.to_thread(self.process.stdout.readline)
         assert line.startswith(b"ready "), self.log
 
-    def end(self, number: signal.Signals) -> None:
+    def end(self, signal_: signal.Signals) -> None:
         """Send a signal and wait for the end of the process."""
         if self.process is not None:
-            self.process.send_signal(number)
+            self.process.send_signal(signal_)
             self.process.wait(60)
             assert self.process.stdout is not None
             self.process.stdout.close()
@@ -74,10 +74,10 @@ class InstanceProcesses:
             f'{text}\n[database]\nurl = "{database}"\n[cluster]\ncontrol = "{self.databases[1]}"\n'
             f'carrier = ["amqp://guest:guest@127.0.0.1:{self.broker}/"]\n'
         )
-        made = InstanceProcess(config, port)
-        made.launch()
-        self.processes.append(made)
-        return made
+        process = InstanceProcess(config, port)
+        process.launch()
+        self.processes.append(process)
+        return process
 
     async def restart_broker(self) -> None:
         """End the broker with all connections, and start an empty one on the same port."""
@@ -94,7 +94,7 @@ class InstanceProcesses:
 
 @asynccontextmanager
 async def instance_processes(inprocess: InProcess, new_database: Callable[[], str]) -> AsyncIterator[InstanceProcesses]:
-    """Run a broker of ours for the carrier; end all processes at the end."""
+    """Run an AMQP broker for the carrier; end all processes at the end."""
     async with AsyncExitStack() as brokers:
         hub = InstanceProcesses(inprocess, new_database, free_port(), brokers)
         await hub.restart_broker()

@@ -1,4 +1,4 @@
-"""Two institutions with a direct link as processes: it and the hub are cut in turns, and each process is killed."""
+"""Two institutions with a direct link, as processes: the link and the hub fail in turns, and each process is killed."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ LOGIN = ApplicationLogin("app", "secret")
 A, B = "10008", "56001"
 QUICK = {"protocol.inquiry_s": 0.5, "protocol.cleanup_s": 0.1}
 RECONNECT = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 0.5}
-LOT = 15
+BATCH = 15
 
 
 class DirectProcesses:
@@ -33,11 +33,13 @@ class DirectProcesses:
     def __init__(self, nodes: dict[str, NodeProcess], proxy: Proxy, clients: dict[str, Client]) -> None:
         self.nodes, self.proxy, self.clients = nodes, proxy, clients
         self.sent = 0
-        self.got: dict[str, int] = {}  #: the number of each document by its locator, in the order of first deliveries
+        self.received: dict[
+            str, int
+        ] = {}  #: the number of each document by its locator, in the order of first deliveries
 
     async def send(self) -> None:
         """Submit some documents; each is accepted when this returns."""
-        for _ in range(LOT):
+        for _ in range(BATCH):
             while True:
                 with suppress(SemqError):
                     body, token = b"%d" % self.sent, f"t{self.sent}"
@@ -46,22 +48,22 @@ class DirectProcesses:
                 await asyncio.sleep(0.1)
             self.sent += 1
 
-    async def take(self) -> None:
+    async def receive(self) -> None:
         """Receive and acknowledge until cancelled."""
         async for document in self.clients[B].receive(prefetch=20):
-            self.got.setdefault(str(document.lk0), int(bytes(document.payload)))
-            with suppress(AlreadyGone):  # it comes again
+            self.received.setdefault(str(document.lk0), int(bytes(document.payload)))
+            with suppress(AlreadyGone):  # the document is delivered again
                 await document.ack()
 
-    async def killed(self, name: str) -> None:
-        """Kill a node while documents are sent, and start it again."""
+    async def kill_while_sending(self, name: str) -> None:
+        """Kill a node and start it again while documents are sent."""
         self.nodes[name].end(signal.SIGKILL)
         sending = asyncio.create_task(self.send())
         await asyncio.to_thread(self.nodes[name].start)
         await sending
 
-    def ways(self, name: str, event: Event) -> list[str]:
-        """Return the remarks of a ledger about messages."""
+    def ledger_details(self, name: str, event: Event) -> list[str]:
+        """Return the details of the ledger lines of an event about messages of A."""
         with psycopg.connect(self.nodes[name].database) as connection:
             return [detail for (detail,) in connection.execute(
                 "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 LIKE %s", (int(event), f"1.{A}.%")
@@ -69,12 +71,12 @@ class DirectProcesses:
 
     def rows(self) -> int:
         """Return the number of rows that are left in the queues of A and B."""
-        found = 0
+        total = 0
         for name in (A, B):
             with psycopg.connect(self.nodes[name].database) as connection:
                 for table in ("tb_0031", "tb_0030"):
-                    found += connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # type: ignore[index]
-        return found
+                    total += connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # type: ignore[index]
+        return total
 
 
 @pytest.fixture
@@ -108,24 +110,24 @@ async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
 async def test_nothing_is_lost_doubled_or_reordered_while_ways_are_cut_and_processes_killed(
     scene: DirectProcesses,
 ) -> None:
-    taking = asyncio.create_task(scene.take())
+    taking = asyncio.create_task(scene.receive())
     await scene.send()  # directly
-    await scene.killed(HUB)
+    await scene.kill_while_sending(HUB)
     scene.proxy.change(refuses=True)
     scene.proxy.cut()
     await scene.send()  # by the hub
-    await scene.killed(B)
+    await scene.kill_while_sending(B)
     scene.proxy.clear()
     scene.nodes[HUB].end(signal.SIGKILL)
-    await scene.killed(A)  # directly again, without a hub
+    await scene.kill_while_sending(A)  # directly again, without a hub
     scene.proxy.cut()
     await scene.send()
     await asyncio.to_thread(scene.nodes[HUB].start)
-    await scene.killed(B)
-    await until(lambda: len(scene.got) >= scene.sent, 120)
+    await scene.kill_while_sending(B)
+    await until(lambda: len(scene.received) >= scene.sent, 120)
     await until(lambda: not scene.rows(), 120)
     taking.cancel()
-    assert list(scene.got.values()) == list(range(scene.sent))
-    ways = scene.ways(B, Event.RECEIVED)
-    assert len(ways) == scene.sent
-    assert 0 < ways.count(DIRECTLY) < scene.sent
+    assert list(scene.received.values()) == list(range(scene.sent))
+    ledger_details = scene.ledger_details(B, Event.RECEIVED)
+    assert len(ledger_details) == scene.sent
+    assert 0 < ledger_details.count(DIRECTLY) < scene.sent

@@ -77,7 +77,7 @@ async def test_a_standby_without_the_last_commits_is_recognised(inprocess: InPro
             await sender.wait_for_delivery(lost.lk0)
             await fail_over(pair, a)
             answer = (await ask(await inprocess.client(a), "node.health"))["result"]
-            [check] = [one for one in answer["checks"] if one["check"] == "store"]
+            [check] = [check for check in answer["checks"] if check["check"] == "store"]
             assert (check["verdict"], a.store.counters.went_back) == ("warning", 1)
             assert "OPERATIONS.md" in check["detail"]
             again = await sender.send("56001", b"after")

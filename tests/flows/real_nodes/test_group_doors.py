@@ -36,7 +36,7 @@ from = ["10008"]
 to = ["56001", "88001"]
 """
 GROUPS = {"3.partners": ["1.56001", "1.88001"], "4.56001": ["1.56001/desk", "1.56001/sales"]}
-SMALL_MAX = 2000  # bytes of a document that the last institution takes
+SMALL_MAX = 2000  # size limit of the last institution, in bytes
 each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
@@ -67,17 +67,17 @@ class GroupNodes(NamedTuple):
         return nodes
 
     async def received(self, members: Sequence[str]) -> list[bytes]:
-        """Return what each member of a group receives."""
-        found: list[bytes] = []
+        """Receive one document at each member of a group; return their bodies."""
+        bodies: list[bytes] = []
         for member in members:
             node, _, user = member.partition("/")
             port = {"1.56001": self.b, "1.88001": self.c}[node].port
             async with Client(url_at(port)) as client, client.receive(user=user) as documents:
                 async for document in documents:
-                    found.append(bytes(document.body))
+                    bodies.append(bytes(document.body))
                     await document.ack()
                     break
-        return found
+        return bodies
 
 
 def url_at(port: int) -> str:
@@ -85,15 +85,15 @@ def url_at(port: int) -> str:
 
 
 async def shown(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[str, Any]]:
-    """Return the members of a document by its name, when the node has accepted it."""
+    """Wait until the node has accepted a submission; return its members."""
     link = await inprocess.client(node)
 
     async def members() -> list[dict[str, Any]]:
         answer = await ask(link, "msg.show", {"id": name})
         return list(answer["result"].get("members", ())) if answer["ok"] else []
 
-    found: list[dict[str, Any]] = await until(members)
-    return found
+    members_shown: list[dict[str, Any]] = await until(members)
+    return members_shown
 
 
 async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
@@ -206,17 +206,17 @@ async def test_events_of_members_name_the_submission(inprocess: InProcess, group
     nodes = await GroupNodes.start(inprocess)
     async with Client(url_at(nodes.a.port)) as client, client.events("delivered.#") as events:
         sent = await client.send(group, b"x", token="T1")
-        found: dict[str, DocumentEvent] = {}
+        delivered: dict[str, DocumentEvent] = {}
         async for event in events:
-            found[event.target] = event
-            if len(found) == len(members):
+            delivered[event.target] = event
+            if len(delivered) == len(members):
                 break
-    assert sorted(found) == members
+    assert sorted(delivered) == members
     for number, member in enumerate(members, 1):
-        place = found[member].group
+        place = delivered[member].group
         assert place is not None
         assert (place.lk0, place.target, place.member, place.members) == (sent.lk0, group, number, 2)
-        assert found[member].token == "T1"
+        assert delivered[member].token == "T1"
 
 
 async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
@@ -235,7 +235,7 @@ async def test_a_waiting_sender_learns_of_the_last_member_by_its_event(
 
 @asynccontextmanager
 async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
-    """Serve the folders of a root, and yield it."""
+    """Run the door of folders over a root, and yield its layout."""
 
     async def changes() -> AsyncIterator[None]:
         while True:
@@ -244,19 +244,19 @@ async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
 
     layout = Layout(root)
     layout.make()
-    is_noting = asyncio.Event()
+    is_recording = asyncio.Event()
     async with Client(url_at(node.port)) as client, asyncio.TaskGroup() as tasks:
-        noting = tasks.create_task(Outcomes([layout], client).run(is_noting.set))
-        await is_noting.wait()
+        recording = tasks.create_task(Outcomes([layout], client).run(is_recording.set))
+        await is_recording.wait()
         settings = FolderSection(path=root, settle_s=0)
         sending = Outgoing(layout, settings, 100_000, client, SystemClock(), Reported().states)
-        running = (noting, tasks.create_task(sending.run(changes())))
+        running = (recording, tasks.create_task(sending.run(changes())))
         yield layout
         for task in running:
             task.cancel()
 
 
-def put(layout: Layout, group: str, body: bytes) -> None:
+def put_file(layout: Layout, group: str, body: bytes) -> None:
     (layout.out / group).mkdir()
     (layout.out / group / "a.xml").write_bytes(body)
 
@@ -265,12 +265,14 @@ def put(layout: Layout, group: str, body: bytes) -> None:
 async def test_by_folder(inprocess: InProcess, tmp_path: Path, group: str, members: list[str]) -> None:
     nodes = await GroupNodes.start(inprocess)
     async with folders(nodes.a, tmp_path / "door") as layout:
-        put(layout, group, b"by folder")
+        put_file(layout, group, b"by folder")
         file = layout.sent / group / "a.xml"
         await until(lambda: read_note(file).get("outcome"))
         note = read_note(file)
         assert note["outcome"] == "DELIVERED"
-        assert {name: one["outcome"] for name, one in note["members"].items()} == dict.fromkeys(members, "DELIVERED")
+        assert {name: member["outcome"] for name, member in note["members"].items()} == dict.fromkeys(
+            members, "DELIVERED"
+        )
     assert await nodes.received(members) == [b"by folder"] * 2
 
 
@@ -286,7 +288,7 @@ async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
     with psycopg.connect(a.store.url) as connection:
         connection.execute("SELECT semq_send('3.partners', 'by SQL'::bytea)")
     async with folders(a, tmp_path / "door") as layout:
-        put(layout, "3.partners", b"by folder")
+        put_file(layout, "3.partners", b"by folder")
         async with Client(url_at(a.port)) as client:
             with pytest.raises(NodeBusy, match="SEMQ-1237"):
                 await client.send("3.partners", b"x", timeout_s=2)
@@ -297,20 +299,20 @@ async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
         await hub.start()
         note = layout.sent / "3.partners" / "a.xml"
         await until(lambda: read_note(note).get("outcome") == "DELIVERED")
-    found = await GroupNodes(hub, a, nodes.b, nodes.c).received([*members, *members])
-    assert sorted(found) == [b"by SQL"] * 2 + [b"by folder"] * 2
+    bodies = await GroupNodes(hub, a, nodes.b, nodes.c).received([*members, *members])
+    assert sorted(bodies) == [b"by SQL"] * 2 + [b"by folder"] * 2
 
 
 async def test_a_file_to_a_group_fails_with_the_member_that_refuses_it(inprocess: InProcess, tmp_path: Path) -> None:
     nodes = await GroupNodes.start(inprocess)
     async with folders(nodes.a, tmp_path / "door") as layout:
-        put(layout, "3.partners", bytes(SMALL_MAX + 1))
+        put_file(layout, "3.partners", bytes(SMALL_MAX + 1))
         failed = layout.failed / "3.partners" / "a.xml"
         await until(lambda: read_note(failed))
         note = read_note(failed)
         assert note["outcome"] == "REJECTED"
         assert "SEMQ-1203" in note["reason"]
-        assert {name: one["outcome"] for name, one in note["members"].items()} == {
+        assert {name: member["outcome"] for name, member in note["members"].items()} == {
             "1.56001": "DELIVERED",
             "1.88001": "REJECTED",
         }

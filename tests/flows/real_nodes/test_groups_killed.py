@@ -27,7 +27,7 @@ ROWS = "SELECT count(*) FROM tb_0031 WHERE dest IN ('1.77001', '1.77002')"
 
 
 def rows(world: CrashWorld) -> int:
-    """Return the number of messages to members that are never online; 0 while the node does not run."""
+    """Return the number of messages to the two members that are never online; 0 while the node does not run."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return 0
@@ -36,7 +36,7 @@ def rows(world: CrashWorld) -> int:
     return int(row[0]) if row else 0
 
 
-async def sent_again(world: CrashWorld) -> Any:
+async def submit_until_answered(world: CrashWorld) -> Any:
     """Submit with one token until the node answers, as an application does after a lost connection."""
     while True:
         node = world.nodes[A]
@@ -66,7 +66,7 @@ async def test_a_kill_at_the_commit_leaves_a_message_for_each_member_or_none(
             await client.request("definitions.import", {"document": DEFINITIONS})
         a.kill(0.1, f"S1:{phase}:1")
         await until(lambda: bool(a.armed))
-        sending = asyncio.create_task(sent_again(world))
+        sending = asyncio.create_task(submit_until_answered(world))
         await until(lambda: bool(a.fired))
         sent = await sending
         assert (sent.repeated, rows(world)) == (is_kept, 2)

@@ -29,14 +29,14 @@ def end_life(connection: Connection, life: int) -> None:
         connection.execute(update(hub_instance).where(hub_instance.c.life == life).values(until=func.now()))
 
 
-async def say(inprocess: InProcess, hub: HubNode, operation: str, **arguments: object) -> dict[str, object]:
-    """Return the whole answer."""
+async def request(inprocess: InProcess, hub: HubNode, operation: str, **arguments: object) -> dict[str, object]:
+    """Return the answer of an operation, with its error or result."""
     return dict(await ask(await inprocess.client(hub), operation, arguments))
 
 
-async def home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *all_: HubNode) -> None:
-    """Make a store the home of a node, by hand."""
-    answer = await say(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
+async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *all_: HubNode) -> None:
+    """Make a store the home of a node, as an operator does."""
+    answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer
     await settle_homes(hub, *all_)
 
@@ -49,29 +49,29 @@ async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inp
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
-        await home(hubs, one, "1.56001", (1, 1), two)
+        await set_home(hubs, one, "1.56001", (1, 1), two)
         a = await hubs.local("10008", two)
         await linked(a)
         channel = await confirming(await inprocess.client(a))
         for number in range(5):
             assert await publish(channel, "56001", b"%d" % number, OrderKey="k")
         await until(lambda: held(one, "1.56001") == 5)
-        moved = await say(inprocess, two, "stores.move", store="2.2", nodes=["56001"])
+        moved = await request(inprocess, two, "stores.move", store="2.2", nodes=["56001"])
         assert moved["result"] == {"homes": 1, "moves": [{"from": "1.1", "to": "2.2", "homes": 1}]}
         await settle_homes(one, two)
         for number in range(5, 10):
             assert await publish(channel, "56001", b"%d" % number, OrderKey="k")
         await until(lambda: held(two, "1.56001") == 5)
-        listed = (await say(inprocess, one, "stores.list"))["result"]
+        listed = (await request(inprocess, one, "stores.list"))["result"]
         leaving = {row["store"]: (row["held"], row["leaving"]) for row in listed}  # type: ignore[attr-defined]
         assert leaving == {"1.1": (5, 5), "2.2": (5, 0)}
         shown = await semq(two, "hub", "stores", "list")
-        assert "5 of them for institutions with another home" in " ".join(shown.out.split())
+        assert "5 of them for institutions with another set_home" in " ".join(shown.out.split())
         b = await hubs.local("56001", one)
         assert await received(b, inprocess, 10) == [b"%d" % n for n in range(10)]  # in order, across stores
         await until(lambda: not held(one, "1.56001") and not held(two, "1.56001"))
         await until(lambda: a.engine.core.counters.counts.get("delivered") == 10)
-        assert (await say(inprocess, two, "stores.move", store="2.2", nodes=["56001"]))["result"]["homes"] == 0  # type: ignore[index]
+        assert (await request(inprocess, two, "stores.move", store="2.2", nodes=["56001"]))["result"]["homes"] == 0  # type: ignore[index]
 
 
 async def test_a_new_store_gets_its_share_and_one_of_weight_0_loses_all(inprocess: InProcess) -> None:
@@ -80,17 +80,20 @@ async def test_a_new_store_gets_its_share_and_one_of_weight_0_loses_all(inproces
         assert set(homes(one).values()) == {(1, 1)}
         added = await semq(one, "hub", "stores", "add", "2.2", "--weight", "1000")
         assert added.status == 0
-        assert (await say(inprocess, one, "stores.balance"))["result"] == {"homes": 0, "moves": []}  # nobody serves it
+        assert (await request(inprocess, one, "stores.balance"))["result"] == {
+            "homes": 0,
+            "moves": [],
+        }  # nobody serves it
         two = await hubs.instance(2)
-        planned = (await say(inprocess, one, "stores.balance", dry_run=True))["result"]
+        planned = (await request(inprocess, one, "stores.balance", dry_run=True))["result"]
         assert planned == {"homes": 3, "moves": [{"from": "1.1", "to": "2.2", "homes": 3}]}
         assert set(homes(one).values()) == {(1, 1)}
         assert (await semq(two, "hub", "stores", "balance")).out == "1.1 → 2.2  3 homes\n"
         await settle_homes(one, two)
         assert set(homes(one).values()) == set(homes(two).values()) == {(2, 2)}
-        assert (await say(inprocess, one, "stores.balance"))["result"]["homes"] == 0  # type: ignore[index]
-        await say(inprocess, one, "stores.add", store="2.2", weight=0)
-        await say(inprocess, two, "stores.balance")
+        assert (await request(inprocess, one, "stores.balance"))["result"]["homes"] == 0  # type: ignore[index]
+        await request(inprocess, one, "stores.add", store="2.2", weight=0)
+        await request(inprocess, two, "stores.balance")
         await settle_homes(one, two)
         assert set(homes(one).values()) == set(homes(two).values()) == {(1, 1)}
 
@@ -100,26 +103,26 @@ async def test_a_retired_store_is_retired_at_every_instance(inprocess: InProcess
         one, two = await hubs.instance(1), await hubs.instance(2)
         three = await hubs.instance(3)
         await settle_homes(one, two, three)
-        await home(hubs, one, "1.56001", (2, 2), two, three)
+        await set_home(hubs, one, "1.56001", (2, 2), two, three)
         a = await hubs.local("10008", one)
         await linked(a)
         channel = await confirming(await inprocess.client(a))
         assert await publish(channel, "56001", b"held in the lost store")
         await until(lambda: held(two, "1.56001") == 1)
-        refused = await say(inprocess, one, "stores.retire", store="2.2", why="the disk is gone")
+        refused = await request(inprocess, one, "stores.retire", store="2.2", why="the disk is gone")
         assert refused["error"]["code"] == "SEMQ-1266"  # type: ignore[index]
         await two.stop()
         assert two.membership is not None
         await one.control(end_life, two.engine.core.inc)
-        answer = await say(inprocess, one, "stores.retire", store="2.2", why="the disk is gone")
+        answer = await request(inprocess, one, "stores.retire", store="2.2", why="the disk is gone")
         assert answer["result"] == {"store": "2.2", "was_retired": False}
         await settle_homes(one, three)
         for hub in (one, three):
             assert (2, 2) in hub.engine.holding.stores.retired
             assert homes(hub)["1.56001"] in ((1, 1), (3, 3))
-            states = {row["store"]: row["state"] for row in (await say(inprocess, hub, "stores.list"))["result"]}  # type: ignore[attr-defined]
+            states = {row["store"]: row["state"] for row in (await request(inprocess, hub, "stores.list"))["result"]}  # type: ignore[attr-defined]
             assert states == {"1.1": "in use", "2.2": "retired", "3.3": "in use"}
-            assert (await say(inprocess, hub, "held.list"))["ok"]  # the retired store is not asked any more
+            assert (await request(inprocess, hub, "held.list"))["ok"]  # the retired store is not asked any more
         b = await hubs.local("56001", three)
         assert await received(b, inprocess, 1) == [b"held in the lost store"]  # its sender has sent it again
         await until(partial(lambda node: node.engine.core.counters.counts.get("delivered") == 1, a))
@@ -136,7 +139,9 @@ async def test_a_store_is_not_retired_while_its_instance_answers_on_the_carrier(
         assert member is not None
         await until(lambda: (2, 2) in member.store_questions.serving)
         await one.control(end_life, two.engine.core.inc)  # as after 15 s
-        refused = await say(inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended")
+        refused = await request(
+            inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended"
+        )
         assert refused["error"]["code"] == "SEMQ-1266"  # type: ignore[index]
         assert (2, 2) not in one.engine.holding.stores.retired
 
@@ -156,7 +161,7 @@ async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InP
 
 
 async def cut_off(hub: HubNode) -> Callable[[], None]:
-    """Let the control database be away for an instance; the result ends that."""
+    """Make the control database unavailable to an instance; a call of the result makes it available again."""
     member = hub.membership
     assert member is not None
     read = member.read
@@ -185,27 +190,27 @@ async def test_wrong_moves_are_refused(
 ) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
-        assert (await say(inprocess, one, operation, **arguments))["error"]["code"] == code  # type: ignore[index]
+        assert (await request(inprocess, one, operation, **arguments))["error"]["code"] == code  # type: ignore[index]
         assert set(homes(one).values()) == {(1, 1)}
 
 
 async def test_no_store_takes_homes(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
-        await say(inprocess, one, "stores.add", store="1.1", weight=0)
-        assert (await say(inprocess, one, "stores.balance"))["error"]["code"] == "SEMQ-2102"  # type: ignore[index]
+        await request(inprocess, one, "stores.add", store="1.1", weight=0)
+        assert (await request(inprocess, one, "stores.balance"))["error"]["code"] == "SEMQ-2102"  # type: ignore[index]
 
 
 async def test_a_hub_of_one_process_has_no_homes(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    assert (await say(inprocess, hub, "stores.balance"))["error"]["code"] == "SEMQ-1268"  # type: ignore[index]
-    assert (await say(inprocess, hub, "stores.list"))["result"] == [{"store": "1.1", "state": "in use", "held": 0}]
+    assert (await request(inprocess, hub, "stores.balance"))["error"]["code"] == "SEMQ-1268"  # type: ignore[index]
+    assert (await request(inprocess, hub, "stores.list"))["result"] == [{"store": "1.1", "state": "in use", "held": 0}]
 
 
 async def test_homes_are_read_again_only_if_they_changed(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
-        every, at = await one.control(control.homes)
+        every, read_at = await one.control(control.homes)
         assert set(every) == set(NODES)
         long_ago = update(node_home).values(since=text("now() - interval '1 hour'"))
 
@@ -214,6 +219,6 @@ async def test_homes_are_read_again_only_if_they_changed(inprocess: InProcess) -
                 connection.execute(long_ago)
 
         await one.control(age)
-        assert (await one.control(control.homes, at)).homes == {}
+        assert (await one.control(control.homes, read_at)).homes == {}
         await one.control(control.move_homes, {"1.56001": (1, 1)})
-        assert (await one.control(control.homes, at)).homes == {"1.56001": (1, 1)}
+        assert (await one.control(control.homes, read_at)).homes == {"1.56001": (1, 1)}

@@ -17,7 +17,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 pytestmark = pytest.mark.processes
-LOT = 30
+BATCH = 30
 
 
 class Correspondent:
@@ -26,7 +26,7 @@ class Correspondent:
     def __init__(self, node: LocalNode, target: str) -> None:
         self.node, self.target = node, target
         self.sent = 0
-        self.got: list[int] = []
+        self.received: list[int] = []
         self.events: list[str] = []
         self._out: ClientChannel
 
@@ -38,35 +38,34 @@ class Correspondent:
         await inward.bind_queue(queue, "semq.events", "#")
         await inward.consume(queue, self._note, no_ack=True)
 
-        def take(batch: Sequence[Delivered]) -> None:
-            for one in batch:
-                self.got.append(int(bytes(one.body)))
-                inward.ack(one.delivery_tag)
+        def receive(batch: Sequence[Delivered]) -> None:
+            for delivered in batch:
+                self.received.append(int(bytes(delivered.body)))
+                inward.ack(delivered.delivery_tag)
 
-        await inward.consume("semq.inbox", take)
+        await inward.consume("semq.inbox", receive)
         return self
 
     def _note(self, batch: Sequence[Delivered]) -> None:
-        self.events += [json.loads(bytes(one.body))["event"] for one in batch]
+        self.events += [json.loads(bytes(delivered.body))["event"] for delivered in batch]
 
     async def send(self) -> None:
-        for _ in range(LOT):
+        for _ in range(BATCH):
             assert await publish(self._out, self.target, b"%d" % self.sent, OrderKey="k")
             self.sent += 1
 
 
-async def all_delivered(*both: Correspondent) -> None:
+async def all_delivered(a: Correspondent, b: Correspondent) -> None:
     """Wait until everything was received and acknowledged, once and in order."""
-    a, b = both
-    for one, other in ((a, b), (b, a)):
-        await until(partial(_is_done, one, other), 120)
-        assert other.got == list(range(one.sent))
-        assert one.events.count("delivered") == one.sent
-        assert "failed" not in one.events
+    for sender, receiver in ((a, b), (b, a)):
+        await until(partial(_is_done, sender, receiver), 120)
+        assert receiver.received == list(range(sender.sent))
+        assert sender.events.count("delivered") == sender.sent
+        assert "failed" not in sender.events
 
 
-def _is_done(one: Correspondent, other: Correspondent) -> bool:
-    return len(other.got) >= one.sent and one.events.count("delivered") >= one.sent
+def _is_done(sender: Correspondent, receiver: Correspondent) -> bool:
+    return len(receiver.received) >= sender.sent and sender.events.count("delivered") >= sender.sent
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
@@ -125,15 +124,15 @@ async def test_homes_move_while_instances_are_killed(inprocess: InProcess, new_d
         b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
         await linked(a.node, b.node)
         for turn, store in enumerate(("1.1", "2.2", "1.1", "2.2")):
-            struck, other = (one, two) if turn % 2 else (two, one)
+            killed, other = (one, two) if turn % 2 else (two, one)
             for each in (a, b):
                 await each.send()
             url = f"amqp://guest:guest@127.0.0.1:{other.port}"
             moved = await semq_aside("hub", "stores", "move", store, "10008", "56001", "--node", url)
             assert moved.status == 0, moved
-            struck.end(signal.SIGKILL)
+            killed.end(signal.SIGKILL)
             for each in (a, b):
                 await each.send()
-            struck.launch()
-            await struck.ready()
+            killed.launch()
+            await killed.ready()
         await all_delivered(a, b)

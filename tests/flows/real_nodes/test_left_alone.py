@@ -1,4 +1,4 @@
-"""Real nodes without any act after acknowledgements were lost: inquiry and cleanup empty every queue.
+"""Real nodes left alone after acknowledgements were lost: inquiry and cleanup empty every queue.
 
 The test does not drive the clock: each node runs on its own schedule. The links lead through proxies that lose packets
 of one kind.
@@ -23,19 +23,20 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
-STORED, DIRECT = 12, 12  # documents stored for 56001 at the hub, and documents forwarded directly
+STORED, FORWARDED = 12, 12  # documents stored for 56001 at the hub, and documents forwarded at once
 QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
 
 
-def count(node: LocalNode | HubNode, what: str, *values: Any) -> int:
+def count(node: LocalNode | HubNode, source: str, *values: Any) -> int:
+    """Return the number of rows of ``source``: a table, perhaps with a condition."""
     with psycopg.connect(node.store.url) as connection:
-        row = connection.execute(f"SELECT count(*) FROM {what}".encode(), values).fetchone()
+        row = connection.execute(f"SELECT count(*) FROM {source}".encode(), values).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def left(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
-    """Rows in the queues of these nodes."""
+def remaining_rows(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
+    """Return the numbers of rows in the queues of these nodes, without zeros."""
     return Counter(
         {f"{node.address}.{table}": rows for node in nodes for table in QUEUES if (rows := count(node, table))}
     )
@@ -57,14 +58,14 @@ class ProxiedInstitution:
         header = ContentHeader.build(len(body), Properties(headers={"@SaveFwd": 3, "@Ack2": 1}))
         return await publish_and_wait(self.channel, "semq", "56001", header, body)
 
-    async def take(self) -> None:
+    async def consume(self) -> None:
         """Receive and acknowledge all documents."""
 
-        def take(batch: Sequence[Any]) -> None:
+        def acknowledge(batch: Sequence[Any]) -> None:
             self.received += [bytes(delivered.body) for delivered in batch]
             self.channel.ack(batch[-1].delivery_tag, multiple=True)
 
-        await self.channel.consume("semq.inbox", take)
+        await self.channel.consume("semq.inbox", acknowledge)
 
 
 async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> ProxiedInstitution:
@@ -88,19 +89,19 @@ async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, 
     await sender.submit(0, STORED)
     await until(lambda: count(hub, "tb_0031") == STORED)
     receiver = await institution(inprocess, "56001", proxies[1])
-    await receiver.take()
+    await receiver.consume()
     await linked(receiver.node)
     await until(lambda: len(receiver.received) == STORED)
-    await sender.submit(STORED, DIRECT)
-    await until(lambda: len(receiver.received) == STORED + DIRECT)
+    await sender.submit(STORED, FORWARDED)
+    await until(lambda: len(receiver.received) == STORED + FORWARDED)
     await until(lambda: any(proxy.lost for proxy in proxies))
     for proxy in proxies:
         proxy.loses = lambda primitive, record: False
     # From here on, only the nodes' own timers act.
     nodes = (hub, sender.node, receiver.node)
-    await until(lambda: not left(nodes))
+    await until(lambda: not remaining_rows(nodes))
     assert sum(node.engine_counters().get("inquired", 0) for node in nodes) > 0
-    assert sorted(map(int, receiver.received)) == list(range(STORED + DIRECT))
+    assert sorted(map(int, receiver.received)) == list(range(STORED + FORWARDED))
     delivered = "semq_ledger WHERE side = %s AND event = %s"
-    assert count(sender.node, delivered, Side.SENDER, Event.DELIVERED) == STORED + DIRECT
-    assert count(receiver.node, delivered, Side.RECEIVER, Event.RECEIVED) == STORED + DIRECT
+    assert count(sender.node, delivered, Side.SENDER, Event.DELIVERED) == STORED + FORWARDED
+    assert count(receiver.node, delivered, Side.RECEIVER, Event.RECEIVED) == STORED + FORWARDED

@@ -1,4 +1,4 @@
-"""Documents in pieces that the receiver's node refuses: the view of operators, remains, and repeats."""
+"""Documents in pieces that the receiver's node refuses: what operators see, which rows remain, and repetitions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -58,7 +58,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     first = await consumer.next()
     consumer.channel.ack(first.delivery_tag)
     await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
-    # Those of the second document that were recorded, which are not sent again.
+    # The recorded pieces of the second document, which are not sent again.
     assert 0 < pieces_at(b, "app_status = 310") < 6
     await ask(admin, "failed.requeue", {"ids": [row["lk0"]]})
     second = await consumer.next()
@@ -68,7 +68,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
 
 
 async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -> None:
-    """Also those that B could not read, which is kept for a person if it is a document."""
+    """Also pieces that B could not read. A small document that it cannot read is kept for a person."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -81,22 +81,22 @@ async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -
 
 
 async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inprocess: InProcess) -> None:
-    """As when B's certificate is renewed in the middle of a document."""
+    """B's certificate is renewed while the pieces of a document are on their way."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    b.engine.receiver.secrecy = old = Unreadable(b.engine.receiver.secrecy, KeyUnknown(), 3)
+    b.engine.receiver.secrecy = with_old_key = Unreadable(b.engine.receiver.secrecy, KeyUnknown(), 3)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
-    assert not old.times
+    assert not with_old_key.times
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
 
 
 class Unreadable:
-    """The node's secrecy, which does not open so many messages."""
+    """The node's secrecy, which fails to open the next ``times`` messages."""
 
     def __init__(self, secrecy: Any, error: Exception, times: int = 1000) -> None:
         self._secrecy = secrecy

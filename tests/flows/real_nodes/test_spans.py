@@ -36,22 +36,25 @@ def telemetry(hook: Hook, more: str = "") -> str:
 
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
     """Return the exported spans by stage, each with the service that exported it."""
-    found = {}
-    for taken in hook.taken:
-        [resource] = json.loads(taken.body)["resourceSpans"]
+    by_stage = {}
+    for request in hook.taken:
+        [resource] = json.loads(request.body)["resourceSpans"]
         [service] = [
-            one["value"]["stringValue"] for one in resource["resource"]["attributes"] if one["key"] == "service.name"
+            attribute["value"]["stringValue"]
+            for attribute in resource["resource"]["attributes"]
+            if attribute["key"] == "service.name"
         ]
         for span in resource["scopeSpans"][0]["spans"]:
-            assert span["name"].partition(" ")[0] not in found, span
-            found[span["name"].partition(" ")[0]] = span | {"service": service}
-    return found
+            stage = span["name"].partition(" ")[0]
+            assert stage not in by_stage, span
+            by_stage[stage] = span | {"service": service}
+    return by_stage
 
 
-async def started(inprocess: InProcess, of: str) -> tuple[HubNode, LocalNode, LocalNode]:
-    hub = await inprocess.hub(HUB_CONFIG + of)
+async def started(inprocess: InProcess, section: str) -> tuple[HubNode, LocalNode, LocalNode]:
+    hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [
-        await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + of))
+        await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
         for name in ("10008", "56001")
     ]
     await linked(a, b)
@@ -65,7 +68,7 @@ async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any],
     assert await publish_and_wait(channel, "semq", "56001", header, body)
 
 
-async def take(inprocess: InProcess, node: LocalNode) -> None:
+async def consume(inprocess: InProcess, node: LocalNode) -> None:
     """Receive and acknowledge documents."""
     channel = await (await inprocess.client(node)).open_channel()
 
@@ -77,25 +80,25 @@ async def take(inprocess: InProcess, node: LocalNode) -> None:
 
 async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook: Hook) -> None:
     _, a, b = await started(inprocess, telemetry(hook))
-    await take(inprocess, b)
+    await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "tracestate": "erp=7", "private": "payload"})
     await until(lambda: spans(hook).keys() >= STAGES)
-    found = spans(hook)
-    assert found.keys() == STAGES
-    assert {(span["traceId"], span["traceState"]) for span in found.values()} == {(TRACE, "erp=7")}
-    assert len({span["spanId"] for span in found.values()}) == len(STAGES)
-    above = {stage: span["parentSpanId"] for stage, span in found.items()}
-    own = {stage: span["spanId"] for stage, span in found.items()}
-    assert above["submit"] == SPAN
-    assert {above[stage] for stage in ("deliver", "forward", "record")} == {own["submit"]}
-    assert {above[stage] for stage in ("wait", "process")} == {own["record"]}
-    services = {stage: span["service"] for stage, span in found.items()}
+    exported = spans(hook)
+    assert exported.keys() == STAGES
+    assert {(span["traceId"], span["traceState"]) for span in exported.values()} == {(TRACE, "erp=7")}
+    assert len({span["spanId"] for span in exported.values()}) == len(STAGES)
+    parents = {stage: span["parentSpanId"] for stage, span in exported.items()}
+    ids = {stage: span["spanId"] for stage, span in exported.items()}
+    assert parents["submit"] == SPAN
+    assert {parents[stage] for stage in ("deliver", "forward", "record")} == {ids["submit"]}
+    assert {parents[stage] for stage in ("wait", "process")} == {ids["record"]}
+    services = {stage: span["service"] for stage, span in exported.items()}
     assert services == {
         "submit": "semq-10008", "deliver": "semq-10008", "forward": "semq-hub",
         "record": "semq-56001", "wait": "semq-56001", "process": "semq-56001",
     }  # fmt: skip
-    assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in found.values())
-    assert b"payload" not in b"".join(taken.body for taken in hook.taken)
+    assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in exported.values())
+    assert b"payload" not in b"".join(request.body for request in hook.taken)
     answer = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
     assert (answer["exported"], answer["dropped"], answer["failures"]) == (2, 0, 0)
 
@@ -119,28 +122,28 @@ async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, hook: H
     a, b = [await inprocess.secure_local(name, hub, telemetry(hook)) for name in ("10008", "56001")]
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001"))
-    await take(inprocess, b)
+    await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT, "@Encrypt": 1})
     await until(lambda: spans(hook).keys() >= STAGES)
     assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
 
 
-async def test_by_ratio_a_document_has_a_trace_of_its_own(inprocess: InProcess, hook: Hook) -> None:
+async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProcess, hook: Hook) -> None:
     _, a, b = await started(inprocess, telemetry(hook, "sample_ratio = 1.0"))
-    await take(inprocess, b)
+    await consume(inprocess, b)
     await submit(inprocess, a, {})
     await until(lambda: spans(hook).keys() >= STAGES)
-    found = spans(hook)
-    assert len({span["traceId"] for span in found.values()}) == 1
-    assert [stage for stage, span in found.items() if "parentSpanId" not in span] == ["submit"]
+    exported = spans(hook)
+    assert len({span["traceId"] for span in exported.values()}) == 1
+    assert [stage for stage, span in exported.items() if "parentSpanId" not in span] == ["submit"]
 
 
 async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
-    of = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent
-    hub = await inprocess.hub(HUB_CONFIG + of)
-    a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + of) for name in ("10008", "56001")]
+    section = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent
+    hub = await inprocess.hub(HUB_CONFIG + section)
+    a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + section) for name in ("10008", "56001")]
     await linked(a, b)
-    await take(inprocess, b)
+    await consume(inprocess, b)
     await submit(inprocess, a, {"traceparent": PARENT}, bytes(3 * PIECE_BYTES))
     await until(lambda: spans(hook).keys() >= STAGES)
     assert spans(hook).keys() == STAGES
@@ -153,16 +156,16 @@ async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: 
     await until(lambda: "record" in spans(hook))
     await b.stop()
     b = await inprocess.started(b.settings)
-    await take(inprocess, b)
+    await consume(inprocess, b)
     await until(lambda: spans(hook).keys() >= STAGES)
-    found = spans(hook)
-    assert {found[stage]["parentSpanId"] for stage in ("wait", "process")} == {found["record"]["spanId"]}
+    exported = spans(hook)
+    assert {exported[stage]["parentSpanId"] for stage in ("wait", "process")} == {exported["record"]["spanId"]}
 
 
 async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
     hook.answer = lambda taken: (503, {})
     _, a, b = await started(inprocess, telemetry(hook, "queue_spans = 3"))
-    await take(inprocess, b)
+    await consume(inprocess, b)
     for _ in range(5):
         await submit(inprocess, a, {"traceparent": PARENT})
     await until(lambda: a.engine_counters().get("delivered") == 5)
@@ -171,7 +174,7 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
     assert a.telemetry.status()["waiting"] == 3
     assert a.telemetry.dropped == 7
     answer = (await ask(await inprocess.client(a), "node.health"))["result"]
-    [check] = [one for one in answer["checks"] if one["check"] == "telemetry"]
+    [check] = [check for check in answer["checks"] if check["check"] == "telemetry"]
     assert check["verdict"] == "warning"
     assert "7 spans dropped: status 503" in check["detail"]
     at = ("--node", f"amqp://guest:guest@127.0.0.1:{a.port}")
@@ -188,7 +191,7 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
         assert 'semq_telemetry_spans_total{result="dropped"} 7.0' in (await client.get("/metrics", headers=token)).text
 
 
-async def test_without_the_section_nothing_is_made(inprocess: InProcess) -> None:
+async def test_without_the_section_telemetry_no_spans_are_made(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

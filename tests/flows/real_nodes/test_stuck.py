@@ -1,11 +1,11 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-10008 is played by the test, because it has to stay silent; 56001 and the hub are real. Every row counts as overdue
+The test plays 10008, because it has to stay silent; 56001 and the hub are real. Every row counts as overdue
 immediately.
 """
 
 import re
-from dataclasses import replace as other_numbers
+from dataclasses import replace as with_settings
 from functools import partial
 from typing import Any
 
@@ -54,20 +54,18 @@ class StuckScene:
         stuck = answer["result"]["stuck"]
         return str(stuck["cause"]) if stuck else ""
 
-    async def comes_to(self, lk0: str, cause: str) -> None:
-        """Wait until the message has this cause, also on the command line; the list has the same cause, with a next
-        step.
-        """
+    async def expect_cause(self, lk0: str, cause: str) -> None:
+        """Wait until the message has this cause in its explanation, in the list and on the command line."""
 
-        async def is_so() -> bool:
+        async def has_cause() -> bool:
             return await self.cause(lk0) == cause
 
-        await until(is_so)
+        await until(has_cause)
         listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
-        assert lk0 in [row["lk0"] for row in listed] or not await is_so()
+        assert lk0 in [row["lk0"] for row in listed] or not await has_cause()
         assert all(row["stuck"]["next_step"] for row in listed)
         result = await self.semq("stuck", "explain", lk0)
-        if await is_so():  # on a slow machine the cause may change while the command starts
+        if await has_cause():  # on a slow machine the cause may change while the command starts
             next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
             assert f"{cause}: {StuckCause[cause].meaning}" in result
             assert next_step in result
@@ -107,22 +105,22 @@ async def scene(inprocess: InProcess) -> StuckScene:
 
 async def test_a_target_that_is_offline_or_silent(inprocess: InProcess, scene: StuckScene) -> None:
     away = await scene.submit("88001")
-    await scene.comes_to(away, "TARGET_OFFLINE")
+    await scene.expect_cause(away, "TARGET_OFFLINE")
     hub = await inprocess.client(scene.hub)
     rows = (await ask(hub, "stuck.list"))["result"]
     assert [row["stuck"]["cause"] for row in rows] == ["TARGET_OFFLINE"]
     await by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     silent = await scene.submit("10008")
-    await scene.comes_to(silent, "NO_ACK2")
-    await scene.comes_to(silent, "INQUIRY_SILENT")
+    await scene.expect_cause(silent, "NO_ACK2")
+    await scene.expect_cause(silent, "INQUIRY_SILENT")
     assert {"ACCEPTED", "FORWARDED"} <= set(await scene.trace(silent))
 
 
 async def refuse(peer: Peer, lk0: str, code: str) -> None:
     """Let 10008 refuse a document of 56001."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "written by hand"))
-    await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+    await peer.send_frame(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
 async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: StuckScene) -> None:
@@ -131,8 +129,8 @@ async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: S
     unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
     await refuse(peer, unreadable, KeyUnknown.code)
     await refuse(peer, unwanted, QuotaReached.code)
-    await scene.comes_to(unreadable, "CANNOT_OPEN")
-    await scene.comes_to(unwanted, "REFUSED")
+    await scene.expect_cause(unreadable, "CANNOT_OPEN")
+    await scene.expect_cause(unwanted, "REFUSED")
     listed = await scene.semq("stuck", "list")
     assert [
         f"1 × {cause.name}: {cause.meaning}" in listed for cause in (StuckCause.CANNOT_OPEN, StuckCause.REFUSED)
@@ -153,7 +151,7 @@ async def test_a_document_without_an_answer_of_the_hub(inprocess: InProcess, sce
     scene.admin = await inprocess.client(scene.node)
     await linked(scene.node)
     lk0 = await scene.submit("10008")
-    await scene.comes_to(lk0, "NO_TRANSPORT_ACK")
+    await scene.expect_cause(lk0, "NO_TRANSPORT_ACK")
 
 
 async def test_a_document_that_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
@@ -166,7 +164,7 @@ async def test_a_document_that_waits_for_its_turn(inprocess: InProcess, scene: S
     await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     await scene.submit("10008")
-    await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
+    await scene.expect_cause(await scene.submit("10008"), "NOT_SENT")
 
 
 async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: InProcess, scene: StuckScene) -> None:
@@ -180,18 +178,18 @@ async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: I
     await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     first, second = await scene.submit("10008"), await scene.submit("10008")
-    await scene.comes_to(second, "NOT_SENT")
+    await scene.expect_cause(second, "NOT_SENT")
     async with await psycopg.AsyncConnection.connect(scene.node.store.url, autocommit=True) as connection:
         row = "object_id = (SELECT object_id FROM tb_0031 WHERE lk0 = %s)"
         await connection.execute(f"UPDATE tb_0031_body SET envelope = '\\xff' WHERE {row}", (second,))
-    await received(peer, first)
-    await scene.comes_to(second, "UNREADABLE")
+    await confirm(peer, first)
+    await scene.expect_cause(second, "UNREADABLE")
     await scene.semq("msg", "cancel", second, "--why", "altered on the disk")
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=second, status=Answer.VOID)
     marker = await until(partial(scene.look, "msg.show", second))
     assert marker["void"] is True
     await until(lambda: scene.node.engine.core.counters.counts["unreadable"])
-    await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+    await peer.send_frame(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
     async def is_cancelled() -> bool:
         return "CANCELLED" in await scene.trace(second)
@@ -199,10 +197,10 @@ async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: I
     await until(is_cancelled)
 
 
-async def received(peer: Peer, lk0: str) -> None:
-    """Let 10008 state that it has the document."""
+async def confirm(peer: Peer, lk0: str) -> None:
+    """Let 10008 send the receipt of a document of 88001."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)
-    await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
+    await peer.send_frame(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
 async def test_a_document_that_its_target_never_records(
@@ -210,7 +208,7 @@ async def test_a_document_that_its_target_never_records(
 ) -> None:
     """The hub sends its copy whenever 10008 answers that it does not have it."""
     engine = scene.hub.engine
-    monkeypatch.setattr(engine.core, "settings", other_numbers(engine.core.settings, hub_attempts_max=2))
+    monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")
     await until(lambda: engine.holding.held.get("1.10008"))
     peer = await by_hand(inprocess, scene.hub)
@@ -218,10 +216,10 @@ async def test_a_document_that_its_target_never_records(
 
     async def is_shown() -> bool:
         nonlocal denied
-        for asked in [record for record in peer.records if getattr(record, "role", None) is InquiryRole.P][denied:]:
+        for inquiry in [record for record in peer.records if getattr(record, "role", None) is InquiryRole.P][denied:]:
             denied += 1
-            answer = replace(asked, answer=Answer.NOT)
-            await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]))
+            answer = replace(inquiry, answer=Answer.NOT)
+            await peer.send_frame(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]))
         rows = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
         return [row["lk0"] for row in rows] == [lk0]
 
@@ -239,49 +237,48 @@ async def test_a_document_refused_by_the_application(inprocess: InProcess, scene
     peer = await by_hand(inprocess, scene.hub)
     channel = await scene.admin.open_channel()
     await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
-    await peer.say(message(1, 0))
+    await peer.send_frame(message(1, 0))
     lk0 = "1.10008.1.1.5.1"
 
-    async def is_there() -> Any:
+    async def is_known() -> Any:
         return (await ask(scene.admin, "msg.show", {"id": lk0})).get("ok")
 
-    await until(is_there)
-    await scene.comes_to(lk0, "PARKED")
+    await until(is_known)
+    await scene.expect_cause(lk0, "PARKED")
 
 
 async def test_a_document_that_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
-    await peer.say(message(1, 0))
+    await peer.send_frame(message(1, 0))
     after = message(2, 2)
-    place = Pos(5, 1)
     attributes = replace(after.envelope.attributes, order_key="k")
-    await peer.say(Data(replace(after.envelope, prev=place, attributes=attributes), after.body))
+    await peer.send_frame(Data(replace(after.envelope, prev=Pos(5, 1), attributes=attributes), after.body))
     first, second = "1.10008.1.1.5.1", "1.10008.1.1.5.2"
 
-    async def is_there() -> Any:
+    async def is_known() -> Any:
         return (await ask(scene.admin, "msg.show", {"id": second})).get("ok")
 
-    await until(is_there)
-    await scene.comes_to(first, "NOT_CONSUMED")
+    await until(is_known)
+    await scene.expect_cause(first, "NOT_CONSUMED")
     channel = await scene.admin.open_channel()
     taken: list[Any] = []
     await channel.consume("semq.inbox", taken.extend)
-    await scene.comes_to(second, "BLOCKED_BY_ORDER")
+    await scene.expect_cause(second, "BLOCKED_BY_ORDER")
     await until(lambda: taken)
     channel.ack(taken[0].delivery_tag)
-    await scene.comes_to(first, "REACK_MISSING")
+    await scene.expect_cause(first, "REACK_MISSING")
 
 
 async def test_acts_of_persons_are_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
     await scene.hub.stop()
     await until(lambda: scene.node.uplink.link is None)
     lk0 = await scene.submit("10008")
-    await scene.comes_to(lk0, "LINK_DOWN")
+    await scene.expect_cause(lk0, "LINK_DOWN")
     await scene.act("msg.hold", lk0)
-    await scene.comes_to(lk0, "HELD")
+    await scene.expect_cause(lk0, "HELD")
     await scene.act("msg.release", lk0)
     await scene.act("msg.resend", lk0)
-    await scene.comes_to(lk0, "LINK_DOWN")
+    await scene.expect_cause(lk0, "LINK_DOWN")
     await scene.act("msg.cancel", lk0)
     events = await scene.trace(lk0)
     assert events.count("OPERATOR") == 3

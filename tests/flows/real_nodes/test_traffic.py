@@ -11,7 +11,7 @@ from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
-from tests.flows.real_nodes.test_left_alone import ProxiedInstitution, count, left
+from tests.flows.real_nodes.test_left_alone import ProxiedInstitution, count, remaining_rows
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 
@@ -30,7 +30,7 @@ async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
 async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The later cleanup is switched off, so it takes no part."""
+    """The cleanup is switched off, so that only the transaction of the last condition can delete a row."""
     of_node = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
     hub = await inprocess.hub()
@@ -39,16 +39,16 @@ async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
         for name in ("10008", "56001")
     ]
     await linked(sender.node, receiver.node)
-    await receiver.take()
+    await receiver.consume()
     await sender.submit(0, COUNT)
     await until(lambda: len(receiver.received) == COUNT)
-    await until(lambda: not left((hub, sender.node, receiver.node)))
+    await until(lambda: not remaining_rows((hub, sender.node, receiver.node)))
     assert sorted(map(int, receiver.received)) == list(range(COUNT))
 
 
 async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:
-    """Refused with a typed error by every way of submission, shown to operators; accepted again when the partner has
-    taken the waiting documents.
+    """The next document is refused with a typed error, and operators see the quota. Documents are accepted again when
+    the partner has received the waiting ones.
     """
     hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
@@ -70,7 +70,7 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         stuck = await client.request("stuck.list")
         assert [row["stuck"]["cause"] for row in stuck] == ["TARGET_OFFLINE"] * QUOTA
         receiver = await begin(inprocess, inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port)))
-        await receiver.take()
+        await receiver.consume()
         await until(lambda: len(receiver.received) == QUOTA)
         await until(lambda: not node.engine.rows.unsettled.get("1.56001"))
         sent = await client.send("56001", b"welcome again")

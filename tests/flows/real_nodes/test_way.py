@@ -12,26 +12,26 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-MODULES_MAX = 155  # called while it is traced, those of timers and of the request for its outcome included
+MODULES_MAX = 155  # including those of timers, and of the sender's requests for the outcome
 
 
 @contextmanager
 def traced() -> Iterator[set[str]]:
-    """Collect the modules of the product of which a function is called in this thread."""
-    found: set[str] = set()
+    """Collect the files of Python whose functions are called in this thread."""
+    files: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        found.add(frame.f_code.co_filename)
+        files.add(frame.f_code.co_filename)
 
     sys.setprofile(note)
     try:
-        yield found
+        yield files
     finally:
         sys.setprofile(None)
 
 
-def named() -> Iterator[str]:
-    """Yield the modules of the left column of the picture; a name without a folder has that of the name before it."""
+def modules_of_the_picture() -> Iterator[str]:
+    """Yield the modules in the left column of the picture. A name without a folder is in that of the name before."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2]
     for names in re.findall(r"^[A-Za-z ]{5}\(?((?:\w+/)+\w+(?:, [\w/]+)*)", text.split("```")[1], re.MULTILINE):
         folder = ""
@@ -48,14 +48,17 @@ async def test_a_document_passes_the_modules_of_the_picture(inprocess: InProcess
     login = "guest:guest@127.0.0.1"
     async with Client(f"amqp://{login}:{a.port}") as sender, Client(f"amqp://{login}:{b.port}") as receiver:
         async with receiver.receive() as documents:
-            with traced() as found:
+            with traced() as files:
                 sent = await sender.send("56001", b"<order/>")
                 async for document in documents:
                     await document.ack()
                     break
                 await sender.wait_for_delivery(sent.lk0)
-    passed = {str(Path(name).relative_to(ROOT).with_suffix("")) for name in found if name.startswith(str(ROOT))}
-    names = list(named())
+    passed = {str(Path(name).relative_to(ROOT).with_suffix("")) for name in files if name.startswith(str(ROOT))}
+    names = list(modules_of_the_picture())
     assert len(names) > 20
-    assert [name for name in names if not any(one.endswith(name) for one in passed)] == []
-    assert len([one for one in passed if one.startswith(("semq/", "local_node/", "platform_node/"))]) <= MODULES_MAX
+    assert [name for name in names if not any(module.endswith(name) for module in passed)] == []
+    assert (
+        len([module for module in passed if module.startswith(("semq/", "local_node/", "platform_node/"))])
+        <= MODULES_MAX
+    )

@@ -30,10 +30,10 @@ LOGIN = ApplicationLogin("app", "secret")
 A, B, C = NAMES = ("10008", "56001", "88001")
 DIALS = {A: (B, C), B: (C,), C: ()}
 QUICK: dict[str, Value] = {"protocol.inquiry_s": 0.5, "protocol.cleanup_s": 0.1, "protocol.overdue_s": 1}
-LOT = 15
+BATCH = 15
 
 
-def written(folder: Path) -> dict[str, NodePlace]:
+def write_configurations(folder: Path) -> dict[str, NodePlace]:
     """Write configurations and certificates of the three; A has no TLS on its port, so that it dials both others."""
     ports = free_ports(len(NAMES))
     places = {
@@ -55,16 +55,18 @@ def written(folder: Path) -> dict[str, NodePlace]:
 
 
 class HublessProcesses:
-    """A, B and C with an application each; those at B and C take and acknowledge everything."""
+    """A, B and C with an application each, which receives and acknowledges all documents."""
 
     def __init__(self, nodes: dict[str, NodeProcess], clients: dict[str, Client]) -> None:
         self.nodes, self.clients = nodes, clients
         self.sent = 0
-        self.got: dict[str, dict[str, bytes]] = {name: {} for name in NAMES}  #: by node, the payload of each locator
+        self.received: dict[str, dict[str, bytes]] = {
+            name: {} for name in NAMES
+        }  #: by node, the payload of each locator
 
     async def send(self, target: str, source: str = A) -> None:
-        """Submit a lot of numbered documents of one order; each is accepted when this returns."""
-        for _ in range(LOT):
+        """Submit numbered documents of one order; each is accepted when this returns."""
+        for _ in range(BATCH):
             body, token = b"%d" % self.sent, f"t{self.sent}"
             while True:
                 with suppress(SemqError):
@@ -73,26 +75,26 @@ class HublessProcesses:
                 await asyncio.sleep(0.1)
             self.sent += 1
 
-    async def take(self, name: str) -> None:
+    async def receive(self, name: str) -> None:
         """Receive and acknowledge until cancelled."""
         async for document in self.clients[name].receive(prefetch=20):
-            self.got[name].setdefault(str(document.lk0), bytes(document.payload))
-            with suppress(AlreadyGone):  # it comes again
+            self.received[name].setdefault(str(document.lk0), bytes(document.payload))
+            with suppress(AlreadyGone):  # the document is delivered again
                 await document.ack()
 
     async def status(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self.clients[name].request("node.status")
-        return found
+        status: dict[str, Any] = await self.clients[name].request("node.status")
+        return status
 
     async def is_linked(self, name: str, *partners: str) -> bool:
         status = await self.status(name)
         return all(
-            status["direct"][f"1.{one}"]["link"] == "up" and status["partners"][f"1.{one}"]["sealable"]
-            for one in partners
+            status["direct"][f"1.{partner}"]["link"] == "up" and status["partners"][f"1.{partner}"]["sealable"]
+            for partner in partners
         )
 
     def ledger(self, name: str, event: Event) -> list[str]:
-        """Return the remarks of a ledger about messages."""
+        """Return the details of the ledger lines of an event about messages."""
         with psycopg.connect(self.nodes[name].database) as connection:
             rows = connection.execute(
                 "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 <> '' ORDER BY number", (int(event),)
@@ -101,18 +103,18 @@ class HublessProcesses:
 
     def rows(self) -> int:
         """Return the number of rows that are left in all queues."""
-        found = 0
+        total = 0
         for node in self.nodes.values():
             with psycopg.connect(node.database) as connection:
                 for table in ("tb_0031", "tb_0030"):
-                    found += connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # type: ignore[index]
-        return found
+                    total += connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # type: ignore[index]
+        return total
 
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[HublessProcesses]:
     async with AsyncExitStack() as stack:
-        nodes = {name: NodeProcess(place) for name, place in written(tmp_path).items()}
+        nodes = {name: NodeProcess(place) for name, place in write_configurations(tmp_path).items()}
         for node in nodes.values():
             stack.callback(node.clear)
         await asyncio.gather(*(asyncio.to_thread(node.start) for node in nodes.values()))
@@ -121,31 +123,31 @@ async def scene(tmp_path: Path) -> AsyncIterator[HublessProcesses]:
         await until(partial(scene.is_linked, A, B, C), 60)
         await until(partial(scene.is_linked, B, A, C), 60)
         for name in NAMES:
-            taking = asyncio.create_task(scene.take(name))
-            stack.callback(taking.cancel)
+            receiving = asyncio.create_task(scene.receive(name))
+            stack.callback(receiving.cancel)
         yield scene
 
 
 async def test_documents_of_all_pairs_survive_a_kill_of_either_end_and_health_is_ok(scene: HublessProcesses) -> None:
     for node in scene.nodes.values():
         health = await scene.clients[node.name].request("node.health")
-        assert [one for one in health["checks"] if one["verdict"] != "ok"] == []
-        assert "link" not in {one["check"] for one in health["checks"]}
+        assert [check for check in health["checks"] if check["verdict"] != "ok"] == []
+        assert "link" not in {check["check"] for check in health["checks"]}
     for killed in (B, A):
         sending = asyncio.create_task(scene.send(B))
         scene.nodes[killed].end(signal.SIGKILL)
         await asyncio.to_thread(scene.nodes[killed].start)
         await sending
     numbers = [b"%d" % number for number in range(scene.sent)]
-    await until(lambda: len(scene.got[B]) >= len(numbers), 120)
+    await until(lambda: len(scene.received[B]) >= len(numbers), 120)
     await scene.send(A, source=C)
     await scene.send(C, source=B)
-    await until(lambda: len(scene.got[A]) == len(scene.got[C]) == LOT, 60)
+    await until(lambda: len(scene.received[A]) == len(scene.received[C]) == BATCH, 60)
     await until(lambda: not scene.rows(), 120)
-    assert list(scene.got[B].values()) == numbers
+    assert list(scene.received[B].values()) == numbers
     assert scene.ledger(B, Event.RECEIVED) == [DIRECTLY] * len(numbers)
     assert len(scene.ledger(A, Event.DELIVERED)) == len(numbers)
-    assert all(remark.startswith("receipt ") for remark in scene.ledger(A, Event.DELIVERED))  # signed
+    assert all(detail.startswith("receipt ") for detail in scene.ledger(A, Event.DELIVERED))  # signed
 
 
 async def test_documents_for_a_partner_that_is_away_wait_with_a_cause_and_leave_when_it_returns(
@@ -154,28 +156,29 @@ async def test_documents_for_a_partner_that_is_away_wait_with_a_cause_and_leave_
     scene.nodes[C].end()
     sent = await scene.clients[A].send(C, b"waits")
     await scene.clients[A].send(B, b"goes on")
-    await until(lambda: list(scene.got[B].values()) == [b"goes on"])
+    await until(lambda: list(scene.received[B].values()) == [b"goes on"])
     outlook = (await scene.clients[A].request("msg.outlook", {"id": str(sent.lk0)}))["sides"][0]
     assert outlook["waits_for"] == "direct"
 
     async def is_stuck() -> bool:
         stuck = await scene.clients[A].request("stuck.list")
-        return [(one["lk0"], one["stuck"]["cause"]) for one in stuck] == [(str(sent.lk0), "DIRECT_LINK_DOWN")]
+        return [(row["lk0"], row["stuck"]["cause"]) for row in stuck] == [(str(sent.lk0), "DIRECT_LINK_DOWN")]
 
     await until(is_stuck)
     status = await scene.status(A)
     assert (status["hub"], status["partners"]["1.88001"]["online"]) == (None, False)
-    page = await semq_aside("node", "status", "--config", str(scene.nodes[A].place.config))
-    assert "this node has no hub" in page.out
+    shown = await semq_aside("node", "status", "--config", str(scene.nodes[A].place.config))
+    assert "this node has no hub" in shown.out
     config = str(scene.nodes[A].place.config)
     findings = {
-        one["check"]: one for one in (await semq_aside("doctor", "--config", config, "--json")).data["findings"]
+        finding["check"]: finding
+        for finding in (await semq_aside("doctor", "--config", config, "--json")).data["findings"]
     }
-    assert not [name for name, one in findings.items() if one["verdict"] == "failing"]
+    assert not [name for name, finding in findings.items() if finding["verdict"] == "failing"]
     assert findings["way to 1.56001"]["verdict"] == "ok"
     assert findings["way to 1.88001"]["verdict"] == "warning"
     await asyncio.to_thread(scene.nodes[C].start)
-    await until(lambda: list(scene.got[C].values()) == [b"waits"], 60)
+    await until(lambda: list(scene.received[C].values()) == [b"waits"], 60)
     await until(lambda: not scene.rows(), 60)
 
 
@@ -185,10 +188,14 @@ async def test_targets_that_need_a_hub_are_refused_and_a_trace_asks_the_partner(
         refused.fails(refused.status, "SEMQ-1201", "has no hub" if target == "77001" else "this node has none")
         assert refused.status != 0
     sent = await scene.clients[A].send(B, b"traced")
-    await until(lambda: list(scene.got[B].values()) == [b"traced"])
+    await until(lambda: list(scene.received[B].values()) == [b"traced"])
     traced = await scene.clients[A].request("msg.trace", {"id": str(sent.lk0), "parties": True})
     assert traced["unanswered"] == []
-    assert ("SENT", DIRECTLY) in [(one["event"], one["detail"]) for one in traced["events"]]
-    assert ("1.56001", "RECEIVED", True) in [(one["node"], one["event"], one.get("proved")) for one in traced["events"]]
-    known = await scene.clients[B].request("msg.trace", {"id": str(sent.lk0), "parties": True})
-    assert [(one["node"], "does not dial" in one["why"]) for one in known["unanswered"]] == [("1.10008", True)]
+    assert ("SENT", DIRECTLY) in [(line["event"], line["detail"]) for line in traced["events"]]
+    assert ("1.56001", "RECEIVED", True) in [
+        (line["node"], line["event"], line.get("proved")) for line in traced["events"]
+    ]
+    unanswerable = await scene.clients[B].request("msg.trace", {"id": str(sent.lk0), "parties": True})
+    assert [(party["node"], "does not dial" in party["why"]) for party in unanswerable["unanswered"]] == [
+        ("1.10008", True)
+    ]

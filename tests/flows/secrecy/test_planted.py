@@ -36,7 +36,7 @@ def test_planted_secrets_are_found_nowhere(tmp_path: Path) -> None:
     file.write_text(HUB)
     phrase.touch(mode=0o600)
     phrase.write_text(PASSPHRASE)
-    result = [semq("hub", "init-ca", "--config", str(file))]
+    results = [semq("hub", "init-ca", "--config", str(file))]
     with (tmp_path / "log").open("w") as log:
         node = subprocess.Popen(
             [sys.executable, "-P", "-m", "platform_node", "--config", str(file)],
@@ -47,7 +47,7 @@ def test_planted_secrets_are_found_nowhere(tmp_path: Path) -> None:
         where += f"?cafile={next((tmp_path / 'data' / 'pki').rglob('trust.pem'))}"
         url = f"amqps://app:{PASSWORD}@{where}"
         token = semq("hub", "nodes", "token", "10008", "--json", "--node", url).data["token"]
-        result += [
+        results += [
             semq("node", "status", "--node", f"amqps://app:{WRONG}@{where}"),
             semq("node", "status", SEMQ_NODE=f"amqps://second:{VARIABLE}@{where}"),
             semq("cert", "list", "--node", url),
@@ -60,11 +60,11 @@ def test_planted_secrets_are_found_nowhere(tmp_path: Path) -> None:
         node.send_signal(signal.SIGTERM)
         assert node.wait(60) == 0
         node.stdout.close()
-    assert [one.status for one in result] == [0, 78, 0, 0, 0], result
-    shown = [text for one in result for text in (one.out, one.err)]
-    for place in (*shown, *rows, listed, (tmp_path / "log").read_text()):
+    assert [result.status for result in results] == [0, 78, 0, 0, 0], results
+    shown = [text for result in results for text in (result.out, result.err)]
+    for text in (*shown, *rows, listed, (tmp_path / "log").read_text()):
         for secret in (PASSWORD, VARIABLE, PASSPHRASE, WRONG, token, "PRIVATE KEY"):
-            assert secret not in place
+            assert secret not in text
     keys = [key.read_text() for key in (tmp_path / "data" / "pki").rglob("*.key")]
     assert keys
     assert all("BEGIN ENCRYPTED PRIVATE KEY" in key for key in keys)

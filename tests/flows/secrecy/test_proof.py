@@ -23,11 +23,11 @@ from semq.umx_t.status import Arrival, Outcome
 from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
 from tests.flows.trio import HUB, TrioWire
 
-# ------------------------------------------------------------------------------------------- receipts that prove
+# ---------------------------------------------------------------------------------------------- receipts as proofs
 
 
 def forged(world: SealedWorld, lk0: str) -> list[Packet]:
-    """Return a receipt of B as a hub could forge it."""
+    """Return statements of B about a message as a hub could forge them."""
     b, a = world.b.address, world.a.address
     receipt = Receipt(ident=lk0, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     answer = Inquiry(ident=lk0, answer=Answer.RECV)
@@ -104,18 +104,18 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) ->
     assert world.a.reported.kinds[-1] == "delivered"
 
 
-@pytest.mark.parametrize("comes", [True, False], ids=["the certificate comes", "it never comes"])
-def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(world: SealedWorld, comes: bool) -> None:
+@pytest.mark.parametrize("arrives", [True, False], ids=["the certificate arrives", "it never arrives"])
+def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(world: SealedWorld, arrives: bool) -> None:
     keys_of(world.b).mine = world.own(world.b.address, "B2", "B1")
     send(world, SECRET)
     world.later(1)
     assert outcomes(world.a) == [None]
     assert world.a.engine.core.counters.counts["signer_awaited"] > 0
-    if comes:
+    if arrives:
         world.b.engine.introduce()
     world.later(300)
-    assert (world.a.reported.kinds[-1] == "delivered") == comes
-    assert (world.a.lines(Event.VIOLATION) == 0) == comes
+    assert (world.a.reported.kinds[-1] == "delivered") == arrives
+    assert (world.a.lines(Event.VIOLATION) == 0) == arrives
     awaited = [line.target for line in world.a.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
     assert awaited == ["1.56001"]  # one line, for any number of packets
 
@@ -133,7 +133,7 @@ def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key
     assert world.b.app.payloads == [SECRET]
     send(world, b"for the new key")
     world.later(3)
-    assert world.b.app.got[-1].envelope.key_id == key_id(KEYS["B2"])
+    assert world.b.app.deliveries[-1].envelope.key_id == key_id(KEYS["B2"])
 
 
 @pytest.mark.parametrize("new", ["B2", "B3"])
@@ -155,17 +155,19 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     assert failed.reason is not None
     assert failed.reason[0] == "SEMQ-5201"
     assert key_id(KEYS["B1"]) in failed.reason[1]
-    got = world.b.app.got[0].envelope
-    assert got.lk0 != failed.lk0
-    assert got.origin.startswith(str(failed.lk0))
-    assert got.digest == sha256(SECRET).digest()
-    assert got.attributes.app_key.key == "S1"
+    envelope = world.b.app.deliveries[0].envelope
+    assert envelope.lk0 != failed.lk0
+    assert envelope.origin.startswith(str(failed.lk0))
+    assert envelope.digest == sha256(SECRET).digest()
+    assert envelope.attributes.app_key.key == "S1"
     world.later(30)
     assert not world.a.store.tables.outbound
     assert world.b.lines(Event.REJECTED) == 2
 
 
-def test_it_is_sealed_again_after_a_crash_when_the_directory_has_another_key(world: SealedWorld) -> None:
+def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has_another_key(
+    world: SealedWorld,
+) -> None:
     keys = keys_of(world.b)
     assert keys.mine is not None
     keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["B1"], {}), keys.mine.certificates)
@@ -198,7 +200,7 @@ def test_documents_without_their_own_key_do_not_hide_later_ones(world: SealedWor
     world.later(10)
     assert world.b.app.payloads == [b"5", b"6"]
     assert outcomes(world.a) == [Outcome.REJECTED] * 5
-    assert world.a.store.idle  # it is not sent repeatedly
+    assert world.a.store.idle  # no document is sent repeatedly
 
 
 def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
@@ -243,18 +245,18 @@ def test_documents_to_ones_own_node_are_sealed_too(world: SealedWorld) -> None:
     world.a.send(SECRET, to="10008", encrypt=True)
     world.later(3)
     assert world.a.app.payloads == [SECRET]
-    assert world.a.app.got[0].envelope.lk0.node == world.a.address
+    assert world.a.app.deliveries[0].envelope.lk0.node == world.a.address
     assert [row.status for row in world.a.store.tables.pending.values()] in ([], [Arrival.RECV])
 
 
-def test_validity_is_asked_at_every_use(world: SealedWorld) -> None:
+def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorld) -> None:
     world.clock.now += timedelta(days=91).total_seconds()
     send(world, SECRET)
     assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
 
 
-def revoked(world: SealedWorld) -> None:
-    """A's certificate is revoked and replaced; its old key still opens stored session keys."""
+def revoke(world: SealedWorld) -> None:
+    """Revoke and replace A's certificate; A's old key still opens stored session keys."""
     own = world.own(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
     keys_of(world.a).mine = Own(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
@@ -266,10 +268,10 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     world.cut(world.b)
     send(world, SECRET, b"second")
     world.settle()
-    revoked(world)
+    revoke(world)
     world.connect(world.b)
     world.later(20)
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert world.b.lines(Event.VIOLATION) == 0  # the certificate may still arrive
     awaited = [line.lk0 for line in world.b.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
     assert len(awaited) == len(set(awaited)) == 2  # one entry for each document, for any number of copies
@@ -288,8 +290,8 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     assert world.held == 0
 
 
-def refused_in_clear(world: SealedWorld, *bodies: bytes) -> None:
-    """Documents of class 2 in clear, signed with A's old key, are stored at the hub while A gets a new key."""
+def stored_in_clear(world: SealedWorld, *bodies: bytes) -> None:
+    """Store documents of class 2 in clear at the hub, signed with A's present key, while B is offline."""
     world.cut(world.b)
     world.a.send(*bodies, save_fwd=2)
     world.settle()
@@ -297,8 +299,8 @@ def refused_in_clear(world: SealedWorld, *bodies: bytes) -> None:
 
 
 def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: SealedWorld) -> None:
-    refused_in_clear(world, b"first", b"second")
-    revoked(world)
+    stored_in_clear(world, b"first", b"second")
+    revoke(world)
     world.connect(world.b)
     world.later(600)
     assert sorted(world.b.app.payloads) == [b"first", b"second"]
@@ -314,7 +316,7 @@ def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: Seale
 def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     world: SealedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused_in_clear(world, b"first")
+    stored_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
     resealed, ours = world.a.engine.sender.resealing, key_id(KEYS["A1"])
     for refused, may in (
@@ -329,7 +331,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
     assert not resealed._may_sign_anew(other)  # the maximum number is remembered
-    revoked(world)
+    revoke(world)
     assert resealed._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
@@ -340,7 +342,7 @@ def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(wor
     world.directory.known[world.a.address] = ()
     world.connect(world.b)
     world.later(300)
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert outcomes(world.a) == [None]
     assert world.b.lines(Event.REJECTED) == 0
     assert world.b.lines(Event.VIOLATION) > 2
@@ -352,7 +354,7 @@ def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_i
     world.settle()
     seen: list[Data] = []
     world.tamper = watching(seen)
-    revoked(world)
+    revoke(world)
     send(world, b"after")
     world.settle()
     assert {read_token(frame.envelope.session_key).signer for frame in seen} == {key_id(KEYS["X"])}

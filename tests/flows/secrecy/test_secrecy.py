@@ -22,7 +22,7 @@ from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, sen
 from tests.flows.trio import TrioWire
 from tests.umx_t.samples.altered import BOUND, altered
 
-# ------------------------------------------------------------------------------------------------- nobody else reads
+# --------------------------------------------------------------------------------------- only the receiver can read
 
 
 def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receiver(world: SealedWorld) -> None:
@@ -34,7 +34,7 @@ def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receive
     assert sha256(SECRET).digest() not in stored.envelope
     world.connect(world.a)
     world.later(2)
-    (delivery,) = world.b.app.got
+    (delivery,) = world.b.app.deliveries
     assert delivery.payload == SECRET
     assert delivery.envelope.digest == sha256(SECRET).digest()
     assert delivery.envelope.attributes.user_headers == {"crates": 4711, "deep": {"a": [1, None, "x"]}}
@@ -55,14 +55,14 @@ def test_the_hub_stores_ciphertext_that_opens_later(world: SealedWorld) -> None:
     assert world.b.app.payloads == [SECRET + bytes([n]) for n in range(5)]
 
 
-def test_one_session_serves_many_documents_then_ends_and_lives_have_their_own() -> None:
+def test_a_session_key_serves_a_limited_number_of_documents_of_one_process() -> None:
     world = SealedWorld(Policy(limits=KeyLimits(messages=10)))
     for start in range(0, 25, 5):
         send(world, *[bytes([start + n]) for n in range(5)])
         world.settle()
     kept = [row for row in world.a.store.tables.rare if isinstance(row, KeptKey)]
     assert len(kept) == len({row.id for row in kept}) == 3
-    assert len(world.b.app.got) == 25
+    assert len(world.b.app.deliveries) == 25
     world.a.sealing = world._secrecy(world.a.address)  # another start of the process
     world.a.crash()
     world.connect(world.a)
@@ -78,12 +78,12 @@ def test_the_same_token_is_the_same_document_although_it_is_sealed_again(world: 
     send(world, SECRET, token="t")
     send(world, b"other", token="t")
     world.settle()
-    assert [one.repeated for one in world.a.accepted] == [False, True]
+    assert [accepted.repeated for accepted in world.a.accepted] == [False, True]
     assert len(world.a.refused) == 1
     assert world.b.app.payloads == [SECRET]
 
 
-def test_without_a_certificate_nothing_is_accepted_that_should_be_sealed() -> None:
+def test_without_a_certificate_no_document_to_be_sealed_is_accepted() -> None:
     for certified in ("A", "B", ""):
         world = SealedWorld(certified=certified)
         world.settle()
@@ -100,7 +100,7 @@ def test_documents_are_sealed_without_a_request_if_the_policy_demands_it() -> No
     world.a.send(SECRET)
     world.settle()
     assert world.b.app.payloads == [SECRET]
-    assert world.b.app.got[0].envelope.attributes.encrypt
+    assert world.b.app.deliveries[0].envelope.attributes.encrypt
     assert not any(SECRET in data for data in world.captured)
 
 
@@ -123,14 +123,14 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_refuse
 def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:
     mine = keys_of(world.b).mine
     assert mine is not None
-    for pins, believed in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
+    for pins, is_accepted in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
         world.a.sealing = Sealing(
             world.a.address,
             NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None, {"56001": pins}),
             world.clock, world._draw, Policy(),
         )  # fmt: skip
         world.a.sealing.learn("1.56001", mine.certificates)
-        assert keys_of(world.a).knows("1.56001") is believed
+        assert keys_of(world.a).knows("1.56001") is is_accepted
 
 
 # ------------------------------------------------------------------------------------------------------ a hostile hub
@@ -151,7 +151,7 @@ def test_an_altered_attribute_is_noticed_and_the_document_arrives_after_the_alte
     world.tamper = tamper
     send(world, SECRET, key="S1")
     world.settle()
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert Outcome.DELIVERED not in outcomes(world.a)
     if row.name in REFUSED:
         assert world.b.lines(Event.REJECTED) + world.b.lines(Event.VIOLATION) >= 1
@@ -176,7 +176,7 @@ STRIPPED = (
 
 
 @pytest.mark.parametrize("stripped", STRIPPED, ids=str)
-def test_there_is_nothing_weaker_to_fall_back_to(world: SealedWorld, stripped: dict[str, str]) -> None:
+def test_a_document_without_an_attribute_of_its_seal_is_refused(world: SealedWorld, stripped: dict[str, str]) -> None:
     """Without an attribute that a seal needs, the document is refused, and its application gets no body."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -187,7 +187,7 @@ def test_there_is_nothing_weaker_to_fall_back_to(world: SealedWorld, stripped: d
     world.tamper = tamper
     send(world, SECRET)
     world.settle()
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert Outcome.DELIVERED not in outcomes(world.a)
     assert world.b.lines(Event.REJECTED) + world.b.lines(Event.VIOLATION) == 1
 
@@ -210,7 +210,7 @@ def test_an_altered_ciphertext_is_noticed(world: SealedWorld, what: str) -> None
     world.tamper = tamper
     send(world, SECRET)
     world.settle()
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert not world.b.store.tables.pending
     world.tamper = lambda wire, frame: frame
     world.later(40)
@@ -233,7 +233,7 @@ def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: SealedWorld
     assert world.b.lines(Event.VIOLATION) == 1
 
 
-def test_a_replay_under_a_new_place_is_noticed(world: SealedWorld) -> None:
+def test_a_replay_at_a_new_position_is_noticed(world: SealedWorld) -> None:
     """The hub claims that an old ciphertext is sent again as a new message: only the sender can state that."""
     seen: list[Data] = []
     world.tamper = watching(seen)
@@ -278,7 +278,7 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_refused(world: Sea
     send(world, SECRET)
     world.settle()
     assert frames
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert not world.b.store.tables.pending
 
 
@@ -289,13 +289,13 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     world.b.sealing.policy = Policy(required_with=["*"])
     world.a.send(b"in clear")
     world.settle()
-    assert world.b.app.got == []
+    assert world.b.app.deliveries == []
     assert world.a.reported.events[-1].reason is not None
     assert world.a.reported.events[-1].reason[0] == "SEMQ-5206"
 
 
 def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
-    """The hub replaces each document for B by one of its own."""
+    """Let the hub replace each document for B by one of its own, in clear."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -319,11 +319,11 @@ def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_record
     world.tamper = lambda wire, frame: frame
     world.later(60)
     assert world.b.app.payloads == [SECRET]
-    assert world.b.app.got[0].envelope.proved
+    assert world.b.app.deliveries[0].envelope.proved
     assert world.a.reported.kinds[-1] == "delivered"
 
 
-def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: SealedWorld) -> None:
+def test_a_forgery_accepted_without_a_proof_is_replaced_by_the_document(world: SealedWorld) -> None:
     """B's operator accepts A's documents without a proof; a later proved document replaces the forged one."""
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(unproved_from=["10008"])
@@ -331,25 +331,25 @@ def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world
     send(world, SECRET)
     world.settle()
     assert world.b.app.payloads == [b"pay me"]
-    assert not world.b.app.got[0].envelope.proved
+    assert not world.b.app.deliveries[0].envelope.proved
     assert outcomes(world.a) == [None]
     assert world.a.lines(Event.VIOLATION) == 1
     world.tamper = lambda wire, frame: frame
     world.later(120)
     assert world.b.app.payloads == [b"pay me", SECRET]
-    assert world.b.app.got[1].envelope.proved
+    assert world.b.app.deliveries[1].envelope.proved
     assert any(line.detail.startswith("SEMQ-5215") for line in world.b.store.tables.ledger)
     assert world.a.reported.kinds[-1] == "delivered"
     world.later(400)
     assert world.is_clean()
 
 
-def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_receipts(world: SealedWorld) -> None:
+def test_unsigned_receipts_are_refused_also_after_the_hub_has_withdrawn_the_certificate(world: SealedWorld) -> None:
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.settle()
-    gone = Presence(node="1.56001", certificates=())
-    world.a.engine.hear_presence([gone])
+    withdrawn = Presence(node="1.56001", certificates=())
+    world.a.engine.hear_presence([withdrawn])
     (row,) = world.a.store.tables.outbound.values()
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     packet = Packet(world.b.address, world.a.address, Function.RECEIPTS, Primitive.INDICATION, [receipt])

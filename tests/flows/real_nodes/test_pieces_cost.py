@@ -1,4 +1,4 @@
-"""Small documents do not pay for documents in pieces: the calls and the queries of the code for pieces, counted."""
+"""The cost of the code for pieces for small documents: its calls and its queries, counted."""
 
 import sys
 from collections import Counter
@@ -15,10 +15,10 @@ from tests.waiting import until
 
 DOCUMENTS = 40
 ROOT = Path(__file__).parents[3]
-OF_PIECES = tuple(
+PIECE_MODULES = tuple(
     f"{ROOT}/{place}" for place in ("semq/engine/receiver/pieces.py", "semq/umx_t/pieces.py", "local_node/pieces/")
 )
-# Function | its calls for a document, one comparison each: for the events sent and delivered, a delivery, an ack
+# Functions and their calls for a small document, one comparison each: `prepare` for the events sent and delivered.
 EXPECTED = {"prepare": 2, "is_needed": 1, "with_pieces": 1}
 
 
@@ -31,7 +31,7 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(OF_PIECES):
+        if event == "call" and frame.f_code.co_filename.startswith(PIECE_MODULES):
             calls[frame.f_code.co_name] += 1
 
     sys.setprofile(count)
@@ -43,7 +43,7 @@ async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inp
         await until(lambda: is_clean(a) and is_clean(b))
     finally:
         sys.setprofile(None)
-    by_documents = {name: count for name, count in calls.items() if count >= DOCUMENTS // 2}  # the others by the clock
+    by_documents = {name: count for name, count in calls.items() if count >= DOCUMENTS // 2}  # timers call the others
     assert by_documents == {name: times * DOCUMENTS for name, times in EXPECTED.items()}
 
 
@@ -55,11 +55,11 @@ async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     b = await local(inprocess, "56001", hub.port)
     read, queries = b.store.read, set()
 
-    async def noted(query: Any, *arguments: Any) -> Any:
+    async def record_query(query: Any, *arguments: Any) -> Any:
         queries.add(query)
         return await read(query, *arguments)
 
-    monkeypatch.setattr(b.store, "read", noted)
+    monkeypatch.setattr(b.store, "read", record_query)
     a = await local(inprocess, "10008", hub.port)
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", b"small")

@@ -1,8 +1,8 @@
-"""Statements of the wrong node, or about the wrong copy, attempt or inquiry: without effect, and violations if they are
-false.
+"""The right to each statement: a statement of the wrong node, or about the wrong copy, attempt or inquiry, has no
+effect, and is a violation if it must be false.
 
-Each row of the tables is one statement to one engine; the same statement by the right node about the right thing would
-change the row.
+Each row of the tables is one statement to one engine. Made by the right node about the right copy, it would change the
+row.
 """
 
 from collections.abc import Callable
@@ -22,39 +22,39 @@ from tests.flows.trio import HUB, Trio, forwarded, is_message
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
 OTHER_DIGEST = "ab" * 32
 OTHER_COPY = (1, 1, 999)
-Says = Callable[[Trio, Outbound], Packet]
+MakePacket = Callable[[Trio, Outbound], Packet]
 
 
-def receipt(source: Address, **facts: Any) -> Says:
+def receipt(source: Address, **facts: Any) -> MakePacket:
     """Return an 810 indication to A about its row."""
 
-    def says(trio: Trio, row: Outbound) -> Packet:
-        known: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
-        return Packet(source, A, Function.RECEIPTS, Primitive.INDICATION, [Receipt(**known | facts)])
+    def make_packet(trio: Trio, row: Outbound) -> Packet:
+        defaults: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
+        return Packet(source, A, Function.RECEIPTS, Primitive.INDICATION, [Receipt(**defaults | facts)])
 
-    return says
+    return make_packet
 
 
-def answer(source: Address, answered: Answer, nonce: int = 0, **facts: Any) -> Says:
-    """Return the answer to A's last inquiry about its row (or to one that many inquiries earlier)."""
+def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: Any) -> MakePacket:
+    """Return an answer to A's last inquiry about its row, or to the one ``inquiries_ago`` before it."""
 
-    def says(trio: Trio, row: Outbound) -> Packet:
-        asked = trio.a.engine.sender.nonces[row.object_id] - nonce
+    def make_packet(trio: Trio, row: Outbound) -> Packet:
+        nonce = trio.a.engine.sender.nonces[row.object_id] - inquiries_ago
         copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
-        known: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "role": InquiryRole.S,
             "ident": str(row.lk0),
-            "nonce": asked,
+            "nonce": nonce,
             "lk1": copy,
             "answer": answered,
         }
-        record = Inquiry(**(known | facts))
+        record = Inquiry(**(defaults | facts))
         return Packet(source, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
 
-    return says
+    return make_packet
 
 
-def role_r(source: Address, **facts: Any) -> Says:
+def role_r(source: Address, **facts: Any) -> MakePacket:
     """Return an inquiry of a receiver, which states that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
@@ -81,7 +81,7 @@ def stored(ack2: bool = True) -> Trio:
 
 
 def bare() -> Trio:
-    """The same, and A has deleted the payload."""
+    """As ``stored``, and A has deleted the payload."""
     return stored(ack2=False)
 
 
@@ -90,7 +90,7 @@ LIE, HINT = 1, 0  # number of violations in the ledger
 
 
 @pytest.mark.parametrize(
-    ("scene", "says", "noted"),
+    ("scene", "make_packet", "violations"),
     [
         pytest.param(forwarded, receipt(C, **RECV), LIE, id="Ack2 of another node"),
         pytest.param(forwarded, receipt(B, **RECV, digest=OTHER_DIGEST), LIE, id="Ack2 for other bytes"),
@@ -103,28 +103,28 @@ LIE, HINT = 1, 0  # number of violations in the ledger
         pytest.param(forwarded, answer(C, Answer.RECV), LIE, id="RECV of another node"),
         pytest.param(forwarded, answer(B, Answer.RECV, digest=OTHER_DIGEST), LIE, id="RECV for other bytes"),
         pytest.param(forwarded, answer(C, Answer.NOT), LIE, id="NOT of another node"),
-        pytest.param(forwarded, answer(B, Answer.NOT, nonce=1), HINT, id="NOT to an older inquiry"),
+        pytest.param(forwarded, answer(B, Answer.NOT, inquiries_ago=1), HINT, id="NOT to an older inquiry"),
         pytest.param(forwarded, answer(B, Answer.OFFLINE), LIE, id="OFFLINE of a node"),
-        pytest.param(forwarded, answer(HUB, Answer.OFFLINE, nonce=1), HINT, id="OFFLINE to an older inquiry"),
+        pytest.param(forwarded, answer(HUB, Answer.OFFLINE, inquiries_ago=1), HINT, id="OFFLINE to an older inquiry"),
         pytest.param(forwarded, answer(B, Answer.CUSTODY, lk1=OTHER_COPY), LIE, id="CUSTODY of a node"),
         pytest.param(stored, answer(B, Answer.GONE), LIE, id="GONE of a node"),
         pytest.param(stored, answer(HUB, Answer.GONE, lk1=OTHER_COPY), HINT, id="GONE of another copy"),
-        pytest.param(stored, answer(HUB, Answer.GONE, nonce=1), HINT, id="GONE to an older inquiry"),
+        pytest.param(stored, answer(HUB, Answer.GONE, inquiries_ago=1), HINT, id="GONE to an older inquiry"),
         pytest.param(stored, answer(HUB, Answer.UNAVAIL), HINT, id="UNAVAIL for the first time"),
         pytest.param(forwarded, role_r(C), LIE, id="Inquiry R of another node"),
         pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
     ],
 )
 def test_a_statement_without_the_right_to_it_changes_no_row_of_a_sender(
-    scene: Callable[[], Trio], says: Says, noted: int
+    scene: Callable[[], Trio], make_packet: MakePacket, violations: int
 ) -> None:
     trio = scene()
     (row,) = trio.a.store.tables.outbound.values()
     before, lines = str(row), trio.a.lines(Event.VIOLATION)
-    trio.a.hear(says(trio, row))
+    trio.a.hear(make_packet(trio, row))
     assert [str(kept) for kept in trio.a.store.tables.outbound.values()] == [before]
     assert not trio.a.engine.rows.doubts
-    assert trio.a.lines(Event.VIOLATION) - lines == noted
+    assert trio.a.lines(Event.VIOLATION) - lines == violations
 
 
 def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> None:
@@ -161,7 +161,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """B has recorded a copy of the hub's, and its acknowledgements are not noted."""
+    """B has recorded a copy that the hub sent, and its acknowledgements are lost."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -175,15 +175,15 @@ def owing() -> tuple[Trio, Pending]:
 
 def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
     assert row.lk1 is not None
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "ident": str(row.lk0), "dest_ref_id": row.bref, "ack_flag": flag,
         "src_semq_id": row.lk1.semq_id, "src_semq_db_id": row.lk1.semq_db_id, "src_ref_id": row.lk1.object_id,
     }  # fmt: skip
-    return Receipt(**known | facts)
+    return Receipt(**defaults | facts)
 
 
 @pytest.mark.parametrize(
-    ("source", "flag", "facts", "noted"),
+    ("source", "flag", "facts", "violations"),
     [
         pytest.param(C, AckFlag.END_TO_END, {}, LIE, id="ReAck2 of another node"),
         pytest.param(A, AckFlag.TRANSPORT, {}, LIE, id="ReAck of a node"),
@@ -192,7 +192,7 @@ def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
     ],
 )
 def test_a_statement_without_the_right_to_it_changes_no_row_of_a_receiver(
-    source: Address, flag: AckFlag, facts: dict[str, Any], noted: int
+    source: Address, flag: AckFlag, facts: dict[str, Any], violations: int
 ) -> None:
     trio, row = owing()
     incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
@@ -202,10 +202,10 @@ def test_a_statement_without_the_right_to_it_changes_no_row_of_a_receiver(
     (row,) = trio.b.store.tables.pending.values()
     assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_INIT, AckStatus.AS_INIT)
     assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
-    assert trio.b.lines(Event.VIOLATION) - lines == noted
+    assert trio.b.lines(Event.VIOLATION) - lines == violations
 
 
-def test_a_reack2_notes_the_message_that_it_names() -> None:
+def test_a_reack2_notes_only_the_message_that_it_names() -> None:
     trio, row = owing()
     other = row.lk0._replace(object_id=row.lk0.object_id + 1)
     packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, AckFlag.END_TO_END, ident=str(other))])
@@ -218,10 +218,10 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
     trio, row = owing()
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
-    result, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
+    sent_before, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
     trio.b.hear(Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
     trio.b.engine.flush()
-    assert len(trio.b.up.sent) == result
+    assert len(trio.b.up.sent) == sent_before
     assert trio.b.lines(Event.VIOLATION) - lines == LIE
 
 
@@ -230,9 +230,11 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
     [
         pytest.param(lambda e: {"target": C}, id="addressed to another node"),
         pytest.param(lambda e: {"lk0": e.lk0._replace(id="56001")}, id="in the name of the receiver itself"),
-        pytest.param(lambda e: {"digest": bytes.fromhex(OTHER_DIGEST)}, id="with other bytes than its digest says"),
+        pytest.param(
+            lambda e: {"digest": bytes.fromhex(OTHER_DIGEST)}, id="with another digest than that of its bytes"
+        ),
         pytest.param(lambda e: {"sid": 1 << 40}, id="beyond the window"),
-        pytest.param(lambda e: {"floor": e.sid + 1}, id="above its own place"),
+        pytest.param(lambda e: {"floor": e.sid + 1}, id="with a floor above its own position"),
     ],
 )
 def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
@@ -251,7 +253,7 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """The hub has sent B a copy; nobody has acknowledged it."""
+    """The hub has sent B a copy, which was lost."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -264,24 +266,24 @@ def held() -> tuple[Trio, Outbound]:
 
 
 def ack(row: Outbound, **facts: Any) -> Packet:
-    known: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
-    record = Receipt(**(known | facts))
+    defaults: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
+    record = Receipt(**(defaults | facts))
     return Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [record])
 
 
 def answer_packet(row: Outbound, answer: Answer, **facts: Any) -> Packet:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "role": InquiryRole.P,
         "ident": str(row.lk0),
         "nonce": row.att,
         "lk1": (1, 1, row.object_id),
         "answer": answer,
     }
-    return Packet(B, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(**known | facts)])
+    return Packet(B, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(**defaults | facts)])
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "make_packet"),
     [
         pytest.param(A, lambda row: ack(row), id="Ack of another node"),
         pytest.param(B, lambda row: ack(row, ident=f"{row.lk0}7"), id="Ack for another message"),
@@ -293,18 +295,18 @@ def answer_packet(row: Outbound, answer: Answer, **facts: Any) -> Packet:
     ],
 )
 def test_a_statement_without_the_right_to_it_changes_no_copy_of_a_hub(
-    source: Address, says: Callable[[Outbound], Packet]
+    source: Address, make_packet: Callable[[Outbound], Packet]
 ) -> None:
     trio, row = held()
     before = str(row)
     link = trio.a.down if source == A else trio.b.down
     assert link is not None
-    trio.hub.hear(link, [replace_source(says(row), source)])
+    trio.hub.hear(link, [with_source(make_packet(row), source)])
     trio.hub_store.run()
     assert [str(kept) for kept in trio.hub_store.tables.outbound.values()] == [before]
 
 
-def replace_source(packet: Packet, source: Address) -> Packet:
+def with_source(packet: Packet, source: Address) -> Packet:
     return Packet(source, packet.target, packet.function, packet.primitive, packet.records)
 
 

@@ -1,4 +1,4 @@
-"""Documents that the hub would refuse on arrival, but has stored already: custody is not withdrawn."""
+"""Repeated copies of documents that the hub has stored, and would refuse if they were new: it keeps custody."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
     return trio, sent
 
 
-def test_another_copy_of_what_is_held_is_not_refused_for_the_quota_that_it_uses_up() -> None:
+def test_a_second_copy_is_not_refused_for_the_quota_that_the_stored_one_uses_up() -> None:
     trio, _ = stored()
     done: list[object] = []
     trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: done.append(True), done.append)
@@ -70,9 +70,9 @@ def test_a_repeated_frame_is_not_both_accepted_and_refused() -> None:
     assert trio.a.reported.events[-1].outcome == Outcome.DELIVERED.name
 
 
-def test_a_copy_that_is_not_stored_is_refused_although_another_one_is() -> None:
+def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() -> None:
     trio, (frame,) = stored()
-    other = changed(frame, envelope=named_anew(frame.envelope))
+    other = changed(frame, envelope=with_another_name(frame.envelope))
     assert trio.a.up is not None
     trio.a.up.arrive(other)
     trio.settle()
@@ -88,7 +88,7 @@ def test_a_copy_that_is_not_stored_is_refused_although_another_one_is() -> None:
 
 def test_refused_messages_do_not_use_the_quota_of_others() -> None:
     trio, (frame,) = stored(replace(SETTINGS, quota_rows_per_partner=2))
-    late = changed(named_anew(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
+    late = changed(with_another_name(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)
     assert trio.a.down is not None
     trio.hub.hear(trio.a.down, [changed(frame, envelope=late), changed(frame, envelope=good)])
@@ -98,7 +98,7 @@ def test_refused_messages_do_not_use_the_quota_of_others() -> None:
     assert [(line.lk0, line.detail[:9]) for line in refused] == [(late.ident, Expired.code)]
 
 
-def named_anew(envelope: Envelope) -> Envelope:
+def with_another_name(envelope: Envelope) -> Envelope:
     """Return another message of the same sender."""
     lk0 = envelope.lk0._replace(object_id=envelope.lk0.object_id + 7)
     return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
