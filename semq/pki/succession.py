@@ -57,7 +57,7 @@ def verified(signed: Succession, trust: TrustStore) -> x509.Certificate:
     try:
         verify(key, b64decode(signed.signature), _message(signed.former, fingerprint_of(new)))
     except (SignatureWrong, ValueError) as error:
-        raise WrongAuthority("The former authority has not signed the signed.", former=signed.former[:80]) from error
+        raise WrongAuthority("The former authority has not signed this statement.", former=signed.former[:80]) from error
     return new
 
 
