@@ -134,7 +134,7 @@ class LocalNode(Node[LocalEngine]):
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),
         )  # fmt: skip
-        engine.accepting.report_scheduled(self.schedule.scheduled)
+        engine.acceptance.report_scheduled(self.schedule.scheduled)
         if self.engine_starts > 1:
             engine.take_over(self.engine)
         return engine
@@ -244,7 +244,7 @@ class LocalNode(Node[LocalEngine]):
             await self.uplink.restart()
             if self.direct is not None:
                 await self.direct.restart()
-        self.engine.taking.poll()  # before documents are delivered again
+        self.engine.completions.poll()  # before documents are delivered again
         for queue in self.inboxes.queues.values():
             queue.begin()
         self.submissions.poll()
@@ -258,7 +258,7 @@ class LocalNode(Node[LocalEngine]):
             self.direct.dial(self.address, self.who.client(), self.link_bytes_max)
 
     async def end_sessions(self) -> None:
-        self.engine.accepting.stop()
+        self.engine.acceptance.stop()
         await self.transfers.stop()
         await self.remains.stop()
         if self.direct is not None:
@@ -270,7 +270,7 @@ class LocalNode(Node[LocalEngine]):
             self.submissions.poll()
             self.schedule.release_due()
         elif channel == "semq_done":
-            self.engine.taking.poll()
+            self.engine.completions.poll()
 
     def _poll_again(self) -> None:
         self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)
@@ -285,7 +285,7 @@ class LocalNode(Node[LocalEngine]):
             ScheduledJob("schedule", SCHEDULE_POLL_S * factor, lambda: self.schedule.release_due()),
             ScheduledJob("pieces", SQL_POLL_S * factor, lambda: self.transfers.search()),
             ScheduledJob("remains", SWEEP_S * factor, lambda: self.remains.sweep()),
-            ScheduledJob("sql_done", SQL_POLL_S * factor, lambda: self.engine.taking.poll()),
+            ScheduledJob("sql_done", SQL_POLL_S * factor, lambda: self.engine.completions.poll()),
         ]
         if self.settings.database.url is None:
             jobs.append(ScheduledJob("disk", DISK_CHECK_S, self.check_disk))
@@ -371,7 +371,7 @@ class LocalNode(Node[LocalEngine]):
 
     def schedule_of(self, side: str) -> Schedule:
         """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
-        return self.engine.owing.schedule if side == "inbound" else self.engine.asker.schedule
+        return self.engine.owed_acks.schedule if side == "inbound" else self.engine.asker.schedule
 
     def engine_time(self) -> float:
         """Return the engine's time in seconds."""
@@ -391,7 +391,7 @@ class LocalNode(Node[LocalEngine]):
             base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
         sent = self.engine.uplink.sent_directly
         base["direct"] = self.direct.status(sent) if self.direct is not None else {}
-        base["drained"] = self.engine.accepting.stopping
+        base["drained"] = self.engine.acceptance.stopping
         if self.who is not None:
             base["certificate"] = self.who.status()
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
@@ -425,7 +425,7 @@ class LocalNode(Node[LocalEngine]):
             nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
             away=engine.sender.away_since,
             asked=engine.sender.asked,
-            blocked={order.blocked for order in engine.handing.orders.values() if order.blocked},
+            blocked={order.blocked for order in engine.handover.orders.values() if order.blocked},
         )
 
     def engine_violations(self) -> list[dict[str, str | int]]:

@@ -167,7 +167,7 @@ class Membership:
 
     async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
         """Note in the own store that others are lost, so that inquiries about them are answered."""
-        stores = self._engine.holding.stores
+        stores = self._engine.custody.stores
         for name, row in retired.items():
             if name not in stores.retired:
                 await committed(partial(stores.retire, name, row.retired_by, row.why))

@@ -331,7 +331,7 @@ class HubNode(Node[HubEngine]):
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_went_back("the control database knows later ones")
-        self.engine.holding.count_pairs(await self.store.read(held_by_pair))
+        self.engine.custody.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the hub has opened its store again"))
 
@@ -376,7 +376,7 @@ class HubNode(Node[HubEngine]):
 
     def schedule_of(self, side: str) -> Schedule | None:
         """Return the engine's schedule of inquiries about ``outbound`` rows; others have none."""
-        return self.engine.holding.schedule if side == "outbound" else None
+        return self.engine.custody.schedule if side == "outbound" else None
 
     def engine_time(self) -> float:
         """Return the engine's time in seconds."""
@@ -388,7 +388,7 @@ class HubNode(Node[HubEngine]):
             {
                 "node": str(node),
                 "online": str(node) in self.engine.sessions,
-                "held": self.engine.holding.held.get(str(node), 0),
+                "held": self.engine.custody.held.get(str(node), 0),
                 **self._process(str(node)),
             }
             for node in self.directory.nodes()

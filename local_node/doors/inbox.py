@@ -145,7 +145,7 @@ class InboxQueue(ServiceQueue):
             return
         self._getters.append(getter)
         self._checks = 0
-        self._engine().handing.feed(self.user)
+        self._engine().handover.feed(self.user)
         self._check()
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
@@ -154,7 +154,7 @@ class InboxQueue(ServiceQueue):
     # --- inside
     def begin(self) -> None:
         """Continue with a new engine; pending requests stay pending."""
-        self._engine().handing.feed(self.user)
+        self._engine().handover.feed(self.user)
         self._is_checking = False
         self._check()
 
@@ -162,10 +162,10 @@ class InboxQueue(ServiceQueue):
         """Keep a pending basic.get while a document may still be found, then answer it as empty."""
         if self._is_checking or not self._getters:
             return
-        handing = self._engine().handing
+        handover = self._engine().handover
         self._checks += 1
-        may_come = self._is_settling or (handing.is_searching and self._checks <= CHECKS_MAX)
-        if may_come or handing.is_feeding(self.user):
+        may_come = self._is_settling or (handover.is_searching and self._checks <= CHECKS_MAX)
+        if may_come or handover.is_feeding(self.user):
             self._is_checking, self._is_settling = True, False
             self._engine().answers.when_committed(ActReport(lambda _: self._checked(), self._check_failed))
         else:
@@ -193,13 +193,13 @@ class InboxQueue(ServiceQueue):
         self._backlog.report(lambda left: getter.answer(found, left + len(self._early)))
 
     def _out(self) -> int:
-        return sum(user == self.user for user in self._engine().handing.out.values())
+        return sum(user == self.user for user in self._engine().handover.out.values())
 
     def _next_early(self) -> Delivery | None:
         while self._early:
             delivery = self._early.popleft()
             # otherwise it was finished in another way, or is delivered again
-            if delivery.bref in self._engine().handing.out:
+            if delivery.bref in self._engine().handover.out:
                 return delivery
         return None
 
@@ -215,7 +215,7 @@ class InboxQueue(ServiceQueue):
             if early is None:
                 break
             self.give(early)
-        self._engine().handing.feed(self.user)
+        self._engine().handover.feed(self.user)
 
 
 class Inboxes:

@@ -95,7 +95,7 @@ class SubmitExchange(ServiceExchange):
             submission = self._read(routing_key, header, b"")
             if size <= self._sizes.whole and not (size > self._sizes.pieces_from and is_for_pieces(submission)):
                 return None
-            self._engine().accepting.check_in_pieces(submission, size)
+            self._engine().acceptance.check_in_pieces(submission, size)
         except SemqError as error:
             outcome = refusal(error)
             if not header.reply_to and isinstance(outcome, Refused):

@@ -71,9 +71,9 @@ class LocalOperations:
             withdrawn = await self._withdraw(int(row["submission"]), caller.signed(arguments.why))
             if withdrawn is not None:
                 return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
-        operating = self._node.engine.operating
+        acts = self._node.engine.acts
         lk0 = await self._open(arguments.id)
-        await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
+        await _act(lambda done, failed: acts.cancel(lk0, done, failed, why))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class LocalOperations:
             if member["outcome"] is None:
                 with suppress(NotThere, TooLate):
                     lk0 = parse_lk0(member["lk0"])
-                    await _act(partial(self._node.engine.operating.cancel, lk0, why=why))
+                    await _act(partial(self._node.engine.acts.cancel, lk0, why=why))
                     cancelling += 1
         return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
 
@@ -113,9 +113,9 @@ class LocalOperations:
 
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send another copy of an unfinished message."""
-        operating = self._node.engine.operating
+        acts = self._node.engine.acts
         lk0, why = await self._open(arguments.id), caller.signed(arguments.why)
-        await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
+        await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class LocalOperations:
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
         names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
-        operating = self._node.engine.operating
+        acts = self._node.engine.acts
         brefs = _record_ids(names)
         removed = await self._remove_received(brefs, why) if brefs else 0
         for name in names:
@@ -157,7 +157,7 @@ class LocalOperations:
                 if "submission" in await self._row_of(name):
                     removed += len(await self._mend([str(lk0)], False, why))
                     continue
-                await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
+                await _act(lambda done, failed, lk0=lk0: acts.remove(lk0, why, done, failed))  # type: ignore[misc]
                 removed += 1
         return {"removed": removed}
 
@@ -182,9 +182,9 @@ class LocalOperations:
         return await committed(lambda done, failed: core.post(mend(core, lk0s, again, why, done), failed=failed))
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
-        operating, why = self._node.engine.operating, caller.signed(arguments.why)
+        acts, why = self._node.engine.acts, caller.signed(arguments.why)
         lk0 = await self._open(arguments.id)
-        await _act(lambda done, failed: operating.hold(lk0, held, why, done, failed))
+        await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
     async def _open(self, name: str) -> LK0:
@@ -193,7 +193,7 @@ class LocalOperations:
 
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
         """Stop accepting documents and wait until none is in progress."""
-        self._node.engine.accepting.stop()
+        self._node.engine.acceptance.stop()
         return {"drained": await self._node.drained(arguments.timeout_s)}
 
 

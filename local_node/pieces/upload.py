@@ -109,7 +109,7 @@ class Upload(ArrivingDocument):
         submission.body = PiecesManifest(
             self.size, self._piece_bytes, digest_of(self._digests), self.digest.hex()
         ).encode()
-        self._engine().accepting.submit_in_pieces(submission)
+        self._engine().acceptance.submit_in_pieces(submission)
 
     def abandon(self) -> None:
         self._ended(self, False)

@@ -82,8 +82,8 @@ class StoreOperations:
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the hub's stores, the retired ones, and unknown ones that nodes have asked for."""
-        stores = self._node.engine.holding.stores
-        held = self._node.engine.holding.held
+        stores = self._node.engine.custody.stores
+        held = self._node.engine.custody.held
         own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}
         member, known = self._node.membership, dict[StoreName, dict[str, Any]]()
         if member is not None:
@@ -167,7 +167,7 @@ class StoreOperations:
         if self._node.membership is not None and name != self._node.membership.store:
             row = RetiredStore(*name, caller.user, why)
             return {"store": _text(name), "was_retired": await self._node.membership.retire(row)}
-        stores = self._node.engine.holding.stores
+        stores = self._node.engine.custody.stores
         was_retired: bool = await committed(lambda done, failed: stores.retire(name, caller.user, why, done, failed))
         log.warning("store_retired", store=_text(name), by=caller.user, why=why)
         return {"store": _text(name), "was_retired": was_retired}

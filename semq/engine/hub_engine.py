@@ -13,7 +13,7 @@ from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.copies import Copies
 from semq.engine.hub.copy_acts import CopyActs
-from semq.engine.hub.custody import Holding
+from semq.engine.hub.custody import Custody
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub.sessions import PresentNode
@@ -49,12 +49,12 @@ class HubEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail, spans)
         self.directory = directory
         self.sessions: dict[str, PresentNode] = {}
-        self.holding = Holding(core, recovered, self.sessions, directory)
-        self.copies = Copies(self.holding)
-        self.copy_acts = CopyActs(self.holding)
-        self.relay = Relay(core, self.sessions, self.holding, directory)
+        self.custody = Custody(core, recovered, self.sessions, directory)
+        self.copies = Copies(self.custody)
+        self.copy_acts = CopyActs(self.custody)
+        self.relay = Relay(core, self.sessions, self.custody, directory)
         self.user_reports = UserReports(core, self.sessions, self._pass_users_on)
-        self.instances = Instances(self, self.holding.stores.home, cluster) if cluster is not None else None
+        self.instances = Instances(self, self.custody.stores.home, cluster) if cluster is not None else None
 
     # --- sessions
     def link_up(self, link: Link) -> None:
@@ -69,7 +69,7 @@ class HubEngine:
             self._send_directory(session)
         self._send_presence(link.peer, online=True)
         self.flush()  # a node with a new certificate may have signed the packets that are passed on next
-        self.holding.came(node)
+        self.custody.came(node)
         if session.is_here and self.instances is not None:
             self.instances.fronts.came(link)
 
@@ -80,7 +80,7 @@ class HubEngine:
         if session is None or session.link is not link:
             return
         del self.sessions[node]
-        self.holding.went(node)
+        self.custody.went(node)
         self.relay.report(session)
         self._send_presence(link.peer, online=False)
         if session.is_here and self.instances is not None:
@@ -90,11 +90,11 @@ class HubEngine:
         """Send waiting messages, as the session has room again."""
         if self.instances is not None:
             self.instances.room(link)
-        self.holding.run(str(link.peer))
+        self.custody.run(str(link.peer))
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
-        return self.holding.held
+        return self.custody.held
 
     def _send_directory(self, session: PresentNode) -> None:
         link = session.link
@@ -276,7 +276,7 @@ class HubEngine:
         """Do what is due by now."""
         self.core.tick(Side.HUB)
         self.relay.notes.tick()
-        self.holding.sweep.tick()
+        self.custody.sweep.tick()
         self.user_reports.tick()
         if self.instances is not None:
             self.instances.fronts.tick()
@@ -285,7 +285,7 @@ class HubEngine:
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
         others = self.instances.fronts.next_due if self.instances is not None else None
-        own = (self.relay.notes, self.holding.sweep, self.core.violations, self.user_reports)
+        own = (self.relay.notes, self.custody.sweep, self.core.violations, self.user_reports)
         dues = (*(one.next_due for one in own), others)
         return min((due for due in dues if due is not None), default=None)
 

@@ -14,17 +14,17 @@ from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
-from semq.engine.people.acts import Operating
+from semq.engine.people.acts import MessageActs
 from semq.engine.ports import Believed, CertificateNews, Events, Inbox, Link, Secrecy, Submission, runs
 from semq.engine.receiver.answers import ApplicationAnswers
-from semq.engine.receiver.completion import Taking
-from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.completion import Completions
+from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
 from semq.engine.secrecy.testimony import Placed, check_packet, permitted, records_of
 from semq.engine.sender.receipts import Receipts
 from semq.engine.sender.sender import Sender
-from semq.engine.sender.submission import Accepting
+from semq.engine.sender.submission import Acceptance
 from semq.engine.settings import EngineSettings
 from semq.engine.time.cleanup import Cleaner
 from semq.engine.time.inquiry import OutboundAsker
@@ -70,19 +70,19 @@ class LocalEngine:
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
         self.asker = OutboundAsker(core, self.sender)
-        self.accepting = Accepting(core, self.rows, self.partners, secrecy, self.uplink)
+        self.acceptance = Acceptance(core, self.rows, self.partners, secrecy, self.uplink)
         self.receipts = Receipts(self.sender)
-        self.handing = Handing(core, inbox, recovered.finished)
-        self.answers = ApplicationAnswers(core, self.handing)
-        self.taking = Taking(core, self.answers)
-        self.owing = PendingAsker(core, self.handing, self.uplink)
-        self.receiver = Receiver(core, secrecy, self.uplink, self.handing, self.owing.recorded)
-        self.reacks = ReAcks(core, self.uplink, self.handing)
-        self.operating = Operating(core, self.rows, recovered.unsettled > 0)
+        self.handover = Handover(core, inbox, recovered.finished)
+        self.answers = ApplicationAnswers(core, self.handover)
+        self.completions = Completions(core, self.answers)
+        self.owed_acks = PendingAsker(core, self.handover, self.uplink)
+        self.receiver = Receiver(core, secrecy, self.uplink, self.handover, self.owed_acks.recorded)
+        self.reacks = ReAcks(core, self.uplink, self.handover)
+        self.acts = MessageActs(core, self.rows, recovered.unsettled > 0)
         self.direct = DirectSessions(
             core, secrecy, self.note_violation, self._learn_directly, self.uplink, has_hub=self.partners.has_hub
         )
-        self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean)
+        self.cleaner = Cleaner(core, self.rows.to_clean, self.handover.to_clean)
         self._start(recovered)
 
     def _start(self, recovered: Recovered) -> None:
@@ -90,14 +90,14 @@ class LocalEngine:
         self.sender.rows.pump.recover(recovered.tracks)
         self.sender.recover(recovered)
         if recovered.pending:
-            self.owing.schedule.make_due(0, last, now)
+            self.owed_acks.schedule.make_due(0, last, now)
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
         """Continue for an engine whose store was lost: keep the applications' documents and the hub's directory."""
         self.users_present = old.users_present
-        self.handing.take_over(old.handing)
-        self.accepting.take_over(old.accepting)
+        self.handover.take_over(old.handover)
+        self.acceptance.take_over(old.acceptance)
         self.partners.take_over(old.partners)
 
     # --- sessions
@@ -112,7 +112,9 @@ class LocalEngine:
         self._users_reported = []
         self.introduce()
         self.sender.began()
-        self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
+        self.owed_acks.schedule.hurry(
+            self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
+        )
         self.rows.pump.run_all()
 
     def _direct_up(self, link: Link) -> None:
@@ -125,7 +127,9 @@ class LocalEngine:
         """Inquire about messages in doubt, and send waiting ones, by the session that exists now."""
         self.core.mail.schedule_flush()
         self.sender.way_changed()
-        self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
+        self.owed_acks.schedule.hurry(
+            self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
+        )
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
@@ -311,18 +315,18 @@ class LocalEngine:
         """Do what is due by now."""
         self.core.tick(Side.SENDER)
         self.asker.sweep.tick()
-        self.owing.sweep.tick()
+        self.owed_acks.sweep.tick()
         self.cleaner.tick()
-        self.operating.tick()
+        self.acts.tick()
 
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
         dues = (
             self.asker.sweep.next_due,
-            self.owing.sweep.next_due,
+            self.owed_acks.sweep.next_due,
             self.cleaner.next_due,
-            self.operating.next_due,
+            self.acts.next_due,
             self.core.violations.next_due,
         )
         return min((due for due in dues if due is not None), default=None)
@@ -348,5 +352,5 @@ class LocalEngine:
         """Documents of applications: see ``sender.submission``."""
         first = min((s.attributes.expires_at for s in submissions if s.attributes.expires_at), default=None)
         if first is not None:
-            self.operating.watch_expiry(first)
-        self.accepting.submit(submissions)
+            self.acts.watch_expiry(first)
+        self.acceptance.submit(submissions)

@@ -10,7 +10,7 @@ from semq.pki import Identity
 from semq.pki.authority import Authority, create_authority
 from semq.pki.keys import PrivateKey, key_id, new_key
 from semq.pki.trust import TrustStore
-from semq.service.credentials.keyring import NodeKeys, Own
+from semq.service.credentials.keyring import NodeKeys, OwnKeys
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome
@@ -60,16 +60,18 @@ class SealedWorld(Trio):
         self.drawn += 1
         return sha256(f"{id(self)} {self.drawn}".encode()).digest()[:count]
 
-    def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> Own:
+    def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> OwnKeys:
         """Return an identity whose active key is the first of these; the others can still open documents."""
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
         keys = {key_id(KEYS[name]): KEYS[name] for name in names}
-        return Own(Identity(issued[0], KEYS[names[0]], keys), tuple(certificate.pem.decode() for certificate in issued))
+        return OwnKeys(
+            Identity(issued[0], KEYS[names[0]], keys), tuple(certificate.pem.decode() for certificate in issued)
+        )
 
     def roll(self, node: Local, *names: str) -> None:
         """Give a node other keys, and put them into the directory."""
-        keys_of(node).mine = self.own(node.address, *names)
+        keys_of(node).own_keys = self.own(node.address, *names)
         node.engine.introduce()
 
     def _carry(self, wire: TrioWire, frame: Frame) -> bool:

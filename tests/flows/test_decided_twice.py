@@ -78,7 +78,7 @@ def stored(trio: Trio) -> None:
     trio.settle()
     trio.later(60)
     first, second, third, fourth = [accepted.lk0 for accepted in trio.a.accepted[-4:]]
-    acts = trio.a.engine.operating
+    acts = trio.a.engine.acts
     acts.cancel(second, lambda: None, fail)
     acts.resend(first, "once more", lambda: None, fail)
     copies = sorted(trio.hub_store.tables.outbound)
@@ -111,7 +111,7 @@ def parked(trio: Trio) -> None:
     by_sql = [delivery.bref for delivery in trio.b.app.held][-2:]
     trio.b.app.held.clear()
     trio.b.store.tables.done.update({by_sql[0]: None, by_sql[1]: "not this one"})
-    trio.b.engine.taking.poll()
+    trio.b.engine.completions.poll()
     trio.b.app.acks = True
     trio.settle()
     trio.later(30)
@@ -124,7 +124,7 @@ def link_down(trio: Trio) -> None:
     trio.a.send(b"d1", b"d2")
     trio.a.send(b"late", expires_at=now_ms + 5_000)
     trio.settle()
-    lk0, acts = trio.a.accepted[-3].lk0, trio.a.engine.operating
+    lk0, acts = trio.a.accepted[-3].lk0, trio.a.engine.acts
     acts.hold(lk0, True, "wait", lambda: None, fail)
     trio.settle()
     acts.hold(lk0, False, "go", lambda: None, fail)
@@ -142,7 +142,7 @@ def link_down(trio: Trio) -> None:
             acts.remove(row.lk0, "seen", lambda: None, fail)
     trio.b.crash()
     trio.connect(trio.b)
-    trio.hub.holding.stores.retire((1, 9), "ops", "the disk is gone", lambda was: None, fail)
+    trio.hub.custody.stores.retire((1, 9), "ops", "the disk is gone", lambda was: None, fail)
     trio.later(60)
 
 
@@ -153,7 +153,7 @@ def sealed(trio: Trio) -> None:
     send(trio, b"first")
     send(trio, b"second", order_key="k")
     trio.settle()
-    keys_of(trio.b).mine = trio.own(trio.b.address, "B2")
+    keys_of(trio.b).own_keys = trio.own(trio.b.address, "B2")
     trio.connect(trio.b)
     trio.later(5)
     assert trio.b.app.payloads == [b"first", b"second"]

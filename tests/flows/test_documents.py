@@ -307,14 +307,14 @@ def test_a_cancelled_document_never_arrives() -> None:
     trio.a.send(b"1", b"2", order_key="k")
     trio.settle()
     lk0 = trio.a.accepted[0].lk0
-    trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.cancel(lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     trio.connect(trio.b)
     trio.later(2)
     assert trio.b.app.payloads == [b"2"]  # the marker fills the position in the order (rule N24)
     assert [event.outcome for event in trio.a.reported.events if event.kind == "failed"] == ["CANCELLED"]
     assert trio.is_clean()
-    trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.cancel(lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     assert len(trio.a.refused) == 1
 
@@ -324,13 +324,13 @@ def test_a_cancellation_that_comes_too_late_is_reported() -> None:
     trio.lose = packet_lost(Function.RECEIPTS)
     trio.a.send(b"x")
     trio.settle()
-    trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     trio.lose = lambda wire, frame: False
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
     assert trio.a.reported.kinds[-1] == "delivered"  # the ledger of the receiver decides
-    trio.a.engine.operating.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.cancel(trio.a.accepted[0].lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     assert trio.a.refused
 
@@ -387,7 +387,7 @@ def test_a_person_removes_parked_and_refused_documents() -> None:
     refused = next(iter(trio.a.store.tables.outbound.values())).lk0
     trio.b.engine.answers.remove(list(trio.b.store.tables.pending), "dealt with by telephone")
     for _ in range(2):
-        trio.a.engine.operating.remove(refused, "wrong number", lambda: None, trio.a.refused.append)
+        trio.a.engine.acts.remove(refused, "wrong number", lambda: None, trio.a.refused.append)
         trio.later(5)
     assert trio.is_clean()
     assert len(trio.a.refused) == 1
@@ -423,12 +423,12 @@ def test_another_copy_requested_by_a_person_is_harmless() -> None:
     trio.a.send(b"x")
     trio.settle()
     trio.lose = lambda wire, frame: False
-    trio.a.engine.operating.resend(trio.a.accepted[0].lk0, "nobody answers", lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.resend(trio.a.accepted[0].lk0, "nobody answers", lambda: None, trio.a.refused.append)
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
     assert trio.b.lines(Event.DUPLICATE) == 1
     assert trio.is_clean()
-    trio.a.engine.operating.resend(trio.a.accepted[0].lk0, "", lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.resend(trio.a.accepted[0].lk0, "", lambda: None, trio.a.refused.append)
     trio.settle()
     assert trio.a.refused
 
@@ -439,15 +439,15 @@ def test_a_held_document_waits_until_it_is_released() -> None:
     trio.a.send(b"1", b"2")
     trio.settle()
     held = trio.a.accepted[0].lk0
-    trio.a.engine.operating.hold(held, True, "price unclear", lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.hold(held, True, "price unclear", lambda: None, trio.a.refused.append)
     trio.settle()
     trio.connect(trio.a)
     trio.later(1)
     assert trio.b.app.payloads == [b"2"]
-    trio.a.engine.operating.hold(held, False, "clear now", lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.hold(held, False, "clear now", lambda: None, trio.a.refused.append)
     trio.later(1)
     assert trio.b.app.payloads == [b"2", b"1"]
-    trio.a.engine.operating.hold(held, True, "", lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.hold(held, True, "", lambda: None, trio.a.refused.append)
     trio.settle()
     assert len(trio.a.refused) == 1  # a document that was sent cannot be held
 

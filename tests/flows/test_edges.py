@@ -101,7 +101,7 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     trio.a.send(b"x")
     trio.later(20)
     (row,) = trio.a.store.tables.outbound.values()
-    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.a.engine.acts.cancel(row.lk0, lambda: None, lambda error: None)
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
@@ -273,7 +273,7 @@ def test_a_marker_that_replaces_a_copy_is_another_attempt() -> None:
     trio.settle()
     (before,) = [row.att for row in trio.hub_store.tables.outbound.values()]
     (row,) = trio.a.store.tables.outbound.values()
-    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.a.engine.acts.cancel(row.lk0, lambda: None, lambda error: None)
     trio.settle()
     (copy,) = trio.hub_store.tables.outbound.values()
     assert (copy.void, copy.att) == (True, before + 1)

@@ -36,7 +36,7 @@ def test_a_marker_is_no_second_document_and_no_attempt_is_left_out() -> None:
     trio.a.send(b"x")
     trio.settle()
     lk0 = trio.a.accepted[0].lk0
-    trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
+    trio.a.engine.acts.cancel(lk0, lambda: None, trio.a.refused.append)
     trio.settle()
     trio.connect(trio.b)
     trio.later(2)

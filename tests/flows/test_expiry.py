@@ -130,7 +130,7 @@ def test_a_late_copy_does_not_change_a_document_recorded_in_time() -> None:
     for row in trio.hub_store.tables.outbound.values():
         row.ss_status = SendStatus.SS_INIT  # the state after an answer that arrived too late
     trio.connect(trio.b)
-    trio.hub.holding.pump.wake_all(str(trio.b.address))
+    trio.hub.custody.pump.wake_all(str(trio.b.address))
     trio.connect(trio.a)
     trio.later(60)
     assert trio.b.app.payloads == [b"x"]
@@ -183,7 +183,7 @@ def test_a_document_received_in_time_is_delivered_at_any_later_time() -> None:
     trio.later(10)
     assert trio.a.reported.kinds[-1] == "delivered"
     trio.b.app.places = 100
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.later(1)
     assert trio.b.app.payloads == [b"x"]
 
@@ -219,12 +219,12 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
     expires_at = a.engine.core.now_ms() + 6000
     document = {"target": "56001", "body_base64": "eA==", "expires_at": expires_at}
     lk0 = (await ask(await inprocess.client(a), "msg.submit", document))["result"]["lk0"]
-    await until(lambda: hub.engine.holding.held.get("1.56001"))
+    await until(lambda: hub.engine.custody.held.get("1.56001"))
     await a.stop()
     await until(lambda: hub.engine.core.now_ms() > expires_at)
     b = await inprocess.local("56001", hub.port)
     await linked(b)
-    await until(lambda: not hub.engine.holding.held)
+    await until(lambda: not hub.engine.custody.held)
     events = (await ask(await inprocess.client(b), "msg.trace", {"id": lk0}))["result"]["events"]
     assert [line["event"] for line in events][:1] == ["REJECTED"]
     client = await inprocess.client(await inprocess.started(settings))

@@ -176,7 +176,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     trio.settle()
     (accepted,) = trio.a.accepted
     if before == "cancelled":
-        trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
+        trio.a.engine.acts.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()
     if before != "stored":
         trio.cut(trio.b)
@@ -185,7 +185,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     trio.later(100)
     if before != "cancelled":  # otherwise its marker was refused, which ends it
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
-        trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
+        trio.a.engine.acts.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()
     assert not trio.a.refused
     ended = trio.a.reported.events[-1]

@@ -157,7 +157,7 @@ class Local:
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app,
             self.reported, self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
         )  # fmt: skip
-        self.engine.handing.feed("")
+        self.engine.handover.feed("")
 
     def crash(self) -> None:
         """End the process without warning; its store remains."""
@@ -334,7 +334,7 @@ class Trio:
                 brefs = [delivery.bref for delivery in node.app.held]
                 node.app.held.clear()
                 node.engine.answers.finish(brefs)
-                node.engine.handing.feed("")
+                node.engine.handover.feed("")
                 busy = True
         return busy
 

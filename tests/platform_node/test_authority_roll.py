@@ -96,7 +96,7 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     operator, app = await inprocess.client(hub), await inprocess.client(a)
     await b.stop()
     sent = await submit(app, "56001", 5, "stored")
-    await until(lambda: hub.engine.holding.held.get("1.56001", 0) == 5)
+    await until(lambda: hub.engine.custody.held.get("1.56001", 0) == 5)
     await ask(operator, "ca.roll")
 
     async def waits_for_b_only() -> bool:

@@ -49,7 +49,7 @@ async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InP
         assert answer["error"]["code"] == code, answer
         assert "its log has the reason" not in answer["error"]["text"]
     assert not node.engine.core.counters.counts
-    assert not node.engine.accepting.stopping
+    assert not node.engine.acceptance.stopping
 
 
 async def test_missing_arguments_are_named(inprocess: InProcess) -> None:

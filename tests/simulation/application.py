@@ -186,16 +186,16 @@ class SimulatedApplications:
             self.world.time.after(1.0, self._cancel, lk0)
             return
         self.world.oracle.cancelling(lk0)
-        self.host.call(lambda engine: engine.operating.cancel(lk0, _nothing, _ignore))
+        self.host.call(lambda engine: engine.acts.cancel(lk0, _nothing, _ignore))
 
     def _resend(self, lk0: LK0) -> None:
-        self.host.call(lambda engine: engine.operating.resend(lk0, "simulated", _nothing, _ignore))
+        self.host.call(lambda engine: engine.acts.resend(lk0, "simulated", _nothing, _ignore))
 
     def _hold(self, lk0: LK0, held: bool) -> None:
         if self.host.engine is None:
             self.world.time.after(1.0, self._hold, lk0, held)
             return
-        self.host.call(lambda engine: engine.operating.hold(lk0, held, "simulated", _nothing, _ignore))
+        self.host.call(lambda engine: engine.acts.hold(lk0, held, "simulated", _nothing, _ignore))
 
     # --- events about own documents
     def prepare(self, event: AppEvent) -> EventUnderWay:
@@ -269,7 +269,7 @@ class SimulatedApplications:
 
 
 def _feed(user: str, engine: LocalEngine) -> None:
-    engine.handing.feed(user)
+    engine.handover.feed(user)
 
 
 def _nothing() -> None:

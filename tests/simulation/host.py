@@ -371,12 +371,12 @@ class LocalHost(Host):
 
     def volatile(self) -> dict[str, object]:
         engine = self.engine
-        sender, rows, handing = engine.sender, engine.rows, engine.handing
+        sender, rows, handover = engine.sender, engine.rows, engine.handover
         kept: dict[str, object] = {
             name: getattr(sender, name) for name in ("nonces", "asked", "unanswered", "away_since")
         }
         kept |= {"doubts": rows.doubts, "unsettled": {dest for dest, count in rows.unsettled.items() if count}}
-        kept |= {"out": handing.out, "orders": handing.orders, "flight": flying(rows.pump.lanes)}
+        kept |= {"out": handover.out, "orders": handover.orders, "flight": flying(rows.pump.lanes)}
         return {name: value for name, value in kept.items() if value}
 
 
@@ -411,11 +411,11 @@ class HubHost(Host):
         self.turn()
 
     def volatile(self) -> dict[str, object]:
-        holding = self.engine.holding
+        custody = self.engine.custody
         kept: dict[str, object] = {
-            "held": holding.held,
-            "storing": holding._storing,
-            "flight": flying(holding.pump.lanes),
+            "held": custody.held,
+            "storing": custody._storing,
+            "flight": flying(custody.pump.lanes),
         }
         # A message lost on an open session is not counted for later ones, nor is one whose Ack2 goes directly.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):

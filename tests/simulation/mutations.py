@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from local_node.doors import schedule
 from semq.engine.hub import deeds
 from semq.engine.hub.copies import Copies
-from semq.engine.hub.custody import Holding
+from semq.engine.hub.custody import Custody
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.stores import Stores
-from semq.engine.people.acts import Operating
+from semq.engine.people.acts import MessageActs
 from semq.engine.receiver import handover, ledger, reacks, recording
 from semq.engine.receiver.recording import Receiver
 from semq.engine.sender import outbound, receipts, scheduling
@@ -27,7 +27,7 @@ from semq.engine.sender.groups import GroupExpansion
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.statements import Statements
-from semq.engine.sender.submission import Accepting
+from semq.engine.sender.submission import Acceptance
 from semq.store import rows
 from semq.store.rows import Pending, Recorded
 from semq.store.work import COMMITTED, Steps, Work
@@ -181,8 +181,8 @@ def believe_the_hub(custody: Any) -> Any:
 def delete_when_sent(claim: Any) -> Any:
     """Delete the hub's row when its copy is sent, not when it is acknowledged."""
 
-    def claims(holding: Holding, unit: Any, row: Any, stored: Any, events: Any) -> Any:
-        frame = claim(holding, unit, row, stored, events)
+    def claims(custody: Custody, unit: Any, row: Any, stored: Any, events: Any) -> Any:
+        frame = claim(custody, unit, row, stored, events)
         if frame is not None:
             unit.delete_outbound(row)
         return frame
@@ -259,9 +259,9 @@ def store_what_is_refused(hear: Any) -> Any:
         away = [message for message in messages if str(message.envelope.target.node) not in relay.sessions]
         barred = [message for message in away if relay._refusal(message) is not None]
         for message in barred:
-            relay.holding.expect(str(message.envelope.target.node))
+            relay.custody.expect(str(message.envelope.target.node))
         if barred:
-            relay.holding.store(barred, {}, relay._refuse)
+            relay.custody.store(barred, {}, relay._refuse)
 
     return hears
 
@@ -269,8 +269,8 @@ def store_what_is_refused(hear: Any) -> Any:
 def forget_at_once(refuse: Any) -> Any:
     """Let the hub delete a refused copy after the first report."""
 
-    def refuses(holding: Holding, unit: Any, row: Any, after: Any, verdict: Any) -> None:
-        refuse(holding, unit, row, after, verdict)
+    def refuses(custody: Custody, unit: Any, row: Any, after: Any, verdict: Any) -> None:
+        refuse(custody, unit, row, after, verdict)
         unit.delete_outbound(row)
 
     return refuses
@@ -289,10 +289,10 @@ def note_elsewhere(hear: Any) -> Any:
 def custody_by_number(hear: Any) -> Any:
     """Answer CUSTODY for any copy with the number in the inquiry."""
 
-    def hears(holding: Holding, unit: Any, row: Any, news: HubEvent, after: Any, cause: Any = None, **more: Any) -> Any:
+    def hears(custody: Custody, unit: Any, row: Any, news: HubEvent, after: Any, cause: Any = None, **more: Any) -> Any:
         if news is HubEvent.asked:
             row = unit.outbound.get(cause.lk1.object_id)
-        return hear(holding, unit, row, news, after, cause, **more)
+        return hear(custody, unit, row, news, after, cause, **more)
 
     return hears
 
@@ -390,7 +390,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         swap(Copies, "hear_inquiries", lambda hear: Copies.pass_on),
     ),
     "void_lost": (cell(SENDER, SenderState.GONE, SenderEvent.not_here_bare, SenderState.LOST),),
-    "hub_keep": (swap(Holding, "claim", delete_when_sent),),
+    "hub_keep": (swap(Custody, "claim", delete_when_sent),),
     "ack_lk0": (swap(Copies, "_acks", rewritten(any_ident)),),
     "commit_then_ack": (swap(Receiver, "_record", decided(ack_first)),),
     "app_gate": (swap(Pending, "is_done", done_when_noted),),
@@ -412,16 +412,16 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "own_number": (
         swap(Statements, "row", lambda row: lambda statements, lk0: statements.unit.outbound.get(lk0.object_id)),
     ),
-    "copy_number": (swap(Holding, "hear", custody_by_number),),
+    "copy_number": (swap(Custody, "hear", custody_by_number),),
     "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
     "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
     "reack_number": (swap(reacks._NodeStatements, "note", reack_by_number),),
     "reack_copy": (swap(reacks._NodeStatements, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
-    "cancel_number": (swap(Operating, "_cancel", rewritten(cancel_by_number)),),
+    "cancel_number": (swap(MessageActs, "_cancel", rewritten(cancel_by_number)),),
     "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
     "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
-    "order_accept": (swap(Accepting, "_accept", rewritten(backwards)),),
+    "order_accept": (swap(Acceptance, "_accept", rewritten(backwards)),),
     "late_read": (swap(deeds, "refusal", decided_from_the_row),),
     "reported_late": (swap(deeds, "refusal", decided_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),

@@ -34,7 +34,7 @@ class SimulatedDoors:
 
     def begin(self) -> None:
         """Read the waiting documents at the start of the process."""
-        self._host.engine.accepting.report_scheduled(self._scheduled)
+        self._host.engine.acceptance.report_scheduled(self._scheduled)
         if self._host.tables.submitted:
             self.submissions.poll()
             self._poll()

@@ -8,7 +8,7 @@ the copy by LK1 and the message by its identity; both must fit the row. The grid
 from collections.abc import Sequence
 
 from semq.engine.errors import NotYours
-from semq.engine.hub.custody import Holding
+from semq.engine.hub.custody import Custody
 from semq.engine.hub.deeds import Ack, AfterCopies, SenderQuestion, answered
 from semq.store.rows import Outbound, Side
 from semq.store.unit import Needs, Unit
@@ -25,10 +25,10 @@ Named = Sequence[tuple[LK1, Inquiry]]
 class Copies:
     """Acknowledgements, answers and inquiries of nodes about copies."""
 
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
-        self._core = holding.core
-        self._stores = holding.stores
+    def __init__(self, custody: Custody) -> None:
+        self._custody = custody
+        self._core = custody.core
+        self._stores = custody.stores
 
     def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
         """H6: Ack about copies."""
@@ -61,13 +61,13 @@ class Copies:
         """H9: inquiries of a sender to the custodian."""
         here, elsewhere = self._named(records)
         if here:
-            self._core.post(self._custody(source, here))
+            self._core.post(self._custody_inquiries(source, here))
         self._stores.answer_custody(source, elsewhere)
 
     def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H7 and H8: inquiries of a sender to a target. The hub answers for copies that it holds, and for targets that
         are offline."""
-        if self._holding.is_clear(str(target), class3=True):
+        if self._custody.is_clear(str(target), class3=True):
             self.pass_on(source, target, records)
         else:
             self._core.post(self._inquiries(source, target, records))
@@ -78,11 +78,11 @@ class Copies:
         OFFLINE makes the sender send a copy for the hub to store. For an unknown target the hub would refuse it each
         time, so only classes 1 and 2 are answered, whose sender counts the answer and sends no copy.
         """
-        session = self._holding.sessions.get(str(target))
+        session = self._custody.sessions.get(str(target))
         if session is not None:
             session.link.send(Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, records))
             return
-        is_served = self._holding.directory.serves(target)
+        is_served = self._custody.directory.serves(target)
         for record in records:
             if is_served or record.sid < 0:
                 self._core.mail.add(*answered(source, record, Answer.OFFLINE))
@@ -102,13 +102,13 @@ class Copies:
         for ack in acks:
             row = unit.outbound.get(ack.lk1.object_id)
             if row is None or fits(row, ack.ident, row.target.node, ack.source):
-                self._holding.hear(unit, row, HubEvent.ack, after, ack)
+                self._custody.hear(unit, row, HubEvent.ack, after, ack)
             else:
-                self._holding.hear(unit, row, HubEvent.ack_other, after, ack)
+                self._custody.hear(unit, row, HubEvent.ack_other, after, ack)
                 self._core.count("ack_other")
                 self._violation(unit, ack.source, ack.lk1, ack.ident, "An Ack")
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
 
     @work
     def _noted(self, source: Address, noted: Sequence[tuple[LK1, str]]) -> Steps:
@@ -120,9 +120,9 @@ class Copies:
             row = unit.outbound.get(lk1.object_id)
             if row is not None and not fits(row, ident, row.lk0.node, source):
                 row = None
-            self._holding.hear(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
+            self._custody.hear(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
 
     @work
     def _answers(self, source: Address, named: Named) -> Steps:
@@ -134,25 +134,25 @@ class Copies:
             if row is not None and not fits(row, record.ident, row.target.node, source):
                 self._violation(unit, source, lk1, record.ident, "An answer")
             elif answer in ARRIVAL_BY_ANSWER:
-                self._holding.hear(unit, row, HubEvent.held, after, detail=answer.name)
+                self._custody.hear(unit, row, HubEvent.held, after, detail=answer.name)
             elif row is None or (answer is Answer.NOT and record.nonce == row.att):
-                self._holding.hear(unit, row, HubEvent.not_here, after, detail=Answer.NOT.name)
+                self._custody.hear(unit, row, HubEvent.not_here, after, detail=Answer.NOT.name)
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
 
     @work
-    def _custody(self, source: Address, named: Named) -> Steps:
+    def _custody_inquiries(self, source: Address, named: Named) -> Steps:
         """H9: answer whether the copy is still here."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
             row = unit.outbound.get(lk1.object_id)
             is_meant = row is not None and names(row, record.ident)
-            self._holding.hear(
+            self._custody.hear(
                 unit, row if is_meant else None, HubEvent.asked, after, SenderQuestion(source, record, lk1)
             )
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
 
     @work
     def _inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> Steps:
@@ -161,9 +161,9 @@ class Copies:
         after = AfterCopies()
         for record in records:
             row = unit.relayed.get(record.ident)
-            self._holding.hear(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
+            self._custody.hear(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
         if after.rest:
             self.pass_on(source, target, after.rest)
 

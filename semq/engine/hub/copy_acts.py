@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from semq.engine.hub.custody import Holding
+from semq.engine.hub.custody import Custody
 from semq.engine.hub.deeds import AfterCopies, RefusalVerdict, note, standing_of
 from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound
@@ -41,9 +41,9 @@ class ActOnCopies:
 class CopyActs:
     """The acts of operators on copies."""
 
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
-        self._core = holding.core
+    def __init__(self, custody: Custody) -> None:
+        self._custody = custody
+        self._core = custody.core
 
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: refuse copies, and send their senders the reason.
@@ -68,7 +68,7 @@ class CopyActs:
             self._refused(unit, unit.outbound.get(object_id), verdict, after, only_copies) for object_id in rows
         )
         yield COMMITTED
-        self._holding.apply(after)
+        self._custody.apply(after)
         act.done(counts)
         self._core.count("refused_by_operator", counts["refused"])
 
@@ -76,17 +76,17 @@ class CopyActs:
         self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
     ) -> str:
         """Refuse a copy; return what is counted."""
-        directory, is_repeated = self._holding.directory, standing_of(row) is CopyState.REFUSED
+        directory, is_repeated = self._custody.directory, standing_of(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
                 return "marker"
             if not (row.ack2 or row.void or only_copies):
                 return "only_copy"
-        self._holding.hear(unit, row, HubEvent.refuse, after, verdict)
+        self._custody.hear(unit, row, HubEvent.refuse, after, verdict)
         if row is None:
             return "gone"
         if not directory.serves(row.lk0.node):
-            self._holding.hear(unit, row, HubEvent.noted, after, detail=NOBODY)
+            self._custody.hear(unit, row, HubEvent.noted, after, detail=NOBODY)
         return "repeated" if is_repeated else "refused"
 
     @work
@@ -96,13 +96,13 @@ class CopyActs:
         counts = Counter(self._resent(unit, unit.outbound.get(object_id), act, after) for object_id in rows)
         yield COMMITTED
         for row in after.wake:
-            self._holding.send_anew(row)
-        self._holding.apply(after)
+            self._custody.send_anew(row)
+        self._custody.apply(after)
         act.done(counts)
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
         """Send a copy again; return what is counted."""
-        standing = self._holding.hear(unit, row, HubEvent.resend, after)
+        standing = self._custody.hear(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"
         if standing is CopyState.REFUSED:

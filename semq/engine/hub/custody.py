@@ -42,7 +42,7 @@ LINES = {
 }
 
 
-class Holding:
+class Custody:
     """The copies in this store of the hub."""
 
     def __init__(

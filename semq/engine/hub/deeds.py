@@ -1,7 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-Called by ``custody.Holding.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
-collected in ``AfterCopies`` and carried out by ``Holding.apply``. Also builds the hub's records about copies.
+Called by ``custody.Custody.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
+collected in ``AfterCopies`` and carried out by ``Custody.apply``. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ def standing_of(row: Outbound | None) -> CopyState:
 
 
 class CopyOwner(Protocol):
-    """The part of ``custody.Holding`` that the deeds use."""
+    """The part of ``custody.Custody`` that the deeds use."""
 
     @property
     def core(self) -> Core:
@@ -141,8 +141,8 @@ def refusal(core: Core, row: Outbound) -> Letter:
 # --------------------------------------------------------------------------------------------------------------- deeds
 
 
-def _insert(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
-    envelope, a, core = message.envelope, message.envelope.attributes, holding.core
+def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
+    envelope, a, core = message.envelope, message.envelope.attributes, custody.core
     new = Outbound(
         object_id=core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
         save_fwd=a.save_fwd, ack2=a.ack2, sid=envelope.sid, app_key=a.app_key, void=envelope.void,
@@ -155,9 +155,9 @@ def _insert(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
     after.mail.append(ack_save(core, new))
 
 
-def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
+def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     """Store each identity once, even if a later message has other content."""
-    core, envelope = holding.core, message.envelope
+    core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
@@ -174,19 +174,19 @@ def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
         note(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
 
 
-def _replace(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
+def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
     row.att += 1
     unit.change_outbound(row, row.ss_status)
     unit.replace_body(row.object_id, Stored(encode_envelope(message.envelope), b""))
-    note(holding.core, unit, Event.VOIDED, row)
-    after.mail.append(ack_save(holding.core, row))
+    note(custody.core, unit, Event.VOIDED, row)
+    after.mail.append(ack_save(custody.core, row))
     after.wake.append(row)
 
 
-def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
+def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
     """H5: the attempt is committed, LK1 is set, the transport source is the hub (seed 2.1)."""
-    core = holding.core
+    core = custody.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
@@ -199,31 +199,31 @@ def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
 
-def _wake(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _wake(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     after.wake.append(row)
 
 
-def _reack(holding: CopyOwner, unit: Unit, row: Outbound | None, after: AfterCopies, ack: Ack) -> None:
+def _reack(custody: CopyOwner, unit: Unit, row: Outbound | None, after: AfterCopies, ack: Ack) -> None:
     after.mail.append(reack(ack))
 
 
-def _custody(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
-    lk1 = holding.core.lk1(row.object_id)
+def _custody(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
+    lk1 = custody.core.lk1(row.object_id)
     after.mail.append(answered(asked.source, asked.record, Answer.CUSTODY, lk1, void=row.void))
 
 
-def _gone(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
+def _gone(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.mail.append(answered(asked.source, asked.record, Answer.GONE, asked.lk1))
 
 
-def _pass_on(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
+def _pass_on(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.rest.append(asked.record)
 
 
-def _ask_target(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:
-    if row.dest not in holding.sessions:
+def _ask_target(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:
+    if row.dest not in custody.sessions:
         return
-    core = holding.core
+    core = custody.core
     inquiry = Inquiry(
         semq_id=core.home.semq_id, semq_db_id=core.home.semq_db_id, ref_id=row.object_id, flag=1,
         role=InquiryRole.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=core.lk1(row.object_id),
@@ -232,21 +232,21 @@ def _ask_target(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopie
     after.inquired += 1
 
 
-def _refuse(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
+def _refuse(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
     """Delete the payload and keep the row."""
     row.held, row.parked = True, False
     row.reason = reason = (RefusedByOperator.code, verdict.sent if row.att else verdict.unsent)
     row.has_payload, row.size = False, 0
     unit.replace_body(row.object_id, Stored(b"", b""))
-    note(holding.core, unit, Event.OPERATOR, row, verdict.line)
-    note(holding.core, unit, Event.REFUSED, row, " ".join(reason))
+    note(custody.core, unit, Event.OPERATOR, row, verdict.line)
+    note(custody.core, unit, Event.REFUSED, row, " ".join(reason))
     after.refused.append(row)
-    _send_refusal(holding, unit, row, after, None)
+    _send_refusal(custody, unit, row, after, None)
 
 
-def _send_refusal(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
-    if str(row.lk0.node) in holding.sessions:
-        after.mail.append(refusal(holding.core, row))
+def _send_refusal(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+    if str(row.lk0.node) in custody.sessions:
+        after.mail.append(refusal(custody.core, row))
 
 
 EFFECTS: dict[HubDeed, Callable[[CopyOwner, Unit, Any, AfterCopies, Any], None]] = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from semq.engine.bodies import document_size
 from semq.engine.core import Core, note_lines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
-from semq.engine.hub.custody import Holding
+from semq.engine.hub.custody import Custody
 from semq.engine.hub.forward_notes import ForwardNotes, forward_note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import message_fault
@@ -30,10 +30,10 @@ from semq.umx_t.status import SaveFwd
 class Relay:
     """Passes messages from the session of their sender to the session of their target."""
 
-    def __init__(self, core: Core, sessions: dict[str, PresentNode], holding: Holding, directory: Directory) -> None:
+    def __init__(self, core: Core, sessions: dict[str, PresentNode], custody: Custody, directory: Directory) -> None:
         self.core = core
         self.sessions = sessions
-        self.holding = holding
+        self.custody = custody
         self.directory = directory
         self.notes = ForwardNotes(core)
         self._lines: list[LedgerLine] = []
@@ -62,22 +62,22 @@ class Relay:
             elif envelope.attributes.save_fwd is SaveFwd.DROP:
                 self._discard(envelope)
             else:
-                self.holding.expect(str(envelope.target.node))
+                self.custody.expect(str(envelope.target.node))
                 to_store.append(message)
         if to_store:
-            self.holding.store(to_store, barred, self._refuse)
+            self.custody.store(to_store, barred, self._refuse)
 
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
             return None  # a marker must reach the receiver's ledger, even where the document itself would be refused
-        reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
+        reason = self.directory.refuse(envelope, message.size, self.custody.waiting)
         size, most = document_size(message), self.core.settings.max_document_bytes
         if reason is None and (message.dropped or size > most):
             return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "The document had expired when it arrived at the hub."
-        if reason is None and self.holding.is_full(str(envelope.target.node)):
+        if reason is None and self.custody.is_full(str(envelope.target.node)):
             return QuotaReached.code, "Too many documents wait for this partner at the hub."
         return reason
 
@@ -85,7 +85,7 @@ class Relay:
         """Whether the store may already hold a copy. Then the store decides, because custody once taken is not refused
         (H1)."""
         is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
-        return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
+        return is_stored and not self.custody.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
         self.core.mail.add(*forward_note(envelope, HubFlag.REFUSED, reason))
@@ -94,7 +94,7 @@ class Relay:
     def _forward(self, envelope: Envelope, message: Data) -> bool:
         """H3: pass a message on if the target's session has room, with header and body byte for byte."""
         session = self.sessions.get(str(envelope.target.node))
-        if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
+        if session is None or not self.custody.is_clear(str(envelope.target.node), envelope.is_class3):
             return False
         has_room = session.link.room > 0 and self._has_credit(session)
         if not has_room and not (envelope.attributes.is_best_effort and takes_datagrams(session.link)):

@@ -23,7 +23,7 @@ FAR_FUTURE = 253_402_300_000_000  # milliseconds: the end of the year 9999
 PASSED = "Its time passed before it was delivered."
 
 
-class Operating:
+class MessageActs:
     """The acts on messages of this node that have not ended."""
 
     def __init__(self, core: Core, rows: OutboundRows, expiring: bool) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
 from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
-from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import leave
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
@@ -48,14 +48,14 @@ class ApplicationAnswer:
 class ApplicationAnswers:
     """Answers and acts, from the inbox and the operations."""
 
-    def __init__(self, core: Core, handing: Handing) -> None:
+    def __init__(self, core: Core, handover: Handover) -> None:
         self._core = core
-        self._handing = handing
+        self._handover = handover
 
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has taken these documents."""
         # The application does not wait for the commit, so other work may share it; the next document of an order waits.
-        self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handing.orders)
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
         """Park documents that the application cannot process, for a person."""
@@ -100,14 +100,14 @@ class ApplicationAnswers:
 
     def handled(self, unit: Unit, answer: ApplicationAnswer) -> "Handled":
         """Change the rows in an open transaction; ``apply`` the result after the commit."""
-        return Handled(self._core, self._handing, unit, answer)
+        return Handled(self._core, self._handover, unit, answer)
 
     def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
         """Deliver documents again whose answer was not noted, from this engine or from its successor."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
-            let_go = self._handing.release if isinstance(error, Unavailable) else self._handing.free
+            let_go = self._handover.release if isinstance(error, Unavailable) else self._handover.free
             for bref in answer.brefs:
                 let_go(bref)
         if failed is not None:
@@ -117,9 +117,9 @@ class ApplicationAnswers:
 class Handled:
     """Rows that an answer changes in one attempt at a unit."""
 
-    def __init__(self, core: Core, handing: Handing, unit: Unit, answer: ApplicationAnswer) -> None:
+    def __init__(self, core: Core, handover: Handover, unit: Unit, answer: ApplicationAnswer) -> None:
         self._core = core
-        self._handing = handing
+        self._handover = handover
         self._answer = answer
         self._after = AfterDelivery(core.now_ms())
         self._detail = shortened(answer.detail.replace("\0", "\N{REPLACEMENT CHARACTER}"), DETAIL_MAX)
@@ -150,14 +150,16 @@ class Handled:
     def apply(self) -> None:
         """After the commit: release the application's documents and deliver waiting ones."""
         for bref in self._answer.brefs:
-            self._handing.release(bref)
+            self._handover.release(bref)
         for row in self._rows:
-            self._handing.answered(row)
+            self._handover.answered(row)
             if row.target.user == PIECES_USER:
                 self._core.pieces.end(row)
-                self._handing.to_clean.append(row.bref)  # thousands may end in one commit, which would delete gigabytes
+                self._handover.to_clean.append(
+                    row.bref
+                )  # thousands may end in one commit, which would delete gigabytes
             if self._answer.news is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:
             if not row.order_key:
-                self._handing.restock(row, row.bref)
+                self._handover.restock(row, row.bref)

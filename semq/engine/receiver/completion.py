@@ -17,7 +17,7 @@ from semq.umx_t.status import AppStatus
 BATCH = 500
 
 
-class Taking:
+class Completions:
     """Takes finished numbers, one batch at a time."""
 
     def __init__(self, core: Core, answers: ApplicationAnswers) -> None:

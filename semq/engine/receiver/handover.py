@@ -25,7 +25,7 @@ from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
 
 
-class Handing:
+class Handover:
     """The delivered documents that applications have not answered yet, and the choice of the next ones."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
@@ -47,7 +47,7 @@ class Handing:
             shelf = self.shelves[user] = Shelf(user)
         return shelf
 
-    def take_over(self, other: "Handing") -> None:
+    def take_over(self, other: "Handover") -> None:
         """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
         one.
 

@@ -9,7 +9,7 @@ from typing import Any
 from semq.engine.core import Core
 from semq.engine.errors import NotYours
 from semq.engine.receiver import ledger
-from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import leave
 from semq.engine.uplink import HubSession
 from semq.errors import SemqError
@@ -32,10 +32,10 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 class ReAcks:
     """ReAck, ReAck2 and inquiries of senders and the hub about messages that are recorded here."""
 
-    def __init__(self, core: Core, uplink: HubSession, handing: Handing) -> None:
+    def __init__(self, core: Core, uplink: HubSession, handover: Handover) -> None:
         self.core = core
         self.uplink = uplink
-        self.handing = handing
+        self.handover = handover
 
     def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
         """R3 and R4: ReAck and ReAck2."""
@@ -61,7 +61,7 @@ class ReAcks:
                 statements.raise_floors(lk0, record, floors)
         yield COMMITTED
         for stream, (floor, closed) in statements.raised.items():
-            self.handing.unblocked(stream, floor, closed)
+            self.handover.unblocked(stream, floor, closed)
 
     @work
     def _inquiries(self, source: Address, records: Sequence[Inquiry]) -> Steps:

@@ -15,7 +15,7 @@ from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, end_ungiven, hear
-from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -62,12 +62,12 @@ class Receiver:
     """Messages that arrive at this node."""
 
     def __init__(
-        self, core: Core, secrecy: Secrecy, uplink: HubSession, handing: Handing, recorded: Callable[[int], None]
+        self, core: Core, secrecy: Secrecy, uplink: HubSession, handover: Handover, recorded: Callable[[int], None]
     ) -> None:
         self.core = core
         self.secrecy = secrecy
         self.uplink = uplink
-        self.handing = handing
+        self.handover = handover
         self.recorded = recorded  #: called with the number of each acknowledged row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
@@ -331,7 +331,7 @@ class _Arrivals:
                 row.size, " ".join(entry.reason or ()) or self._remark,
             )
         )  # fmt: skip
-        if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row):
+        if row.app_status is AppStatus.NEW and self._receiver.handover.claim_place(self._unit, row):
             hear(self._unit, row, HandlingEvent.give, self._handled, cause=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
@@ -347,9 +347,9 @@ class _Arrivals:
             if row.target.user == PIECES_USER:
                 self.core.pieces.add(row)
             self._receiver.recorded(row.bref)
-        self._receiver.handing.arrived(self._rows, self._handled.given)
+        self._receiver.handover.arrived(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():
-            self._receiver.handing.unblocked(stream, floor, closed)
+            self._receiver.handover.unblocked(stream, floor, closed)
 
 
 EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {

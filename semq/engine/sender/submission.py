@@ -42,7 +42,7 @@ from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER, document_detail, rea
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
-class Accepting:
+class Acceptance:
     """Submissions of this institution's applications."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Accepting:
         """Accept nothing more."""
         self.stopping = True
 
-    def take_over(self, old: "Accepting") -> None:
+    def take_over(self, old: "Acceptance") -> None:
         """Continue for an engine whose store was lost: a stop stays in force."""
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
@@ -160,7 +160,7 @@ class Accepting:
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
-        accepted = _Acceptance(self.core, self.rows, unit, began, self._uplink)
+        accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
         for place, submission in enumerate(submissions):
             accepted.submission(submission, faults.get(place))
         yield COMMITTED
@@ -305,7 +305,7 @@ def _in_pieces(submission: Submission) -> str:
     return f"{manifest.count} pieces, {manifest.size} bytes"
 
 
-class _Acceptance:
+class _UnitAcceptance:
     """The documents that are accepted in one attempt at a unit."""
 
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: HubSession) -> None:

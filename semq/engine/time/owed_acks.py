@@ -1,7 +1,7 @@
 """Acknowledgements of this node that may not have been noted (PROTOCOL.md R7 and R8)."""
 
 from semq.engine.core import Core
-from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.reacks import asks_about
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
@@ -15,9 +15,9 @@ from semq.umx_t.records import Inquiry
 class PendingAsker:
     """Sends inquiries about acknowledgements of this node that the hub or a sender may not have noted."""
 
-    def __init__(self, core: Core, handing: Handing, uplink: HubSession) -> None:
+    def __init__(self, core: Core, handover: Handover, uplink: HubSession) -> None:
         self._core = core
-        self._handing = handing
+        self._handover = handover
         self._uplink = uplink
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unfinished, self._ask, lambda: uplink.has_any)
@@ -32,7 +32,7 @@ class PendingAsker:
         rows = owing = 0
         for row in unit.pending_found(query):
             rows += 1
-            order = self._handing.orders.get((row.lk0.store, row.order_key)) if row.order_key else None
+            order = self._handover.orders.get((row.lk0.store, row.order_key)) if row.order_key else None
             blocked = order is not None and order.blocked == row.bref
             if row.is_done:
                 finished.append(row.bref)  # the application's own transaction has set it to done
@@ -47,4 +47,4 @@ class PendingAsker:
             self._core.count("inquired")
             self._core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, inquiry)
         for bref in finished:
-            self._handing.finished(bref)
+            self._handover.finished(bref)

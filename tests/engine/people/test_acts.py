@@ -13,7 +13,7 @@ def test_acts_on_open_documents_are_refused_with_a_remedy() -> None:
     trio.a.send(b"given away", ack2=False)
     trio.settle()
     kept, given_away = (accepted.lk0 for accepted in trio.a.accepted)
-    acts = trio.a.engine.operating
+    acts = trio.a.engine.acts
     acts.hold(kept, True, "", lambda: None, trio.a.refused.append)
     acts.remove(kept, "", lambda: None, trio.a.refused.append)
     acts.resend(given_away, "", lambda: None, trio.a.refused.append)

@@ -11,7 +11,7 @@ def test_a_number_committed_after_a_read_began_is_taken_without_the_next_poll(mo
     trio.a.send(b"x")
     trio.settle()
     [delivery] = trio.b.app.held
-    taking = trio.b.engine.taking
+    taking = trio.b.engine.completions
     ended = taking._ended
 
     def ended_with_none(found: int) -> None:

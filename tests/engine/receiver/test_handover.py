@@ -50,12 +50,12 @@ class CountingOrders(dict[OrderId, Order]):
 def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     """Give B this number of order keys of A; the next document of each waits for a predecessor that does not arrive."""
     trio = Trio()
-    handing = trio.b.engine.handing
+    handover = trio.b.engine.handover
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])
     orders = CountingOrders({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
-    handing.orders = orders
+    handover.orders = orders
     for n, key in enumerate(dict.keys(orders)):
-        handing._blocked.add(key, Pos(0xA001, 1_000 + n))
+        handover._blocked.add(key, Pos(0xA001, 1_000 + n))
     orders.looks = 0
     return trio, orders
 
@@ -63,7 +63,7 @@ def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
 def test_a_turn_reads_none_of_them() -> None:
     trio, orders = blocked()
     for _ in range(1000):
-        trio.b.engine.handing.feed("")
+        trio.b.engine.handover.feed("")
     assert trio.b.store.idle
     assert orders.looks == 0
 

@@ -34,7 +34,7 @@ def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
     trio.settle()
     assert trio.b.rows["tb_0030"] == COUNT  # all are acknowledged, and none was given to an application
     trio.b.app.places = COUNT
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.later(2)
     assert [len(trio.b.app.deliveries), trio.a.rows["tb_0031"], trio.held, trio.b.rows["tb_0030"]] == [COUNT, 0, 0, 0]
 

@@ -10,7 +10,7 @@ from tests.flows.trio import Trio
 def looks(trio: Trio) -> list[int]:
     """Return a list to which each later examination adds its number of rows."""
     found: list[int] = []
-    sweep = trio.b.engine.owing.sweep
+    sweep = trio.b.engine.owed_acks.sweep
     ask = sweep._ask
 
     def counted(unit: Unit, query: Query) -> object:

@@ -229,7 +229,7 @@ def test_an_only_copy_is_unchanged_unless_requested() -> None:
 def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
     """10008 has cancelled its document; 56001 is removed from the definitions afterwards."""
     trio = stored()
-    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail)
     trio.settle()
     assert refuse(trio) == {"marker": 1}
     trio.directory.addresses.remove(B)
@@ -261,7 +261,7 @@ def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
     """The marker was refused because its target is not served, and the copy stayed (DECISIONS.md 55 and 56)."""
     trio = stored()
     trio.directory.addresses.remove(B)
-    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
+    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail)
     trio.later(60)
     assert trio.a.reported.events[-1].reason == (UnknownTarget.code, trio.a.reported.events[-1].reason[1])  # type: ignore[index]
     assert (trio.held, trio.a.rows["tb_0031"]) == (1, 0)
@@ -307,7 +307,7 @@ def test_a_sender_that_sends_it_again_is_notified_again() -> None:
     trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is HubFlag.REFUSED for r in records([frame]))
     refuse(trio)
     trio.lose = lambda wire, frame: False
-    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
     assert row_of(trio).void  # a second copy was sent, so the receiver has to decide
     assert [frame.envelope.void for frame in documents_on(trio, trio.a.up)] == [False, False, True]  # type: ignore[union-attr, arg-type]
@@ -361,7 +361,7 @@ def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
-    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
     trio.connect(trio.a)
     trio.later(60)
     trio.connect(trio.b)
@@ -377,9 +377,9 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)
-    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
+    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
-    trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
+    trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail, "not wanted")
     trio.settle()
     again, marker = frames
     assert isinstance(again, Data)
@@ -389,22 +389,22 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     trio.lose = catch(trio.a.down, received)
     refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
     trio.hub.copy_acts.refuse([copy.object_id], refusing)
-    holding = trio.hub.holding
+    custody = trio.hub.custody
     if why != "the operator acts":
         trio.settle()
         received.clear()
     if why == "the sender sends again":
-        holding.expect(str(B))
-        holding.store([again], {}, trio.hub.relay._refuse)
+        custody.expect(str(B))
+        custody.store([again], {}, trio.hub.relay._refuse)
     elif why == "the sender asks":
         trio.hub.copies.hear_inquiries(
             trio.a.address, B, [Inquiry(role=InquiryRole.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
         )
     elif why == "the timer":
         trio.time.now += 60
-        holding.sweep.tick()
-    holding.expect(str(B))
-    holding.store([marker], {}, trio.hub.relay._refuse)
+        custody.sweep.tick()
+    custody.expect(str(B))
+    custody.store([marker], {}, trio.hub.relay._refuse)
     assert len(trio.hub_store._queue) == 2  # one unit
     trio.settle()
     refusals = [record for record in records(received) if getattr(record, "flag", None) is HubFlag.REFUSED]
@@ -435,7 +435,7 @@ def test_an_unreadable_document_can_be_cancelled(what: str) -> None:
     assert row_of(trio).held
     if what == "gone":
         del bodies[row.object_id]
-    trio.a.engine.operating.cancel(row.lk0, lambda: None, fail, "cannot be read")
+    trio.a.engine.acts.cancel(row.lk0, lambda: None, fail, "cannot be read")
     trio.later(60)
     assert trio.a.reported.events[-1].outcome == "CANCELLED"
     assert trio.is_clean()

@@ -40,7 +40,7 @@ def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
 def test_a_second_copy_is_not_refused_for_the_quota_that_the_stored_one_uses_up() -> None:
     trio, _ = stored()
     done: list[object] = []
-    trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: done.append(True), done.append)
+    trio.a.engine.acts.resend(row_of(trio).lk0, "asked to", lambda: done.append(True), done.append)
     trio.settle()
     row = row_of(trio)
     assert done == [True]
@@ -79,11 +79,11 @@ def test_another_document_is_refused_for_the_quota_that_a_stored_copy_uses_up() 
     assert trio.held == 1
     refused = [line for line in trio.hub_store.tables.ledger if line.event is Event.REFUSED]
     assert [(line.lk0, line.detail[:9]) for line in refused] == [(other.envelope.ident, QuotaReached.code)]
-    assert trio.hub.holding.is_full("1.56001")
+    assert trio.hub.custody.is_full("1.56001")
     trio.connect(trio.b)
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.hub.holding.is_clear("1.56001", class3=True)  # no message is expected any more
+    assert trio.hub.custody.is_clear("1.56001", class3=True)  # no message is expected any more
 
 
 def test_refused_messages_do_not_use_the_quota_of_others() -> None:

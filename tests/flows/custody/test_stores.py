@@ -51,7 +51,7 @@ def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
 
 def retire(trio: Trio, db_id: int = 1) -> bool:
     received: list[bool] = []
-    trio.hub.holding.stores.retire((1, db_id), "ops", "the disk is gone", received.append, fail)
+    trio.hub.custody.stores.retire((1, db_id), "ops", "the disk is gone", received.append, fail)
     assert received == []  # no answer before the commit
     trio.settle()
     return received[0]
@@ -87,7 +87,7 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
     first = move(trio, 2, MemoryStore())
     trio.later(HOUR, STEP)
     assert (received, owed(trio)) == ([], True)
-    assert trio.hub.holding.stores.missed[1, 1] > 1
+    assert trio.hub.custody.stores.missed[1, 1] > 1
     move(trio, 1, MemoryStore(first.tables))
     trio.later(HOUR, STEP)
     assert {record.ack_flag for record in received} == {AckFlag.TRANSPORT}
@@ -140,7 +140,7 @@ def test_the_hub_remembers_what_is_retired() -> None:
     trio = elsewhere(ack2=False)
     retire(trio)
     trio.crash_hub()
-    assert trio.hub.holding.stores.retired == {(1, 1)}
+    assert trio.hub.custody.stores.retired == {(1, 1)}
     answers: list[Any] = []
 
     def listen(wire: TrioWire, frame: Frame) -> bool:
@@ -159,14 +159,14 @@ def test_the_hub_remembers_what_is_retired() -> None:
 def test_a_working_store_is_not_declared_lost() -> None:
     trio = Trio()
     failed: list[Exception] = []
-    trio.hub.holding.stores.retire((1, 1), "ops", "a mistake", lambda was: None, failed.append)
+    trio.hub.custody.stores.retire((1, 1), "ops", "a mistake", lambda was: None, failed.append)
     trio.settle()
     assert [type(error) for error in failed] == [StoreInUse]
-    assert trio.hub.holding.stores.retired == set()
+    assert trio.hub.custody.stores.retired == set()
 
 
 def test_stores_named_by_peers_are_counted_within_bounds() -> None:
     trio = Trio()
-    stores = trio.hub.holding.stores
+    stores = trio.hub.custody.stores
     assert not any(stores.is_retired(trio.hub.core.lk1(1)._replace(semq_db_id=number)) for number in range(2, 500))
     assert len(stores.missed) == 100

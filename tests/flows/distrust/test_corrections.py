@@ -69,7 +69,7 @@ def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, answer: Answer) 
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     stale = world.a.store.tables.outbound[row.object_id]
     if stale.outcome is None:
-        world.a.engine.operating.cancel(row.lk0, lambda: None, world.a.refused.append)
+        world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)
         world.settle()
     world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     before = outcomes(world.a)

@@ -116,7 +116,7 @@ def voided(world: SealedWorld) -> int:
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
-    world.a.engine.operating.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
+    world.a.engine.acts.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
     world.later(1)
     world.tamper = lambda wire, frame: None if wire is world.a.down and isinstance(frame, Packet) else frame
     world.connect(world.b)

@@ -30,7 +30,7 @@ def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(
         return frame
 
     world.tamper = tamper
-    keys_of(world.a).mine = world.own(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.own(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.later(300)
     assert len(copies) > 4  # copies continue after B has stopped waiting for the certificate
@@ -145,7 +145,7 @@ def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
     world.cut(world.b)
     world.settle()
     world.tamper = tamper
-    keys_of(world.a).mine = world.own(world.a.address, "X")  # without informing the directory
+    keys_of(world.a).own_keys = world.own(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.settle()
     world.tamper = honest

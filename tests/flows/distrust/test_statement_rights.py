@@ -149,7 +149,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
     """A cancelled document: an Ack-Save for its payload arrives late, and the marker is still to be sent."""
     trio = sent()
     (row,) = trio.a.store.tables.outbound.values()
-    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.a.engine.acts.cancel(row.lk0, lambda: None, lambda error: None)
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void

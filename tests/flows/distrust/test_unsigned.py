@@ -137,7 +137,7 @@ def cancelled(world: SealedWorld) -> Data:
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
-    world.a.engine.operating.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
+    world.a.engine.acts.cancel(world.a.accepted[-1].lk0, lambda: None, world.a.refused.append)
     world.later(1)
     marker = seen[-1]
     assert marker.envelope.void

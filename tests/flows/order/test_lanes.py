@@ -115,7 +115,7 @@ def test_a_document_that_ends_before_its_claim_is_not_sent() -> None:
     trio.a.send(b"x", save_fwd=2)
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
-    trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
+    trio.a.engine.acts.cancel(row.lk0, lambda: None, lambda error: None)
     trio.connect(trio.a)
     trio.settle()
     assert sent(trio) == []
@@ -148,7 +148,7 @@ def test_documents_that_arrive_together_fill_only_free_places(places: int) -> No
     trio.b.hear(*messages)
     assert trio.b.app.payloads == [b"1", b"2", b"3"][:places]
     trio.b.app.places = 3
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
 
@@ -198,7 +198,7 @@ def test_a_document_recorded_during_a_search_is_delivered_by_the_next_one(
 ) -> None:
     trio = Trio()
     scene(trio)
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.settle()
     assert trio.b.app.payloads == expected
 
@@ -242,7 +242,7 @@ def test_an_unreadable_received_document_is_parked_and_delays_no_other(order_key
     tables = trio.b.store.tables
     tables.pending_bodies[min(tables.pending_bodies)] = Stored(b"damaged", b"1")
     trio.b.app.places = 1
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.settle()
     assert trio.b.app.payloads == [b"2"]
     assert "PARKED" in {row.app_status.name for row in tables.pending.values()}

@@ -28,7 +28,7 @@ def test_a_predecessor_is_recorded_during_the_check_of_the_next_one() -> None:
     ((_, first),) = late
     b = trio.b
     assert b.up is not None
-    b.engine.handing.feed("")  # a consumer has become free: search the next document
+    b.engine.handover.feed("")  # a consumer has become free: search the next document
     b.store.begin()
     b.engine.hear(b.up, [first])  # its row is queued before the second search for the other one
     b.store.commit()

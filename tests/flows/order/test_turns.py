@@ -52,7 +52,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
     trio.b.app.places = 1
     taken: list[bytes] = []
     while len(taken) < count:
-        trio.b.engine.handing.feed("")
+        trio.b.engine.handover.feed("")
         trio.b.store.run_all()
         (delivery,) = trio.b.app.held
         taken.append(delivery.payload)
@@ -66,13 +66,13 @@ def take_by_acks(trio: Trio) -> list[bytes]:
     """Let B's application receive one document after the other; only acknowledgements cause the next search."""
     trio.b.app.places = 1
     taken: list[bytes] = []
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.b.store.run_all()
     while trio.b.app.held:
         delivery = trio.b.app.held.pop(0)
         taken.append(delivery.payload)
         trio.b.engine.answers.finish([delivery.bref])
-        trio.b.engine.handing.feed("")
+        trio.b.engine.handover.feed("")
         trio.b.store.run_all()
     return taken
 
@@ -128,12 +128,12 @@ def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() 
     trio.settle()
     trio.later(5)  # receipts are noted: a document is deleted as soon as the application acknowledges it
     trio.b.app.places = 1
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.b.store.run_all()
     first = trio.b.app.held.pop()
     assert first.payload == b"first"
     trio.b.engine.answers.finish([first.bref])
-    trio.b.engine.handing.feed("")
+    trio.b.engine.handover.feed("")
     trio.b.store.begin()
     trio.b.store.commit()
     trio.b.store.deliver()
@@ -244,7 +244,7 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
         *(copy(FLOOD, 10_000 + n, order_key=f"k{n}", prev=Pos(5, n), floor=0) for n in range(blocked)),
     )
     trio.settle()
-    assert len(trio.b.engine.handing.orders) == blocked
+    assert len(trio.b.engine.handover.orders) == blocked
     seen = counted_searches(trio)
     for n in range(50):
         trio.b.hear(copy(QUIET, n))
@@ -253,7 +253,7 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
     assert len(seen) <= 50 * 4
     # The floor passes the predecessors of ten: only these are searched.
     seen.clear()
-    trio.b.engine.handing.unblocked(*floor_of(trio, 10))
+    trio.b.engine.handover.unblocked(*floor_of(trio, 10))
     trio.settle()
     assert len(seen) <= 10 * 3
 

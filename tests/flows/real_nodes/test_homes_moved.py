@@ -42,7 +42,7 @@ async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *all_:
 
 
 def held(hub: HubNode, node: str) -> int:
-    return hub.engine.holding.held.get(node, 0)
+    return hub.engine.custody.held.get(node, 0)
 
 
 async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inprocess: InProcess) -> None:
@@ -118,7 +118,7 @@ async def test_a_retired_store_is_retired_at_every_instance(inprocess: InProcess
         assert answer["result"] == {"store": "2.2", "was_retired": False}
         await settle_homes(one, three)
         for hub in (one, three):
-            assert (2, 2) in hub.engine.holding.stores.retired
+            assert (2, 2) in hub.engine.custody.stores.retired
             assert homes(hub)["1.56001"] in ((1, 1), (3, 3))
             states = {row["store"]: row["state"] for row in (await request(inprocess, hub, "stores.list"))["result"]}  # type: ignore[attr-defined]
             assert states == {"1.1": "in use", "2.2": "retired", "3.3": "in use"}
@@ -143,7 +143,7 @@ async def test_a_store_is_not_retired_while_its_instance_answers_on_the_carrier(
             inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended"
         )
         assert refused["error"]["code"] == "SEMQ-1266"  # type: ignore[index]
-        assert (2, 2) not in one.engine.holding.stores.retired
+        assert (2, 2) not in one.engine.custody.stores.retired
 
 
 async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InProcess) -> None:

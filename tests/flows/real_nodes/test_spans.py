@@ -108,7 +108,7 @@ async def test_the_hub_reports_how_long_it_has_stored_a_document(inprocess: InPr
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     await submit(inprocess, a, {"traceparent": PARENT})
-    await until(lambda: hub.engine.holding.held)
+    await until(lambda: hub.engine.custody.held)
     b = await inprocess.local("56001", hub.port)
     await linked(b)
     await until(lambda: "store" in spans(hook))

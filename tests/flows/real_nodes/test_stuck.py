@@ -210,7 +210,7 @@ async def test_a_document_that_its_target_never_records(
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")
-    await until(lambda: engine.holding.held.get("1.10008"))
+    await until(lambda: engine.custody.held.get("1.10008"))
     peer = await by_hand(inprocess, scene.hub)
     admin, denied = await inprocess.client(scene.hub), 0
 

@@ -15,7 +15,7 @@ from semq.pki.keys import key_id
 from semq.seal.errors import SignerGone
 from semq.seal.receipts import Statement, climb, leaf, path, root
 from semq.seal.token import read_token
-from semq.service.credentials.keyring import Own
+from semq.service.credentials.keyring import OwnKeys
 from semq.store.rows import Event, KeptKey, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
@@ -64,8 +64,8 @@ def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: SealedWorl
     world.settle()
     assert outcomes(world.a) == [None]
     keys = keys_of(world.b)
-    assert keys.mine is not None
-    keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["X"], keys.mine.identity.keys), ())
+    assert keys.own_keys is not None
+    keys.own_keys = OwnKeys(Identity(keys.own_keys.identity.certificate, KEYS["X"], keys.own_keys.identity.keys), ())
     world.tamper = lambda wire, frame: frame
     world.later(20)
     assert outcomes(world.a) == [None]
@@ -106,7 +106,7 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) ->
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["the certificate arrives", "it never arrives"])
 def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(world: SealedWorld, arrives: bool) -> None:
-    keys_of(world.b).mine = world.own(world.b.address, "B2", "B1")
+    keys_of(world.b).own_keys = world.own(world.b.address, "B2", "B1")
     send(world, SECRET)
     world.later(1)
     assert outcomes(world.a) == [None]
@@ -127,7 +127,7 @@ def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
-    keys_of(world.b).mine = world.own(world.b.address, "B2", "B1")
+    keys_of(world.b).own_keys = world.own(world.b.address, "B2", "B1")
     world.connect(world.b)
     world.later(3)
     assert world.b.app.payloads == [SECRET]
@@ -142,7 +142,7 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     send(world, SECRET, key="S1", user_headers={"n": 1}, token="T1")
     send(world, b"second")
     world.settle()
-    keys_of(world.b).mine = world.own(world.b.address, new)  # the old key is deleted
+    keys_of(world.b).own_keys = world.own(world.b.address, new)  # the old key is deleted
     world.connect(world.b)
     world.later(5)
     assert world.b.app.payloads == [SECRET, b"second"]
@@ -169,8 +169,8 @@ def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has
     world: SealedWorld,
 ) -> None:
     keys = keys_of(world.b)
-    assert keys.mine is not None
-    keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["B1"], {}), keys.mine.certificates)
+    assert keys.own_keys is not None
+    keys.own_keys = OwnKeys(Identity(keys.own_keys.identity.certificate, KEYS["B1"], {}), keys.own_keys.certificates)
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [Outcome.REJECTED]
@@ -195,7 +195,7 @@ def test_documents_without_their_own_key_do_not_hide_later_ones(world: SealedWor
     tables = world.a.store.tables
     kept = [row for row in tables.rare if isinstance(row, KeptKey)]
     tables.rare[:] = [row for row in tables.rare if row not in kept[:5]]
-    keys_of(world.b).mine = world.own(world.b.address, "B2")
+    keys_of(world.b).own_keys = world.own(world.b.address, "B2")
     world.connect(world.b)
     world.later(10)
     assert world.b.app.payloads == [b"5", b"6"]
@@ -204,7 +204,7 @@ def test_documents_without_their_own_key_do_not_hide_later_ones(world: SealedWor
 
 
 def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
-    keys_of(world.b).mine = world.own(world.b.address, "B2")  # without an entry in the directory
+    keys_of(world.b).own_keys = world.own(world.b.address, "B2")  # without an entry in the directory
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [None]  # refused, but signed with a key that A does not know
@@ -217,7 +217,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Se
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
-    keys_of(world.b).mine = world.own(world.b.address, "B2")
+    keys_of(world.b).own_keys = world.own(world.b.address, "B2")
     seen: list[Data] = []
     world.tamper = watching(seen)
     world.connect(world.b)
@@ -259,7 +259,7 @@ def revoke(world: SealedWorld) -> None:
     """Revoke and replace A's certificate; A's old key still opens stored session keys."""
     own = world.own(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
-    keys_of(world.a).mine = Own(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
+    keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
     world.a.engine.introduce()
     world.later(1)
 

@@ -11,7 +11,7 @@ from semq.pki import Identity
 from semq.pki.authority import create_authority
 from semq.pki.trust import TrustStore
 from semq.seal.session import KeyLimits
-from semq.service.credentials.keyring import NodeKeys, Own
+from semq.service.credentials.keyring import NodeKeys, OwnKeys
 from semq.store.rows import Event, KeptKey
 from semq.umx_t.address import Address
 from semq.umx_t.attributes import Attribute
@@ -111,7 +111,7 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_refuse
         world.own(world.b.address, "X", days=-1 / 1440),
         world.own(Address(1, "99999"), "X"),
     ):
-        keys_of(world.b).mine = own
+        keys_of(world.b).own_keys = own
         world.b.engine.introduce()
         world.settle()
         assert keys_of(world.a).receiver("1.56001") is None
@@ -121,7 +121,7 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_refuse
 
 
 def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:
-    mine = keys_of(world.b).mine
+    mine = keys_of(world.b).own_keys
     assert mine is not None
     for pins, is_accepted in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
         world.a.sealing = Sealing(
@@ -260,8 +260,8 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_refused(world: Sea
     )  # fmt: skip
     forger = keys_of(world.a)
     assert isinstance(hub.keys, NodeKeys)
-    hub.keys.mine = Own(Identity(forger.mine.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
-    assert keys_of(world.b).mine is not None
+    hub.keys.own_keys = OwnKeys(Identity(forger.own_keys.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
+    assert keys_of(world.b).own_keys is not None
     hub.learn("1.56001", keys_of(world.b).introduction())
     frames: list[Data] = []
 

@@ -93,7 +93,7 @@ async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess
     channel.close()  # returns both documents
 
     channel = await link.open_channel()
-    await until(lambda: not node.engine.handing.out)
+    await until(lambda: not node.engine.handover.out)
     assert await counts(channel) == (2, 0)
     got = [await polled(channel) for _ in range(3)]
     assert [(bytes(one.body), one.redelivered) if one else None for one in got] == [(b"1", True), (b"2", True), None]

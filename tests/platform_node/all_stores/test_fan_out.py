@@ -67,8 +67,8 @@ async def platform(inprocess: InProcess) -> AsyncIterator[OneHub]:
         for target in ("10008", "56001"):
             for number in range(EACH):
                 assert await publish(channel, target, b"%d" % number)
-        await until(lambda: one.engine.holding.held.get("1.10008") == EACH)
-        await until(lambda: two.engine.holding.held.get("1.56001") == EACH)
+        await until(lambda: one.engine.custody.held.get("1.10008") == EACH)
+        await until(lambda: two.engine.custody.held.get("1.56001") == EACH)
         yield OneHub(hubs, one, two, sender)
 
 
@@ -197,7 +197,7 @@ async def test_the_doctor_checks_all_instances(platform: OneHub) -> None:
 async def test_answers_are_complete_again_when_a_store_is_back(platform: OneHub) -> None:
     target = await platform.hubs.local("10008", platform.two, platform.one)
     assert sorted(await received(target, platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
-    await until(lambda: not platform.one.engine.holding.held)
+    await until(lambda: not platform.one.engine.custody.held)
     for hub in (platform.one, platform.two):
         assert by_store(await platform.asked(hub, "held.list")) == {"2.2": EACH}
 

@@ -129,7 +129,7 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
         )
         await publish_and_wait(channel, "umx", key, header, bytes(data))
         await until(partial(is_refused_in, received, code, str(lk0)))
-    assert not hub.engine.holding.held
+    assert not hub.engine.custody.held
 
 
 def is_refused_in(lines: list[str], code: str, lk0: str) -> bool:
@@ -143,25 +143,25 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
     app = await inprocess.client(a)
     for _ in range(2):
         assert (await ask(app, "msg.submit", document("slow")))["ok"]
-    await until(lambda: hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    await until(lambda: hub.engine.custody.waiting("1.10008", "1.56001") == 2)
     with psycopg.connect(hub.store.url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'semq-writer' AND datname = current_database()"
         )
-    await until(lambda: hub.engine_starts == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    await until(lambda: hub.engine_starts == 2 and hub.engine.custody.waiting("1.10008", "1.56001") == 2)
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     result = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(
         Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=result, att=1),
         1,
-        hub.engine.holding.waiting,
+        hub.engine.custody.waiting,
     )
     assert refused is not None
     assert refused[0] == "SEMQ-1204"
     b = await inprocess.local("56001", hub.port)
     await linked(b)
-    await until(lambda: not hub.engine.holding._by_pair)
+    await until(lambda: not hub.engine.custody._by_pair)
 
 
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])

@@ -31,12 +31,12 @@ class HeldScene:
 
     async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
         """Documents that the hub stores."""
-        before = self.hub.engine.holding.held.get(f"1.{to}", 0)
+        before = self.hub.engine.custody.held.get(f"1.{to}", 0)
         lk0s = []
         for number in range(count):
             arguments = {"target": to, "body_base64": "eA==", "app_key": f"trade/order//S{number}", **more}
             lk0s.append(str((await ask(self.app, "msg.submit", arguments))["result"]["lk0"]))
-        await until(lambda: self.hub.engine.holding.held.get(f"1.{to}", 0) == before + count)
+        await until(lambda: self.hub.engine.custody.held.get(f"1.{to}", 0) == before + count)
         return lk0s
 
     async def semq(self, *words: str, node: LocalNode | HubNode | None = None) -> CommandResult:
@@ -78,7 +78,7 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
     outcome = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
     assert outcome.status == 0
     assert "5 copies" in outcome.out
-    assert scene.hub.engine.holding.held == {"1.56001": 5, "1.88001": 1}
+    assert scene.hub.engine.custody.held == {"1.56001": 5, "1.88001": 1}
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
     assert result.status == 0, result
     assert result.out == '{"refused": 5}\n'
@@ -89,7 +89,7 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)
         assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The hub knows no institution 1.56001."]  # its marker
-    await until(lambda: scene.hub.engine.holding.held == {"1.88001": 1})
+    await until(lambda: scene.hub.engine.custody.held == {"1.88001": 1})
     assert await scene.outcome(others[0]) == "None"
     failed = await scene.semq("failed", "list", "--json", node=scene.node)
     assert failed.out.count('"error": "SEMQ-1214') == 5
@@ -145,7 +145,7 @@ async def test_an_act_lists_what_it_left_unchanged(scene: HeldScene) -> None:
     scene.strike_off("56001")
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
     assert result.out == "2 refused; their senders are informed\n"
-    await until(lambda: not scene.hub.engine.holding.held)
+    await until(lambda: not scene.hub.engine.custody.held)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
 
@@ -245,7 +245,7 @@ async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> N
     await scene.submit("56001", 1)
     answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
     assert answer["error"]["code"] == "SEMQ-2102"
-    assert scene.hub.engine.holding.held == {"1.56001": 2}
+    assert scene.hub.engine.custody.held == {"1.56001": 2}
 
 
 async def test_only_named_copies_are_changed(scene: HeldScene) -> None:
@@ -265,7 +265,7 @@ async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, 
         "sent again by guest: once more",
     ]
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
-    await until(lambda: not scene.hub.engine.holding.held)
+    await until(lambda: not scene.hub.engine.custody.held)
     received = await until(partial(_received, await inprocess.client(node)))
     assert received == 2
     assert (await scene.semq("held", "resend", "--all", "--dry-run")).out.endswith("0 copies, 0 B\n")

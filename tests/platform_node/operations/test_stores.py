@@ -35,7 +35,7 @@ async def is_explained(node: Any, lk0: str) -> bool:
 
 
 async def is_asked_for(hub: HubNode) -> bool:
-    return (1, 1) in hub.engine.holding.stores.missed
+    return (1, 1) in hub.engine.custody.stores.missed
 
 
 async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:

@@ -386,8 +386,8 @@ class Faults:
         name = home.semq_id, home.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine
-            if engine is not None and name not in engine.holding.stores.retired:
-                engine.holding.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
+            if engine is not None and name not in engine.custody.stores.retired:
+                engine.custody.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
                 site.host.turn()
         self.world.time.after(20.0, self.retire, home)
 

@@ -63,7 +63,7 @@ async def test_alarms_fail_health_but_not_life(inprocess: InProcess) -> None:
         await until(fails)
         assert (await get(site, "/livez")).status_code == 200
         assert (await get(site, "/readyz")).status_code == 200  # it accepts documents without its hub
-        node.engine.accepting.stop()
+        node.engine.acceptance.stop()
 
         async def is_drained() -> bool:
             return (await get(site, "/readyz")).status_code == 503
