@@ -33,7 +33,7 @@ AMQPLAIN and EXTERNAL. On an open connection, answer ``SecretOffered`` with ``ac
     send(channel, method)                             any method without content (semq.amqp.methods)
     publish(channel, exchange, routing_key, header, body, mandatory=False, immediate=False)                 client
     deliver(channel, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body)          server
-    send_content(channel, method, header, body)       BasicReturn, BasicGetOk (BasicPublish, BasicDeliver too)
+    send_content(channel, method, header, body)       any method with content, for instance BasicReturn, BasicGetOk
     start_content(channel, method, header)            header.body_size bytes must follow by send_chunk; meanwhile all
     send_chunk(channel, data)                         other output of this channel waits until the body is complete
     ack(channel, delivery_tag, multiple=False)        client: of a delivery; server: a confirm
@@ -59,9 +59,10 @@ An error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (har
 If the specification forbids sending (unknown frame type, bad frame end, silent peer), ``ConnectionClosed`` is reported
 immediately.
 
-**Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in
-``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables in ``semq.amqp.wire`` (``Table``, ``Timestamp``,
-``encode_table``, ``decode_table``), ``ConnectionLimits`` in ``semq.amqp.limits``.
+**Modules for owners**: ``connection``, ``events``, ``methods``, ``errors``, ``content``, ``sasl``, ``limits``
+(``ConnectionLimits``), ``wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``). **Modules below them**:
+``spec`` (the specification as a table), ``codec`` (methods to bytes and back), ``frames`` (bytes to frames),
+``fast_path`` (the most frequent methods in one step), ``record`` (base class of methods and events).
 
 **Content header** (``semq.amqp.content``): ``header.raw`` (payload of the header frame), ``header.body_size``,
 ``header.properties`` (``Properties``), and single properties decoded on first use: ``content_type content_encoding

@@ -19,7 +19,6 @@ from semq.amqp.wire import (
     LONG,
     LONGLONG,
     OCTET,
-    SHORT,
     TABLE_DEPTH,
     TRUNCATED,
     FieldValue,
@@ -35,10 +34,9 @@ from semq.amqp.wire import (
     uncached_text,
 )
 
-HEAD: Final = Struct(">HHQ")  # class id, weight, body size; the property flags follow
-FLAGS_AT: Final = HEAD.size
-FIRST_AT: Final = FLAGS_AT + SHORT.size
-FRONT: Final = Struct(">HHQH")
+HEAD: Final = Struct(">HHQ")  # class id, weight, body size
+HEAD_AND_FLAGS: Final = Struct(">HHQH")  # the same and the property flags
+PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
 UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
 # For each type of property, its writer and its size in bytes, or one of the two constants below.
@@ -80,7 +78,7 @@ class Properties(Record):
 
 
 _values_of = attrgetter(*NAMES)
-_CODECS = tuple(FLAGS.values()), tuple(WRITERS.values())
+_FLAGS_AND_WRITERS = tuple(FLAGS.values()), tuple(WRITERS.values())
 
 
 class LazyProperty(Generic[T]):
@@ -167,7 +165,7 @@ class ContentHeader:
     @classmethod
     def parse(cls, raw: bytes, depth: int = TABLE_DEPTH) -> "ContentHeader":
         """Read the payload of a header frame (4.2.6.1). Raises ``FrameError`` or ``SyntaxFault``."""
-        if len(raw) < FIRST_AT:
+        if len(raw) < PROPERTIES_AT:
             raise FrameError("the content header is truncated", BASIC)
         class_id, weight, body_size = HEAD.unpack_from(raw)
         if class_id != BASIC:
@@ -181,11 +179,11 @@ class ContentHeader:
         """Return a header to send. Raises ``LocalMisuse`` for properties that AMQP cannot carry."""
         flags, parts = 0, [b""]
         try:
-            for value, flag, write in zip(_values_of(properties), *_CODECS, strict=False):
+            for value, flag, write in zip(_values_of(properties), *_FLAGS_AND_WRITERS, strict=False):
                 if value is not None:
                     flags |= flag
                     parts.append(write(value))
-            parts[0] = FRONT.pack(BASIC, 0, body_size, flags)
+            parts[0] = HEAD_AND_FLAGS.pack(BASIC, 0, body_size, flags)
         except (struct.error, TypeError, AttributeError) as error:
             raise LocalMisuse(f"a content header cannot carry {properties}: {error}") from error
         return cls(b"".join(parts), body_size)
@@ -211,7 +209,7 @@ class ContentHeader:
             octets.pop("headers", None)
         elif headers:
             octets["headers"] = _amended_table(octets.get("headers", NO_FIELDS), headers, self.depth)
-        front = FRONT.pack(BASIC, 0, self.body_size, sum(FLAGS[name] for name in octets))
+        front = HEAD_AND_FLAGS.pack(BASIC, 0, self.body_size, sum(FLAGS[name] for name in octets))
         return ContentHeader(
             front + b"".join(octets[name] for name in NAMES if name in octets), self.body_size, self.depth
         )
@@ -220,10 +218,10 @@ class ContentHeader:
         """Return start and stop of each property in ``raw``. Raises ``FrameError`` for truncated or surplus data,
         ``SyntaxFault`` for flags of unknown properties.
         """
-        raw, at = self.raw, FIRST_AT
+        raw, at = self.raw, PROPERTIES_AT
         spans = {}
         try:
-            for name, size in _layout(FRONT.unpack_from(raw)[3]):
+            for name, size in _layout(HEAD_AND_FLAGS.unpack_from(raw)[3]):
                 start = at
                 if size == TEXT_SIZE:
                     at += 1 + raw[at]

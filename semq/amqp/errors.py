@@ -4,8 +4,8 @@
     └── AmqpError(reply_code, text, class_id, method_id, blame)
         ├── ChannelException      soft: closes one channel; the other channels are not affected
         ├── ConnectionException   hard: closes the connection
-        │   └── Broken            the connection ended without a close handshake (silent, gone, late, wrong version)
-        └── LocalMisuse           the owner of the state machine requested a forbidden action; nothing was sent
+        │   └── Broken            the connection ended without a close handshake
+        └── LocalMisuse           this program requested an action that the protocol forbids; nothing was sent
 
 ``by_code`` finds the class for a reply code. Raised by all modules of this package, sent on the wire by ``connection``;
 the broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
@@ -67,7 +67,7 @@ class AmqpError(SemqError):
         return self.class_id, self.method_id
 
     def at(self, class_id: int, method_id: int) -> "AmqpError":
-        """Return this error with the ids of the method that caused it, unless it has some already."""
+        """Return this error with the ids of the method that caused it, unless it already has ids."""
         if not self.class_id:
             self.class_id, self.method_id = class_id, method_id
             self.facts.update(class_id=class_id, method_id=method_id)
@@ -131,7 +131,7 @@ class ResourceLocked(ChannelException):
     """Another connection holds this queue exclusively."""
 
     code = "SEMQ-4405"
-    remedy = "Use the queue on the connection that declared it, or wait until that one is closed."
+    remedy = "Use the queue on the connection that declared it, or wait until that connection is closed."
     name = "RESOURCE_LOCKED"
     reply_code = 405
 
@@ -334,7 +334,7 @@ BY_CODE: dict[int, type[AmqpError]] = {error.reply_code: error for error in (*SO
 def by_code(
     reply_code: int, text: str, class_id: int = 0, method_id: int = 0, *, blame: Blame, level: type[AmqpError]
 ) -> AmqpError:
-    """Return the error that a close method names; an unknown code becomes ``level`` with that code."""
+    """Return the error that a close method names; for an unknown code, an error of class ``level`` with that code."""
     error_class = BY_CODE.get(reply_code)
     if error_class is not None:
         return error_class(text, class_id, method_id, blame=blame)

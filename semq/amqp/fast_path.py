@@ -64,7 +64,7 @@ def _content(
     if not body_size:
         reader.at = stop + 1
         return header, b""
-    if size - stop < 9:  # its end byte, the head of the body frame, and the body frame's end byte
+    if size - stop < 9:  # the end byte of the header frame, and head and end byte of the body frame
         return None
     kind, number, length = _FRAME(data, stop + 1)
     start = stop + 8
@@ -94,15 +94,15 @@ def _published(
     reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int
 ) -> ConnectionEvent | None:
     data = reader.buffer
-    middle = start + 7 + data[start + 6] if stop - start >= 9 else stop
-    if middle >= stop or middle + 2 + data[middle] != stop:
+    key_at = start + 7 + data[start + 6] if stop - start >= 9 else stop  # position of the routing key's length
+    if key_at >= stop or key_at + 2 + data[key_at] != stop:
         return None
-    exchange = known_texts.get(data[start + 7 : middle])  # a lookup without a call, for names seen before
+    exchange = known_texts.get(data[start + 7 : key_at])  # a lookup without a call, for names seen before
     if exchange is None:
-        exchange = _text(data[start + 7 : middle])
-    routing_key = known_texts.get(data[middle + 1 : stop - 1])
+        exchange = _text(data[start + 7 : key_at])
+    routing_key = known_texts.get(data[key_at + 1 : stop - 1])
     if routing_key is None:
-        routing_key = _text(data[middle + 1 : stop - 1])
+        routing_key = _text(data[key_at + 1 : stop - 1])
     if exchange is None or routing_key is None:
         return None
     content = _content(reader, stop + 1, channel, body_max, depth)
@@ -116,14 +116,14 @@ def _delivered(
     reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int
 ) -> ConnectionEvent | None:
     data = reader.buffer
-    numbers = start + 5 + data[start + 4] if stop - start >= 16 else stop  # position of delivery tag and redelivered
-    middle = numbers + 10 + data[numbers + 9] if numbers + 9 < stop else stop
-    if middle >= stop or middle + 1 + data[middle] != stop:
+    tag_at = start + 5 + data[start + 4] if stop - start >= 16 else stop  # position of delivery tag and redelivered
+    key_at = tag_at + 10 + data[tag_at + 9] if tag_at + 9 < stop else stop  # position of the routing key's length
+    if key_at >= stop or key_at + 1 + data[key_at] != stop:
         return None
-    consumer_tag = _text(data[start + 5 : numbers])
-    delivery_tag, redelivered = _TAG(data, numbers)
-    exchange = _text(data[numbers + 10 : middle])
-    routing_key = _text(data[middle + 1 : stop])
+    consumer_tag = _text(data[start + 5 : tag_at])
+    delivery_tag, redelivered = _TAG(data, tag_at)
+    exchange = _text(data[tag_at + 10 : key_at])
+    routing_key = _text(data[key_at + 1 : stop])
     if consumer_tag is None or exchange is None or routing_key is None:
         return None
     content = _content(reader, stop + 1, channel, body_max, depth)

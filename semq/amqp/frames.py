@@ -65,8 +65,8 @@ class Pieces:
 class FrameReader:
     """A reader that splits bytes into frames. ``payload_max`` may change between two frames.
 
-    ``header_max`` is the largest content header in bytes, checked by those who read the header. A header is never split
-    into frames, so a received header can be forwarded only if it fits into one frame.
+    ``header_max`` is the largest content header in bytes; ``connection`` and ``fast_path`` check it. A header is never
+    split into frames, so a received header can be forwarded only if it fits into one frame.
     """
 
     __slots__ = ("_frame", "_head", "_missing", "_pieces", "at", "buffer", "header_max", "payload_max")
@@ -83,9 +83,9 @@ class FrameReader:
     def frames(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
         """Yield type, channel, start and stop of the payload in ``buffer``, for each complete frame.
 
-        A caller that reads beyond the yielded frame moves ``at``. In place of the type there may be ``UNKNOWN_TYPE``,
-        ``BAD_END`` or ``OVERSIZE`` (the length is then in place of the start), after which nothing more is yielded.
-        Exhaust the iterator: its last step keeps an incomplete frame for the next call.
+        A caller that reads beyond the yielded frame moves ``at``. In place of the type there may be ``UNKNOWN_TYPE``
+        (the start is then the unknown type), ``BAD_END`` or ``OVERSIZE`` (the start is then the length), after which
+        nothing more is yielded. Exhaust the iterator: its last step keeps an incomplete frame for the next call.
         """
         if self._head:
             data = self._head + data  # rare: a frame head was split between two reads

@@ -11,7 +11,8 @@ from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import DEPTH_MAX, TABLE_DEPTH
 
 MIB = 1 << 20
-# a body_max that permits every size that a content header can declare; costs no memory if stream_from is set
+# A value of body_max that permits every size that a content header can declare. It costs no memory if stream_from is
+# set.
 ANY_SIZE = (1 << 64) - 1
 
 
@@ -31,7 +32,7 @@ class ConnectionLimits:
     stream_from: int | None = None  # bodies of at least this many bytes are reported in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
     handshake_s: float = 10.0  # from start() to an open connection
-    close_s: float = 10.0  # from close to close-ok
+    close_s: float = 10.0  # from connection.close to close-ok
 
     def __post_init__(self) -> None:
         if (self.frame_max and self.frame_max < FRAME_MIN_SIZE) or self.frame_max >= 1 << 32:
@@ -42,12 +43,12 @@ class ConnectionLimits:
             raise LocalMisuse("channel_max and heartbeat must be in 0..65535")
         if min(self.body_max, self.arriving_max, self.table_depth, self.handshake_s, self.close_s) < 0:
             raise LocalMisuse("a limit must not be negative")
-        if self.arriving_max < self.whole_max or self.table_depth > DEPTH_MAX:
+        if self.arriving_max < self.one_piece_max or self.table_depth > DEPTH_MAX:
             raise LocalMisuse(
-                f"arriving_max must be at least {self.whole_max} (whole_max), table_depth at most {DEPTH_MAX}"
+                f"arriving_max must be at least {self.one_piece_max} (one_piece_max), table_depth at most {DEPTH_MAX}"
             )
 
     @property
-    def whole_max(self) -> int:
+    def one_piece_max(self) -> int:
         """The largest body that is reported in one piece, in bytes."""
         return self.body_max if self.stream_from is None else min(self.body_max, self.stream_from - 1)

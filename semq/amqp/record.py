@@ -13,14 +13,14 @@ class RecordType(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "RecordType":
         annotations = namespace.get("__annotations__", {})
-        own = tuple(field for field, kind in annotations.items() if get_origin(kind) is not ClassVar)
-        defaults = {field: namespace.pop(field) for field in own if field in namespace}
-        namespace["__slots__"] = own
+        own_fields = tuple(field for field, kind in annotations.items() if get_origin(kind) is not ClassVar)
+        defaults = {field: namespace.pop(field) for field in own_fields if field in namespace}
+        namespace["__slots__"] = own_fields
         inherited = tuple(field for base in bases for field in getattr(base, "names", ()))
-        namespace["names"] = namespace["__match_args__"] = inherited + own
+        namespace["names"] = namespace["__match_args__"] = inherited + own_fields
         record = super().__new__(mcs, name, bases, namespace)
-        if own:
-            record.__init__ = _constructor(inherited + own, defaults)  # type: ignore[misc]
+        if own_fields:
+            record.__init__ = _constructor(inherited + own_fields, defaults)  # type: ignore[misc]
         return record
 
 

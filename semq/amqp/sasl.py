@@ -1,7 +1,7 @@
-"""The three supported SASL mechanisms: reading of their responses by a server, and the response of a client for PLAIN.
+"""The three supported SASL mechanisms: readers of a client's response, and the response for PLAIN.
 
-The owner checks the password. Called by the owners of both roles. Source: RFC 4616 (PLAIN), RFC 4422 appendix A
-(EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
+Called by the owners of connections of both roles; the owner of a server checks the password. Source: RFC 4616 (PLAIN),
+RFC 4422 appendix A (EXTERNAL), RabbitMQ for AMQPLAIN: a field table without its length, with LOGIN and PASSWORD in it.
 """
 
 from collections.abc import Callable

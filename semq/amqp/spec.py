@@ -1,6 +1,6 @@
 """AMQP 0-9-1 as a table: classes, methods, arguments, senders, replies, and the basic properties.
 
-``GRID`` is the only home of these facts; ``methods`` has a class for each row, ``connection`` looks up senders and
+``GRID`` is the only place of these facts; ``methods`` has a class for each row, ``connection`` looks up senders and
 replies. A row has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on the
 following lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received. Methods
 with a star carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown word fails at import.
@@ -186,13 +186,13 @@ def _row(lines: list[str]) -> MethodRow:
     class_id, _, method_id = number.partition(".")
     if senders not in {"C", "S", "CS"}:
         raise ValueError(f"unknown sender: {lines[0]}")
-    family = title.partition(".")[0]
+    class_name = title.partition(".")[0]
     return MethodRow(
         title.rstrip("*"),
         int(class_id),
         int(method_id),
         senders,
-        tuple(f"{family}.{reply}" for reply in replies),
+        tuple(f"{class_name}.{reply}" for reply in replies),
         title.endswith("*"),
         tuple(map(_argument, words)),
     )

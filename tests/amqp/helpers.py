@@ -1,12 +1,12 @@
 """Shared code of the AMQP tests: two connections and a wire, strategies, and pamqp as an independent reader.
 
-| name       | result                                                                       |
-|------------|------------------------------------------------------------------------------|
-| `WirePair` | a server and a client connection, and `flow`, which carries their bytes      |
-| `opened`   | such a pair, negotiated, with one open channel                               |
-| `oracle`   | the frames in some bytes, as pamqp reads them                                |
-| `tables`   | hypothesis: field tables that decode to the same value                       |
-| `methods`  | hypothesis: any method with any arguments                                    |
+| name           | result                                                                  |
+|----------------|-------------------------------------------------------------------------|
+| `WirePair`     | a server and a client connection, and `flow`, which carries their bytes |
+| `opened`       | a negotiated pair with one open channel                                 |
+| `pamqp_frames` | the frames in some bytes, as pamqp reads them                           |
+| `tables`       | hypothesis: field tables that decode to the same value                  |
+| `methods`      | hypothesis: any method with any arguments                               |
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def amqplain(user: str, password: str) -> bytes:
     return encode_table({"LOGIN": user, "PASSWORD": password})[4:]
 
 
-def whole(data: bytes) -> Iterable[bytes]:
+def in_one_piece(data: bytes) -> Iterable[bytes]:
     return [data]
 
 
@@ -46,7 +46,7 @@ class WirePair:
         self,
         server: ServerConnection | None = None,
         client: ClientConnection | None = None,
-        cut: Cut = whole,
+        cut: Cut = in_one_piece,
     ) -> None:
         self.server = server or ServerConnection()
         self.client = client or ClientConnection(response=sasl.plain("guest", "guest"))
@@ -56,7 +56,7 @@ class WirePair:
         self.client.start(self.now)
 
     def step(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
-        """Transport the waiting bytes once in each direction; return the events of the server and of the client."""
+        """Carry the waiting bytes once in each direction; return the events of the server and of the client."""
         to_server, to_client = output(self.client), output(self.server)
         return self.feed(self.server, to_server), self.feed(self.client, to_client)
 
@@ -64,13 +64,13 @@ class WirePair:
         return [event for part in self.cut(data) for event in connection.receive(part, self.now)]
 
     def flow(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
-        """Transport bytes until none wait."""
+        """Carry bytes until none wait; return the events of the server and of the client."""
         at_server: list[ConnectionEvent] = []
         at_client: list[ConnectionEvent] = []
         while self.server.output_size or self.client.output_size:
-            result = self.step()
-            at_server += result[0]
-            at_client += result[1]
+            server_events, client_events = self.step()
+            at_server += server_events
+            at_client += client_events
         return at_server, at_client
 
     def negotiate(self) -> "WirePair":
@@ -90,7 +90,7 @@ def opened(
     server_limits: ConnectionLimits | None = None,
     client_limits: ConnectionLimits | None = None,
     *,
-    cut: Cut = whole,
+    cut: Cut = in_one_piece,
     channels: int = 1,
     **client: Any,
 ) -> WirePair:
@@ -114,8 +114,8 @@ def header_of(body: bytes, properties: Properties | None = None) -> ContentHeade
     return ContentHeader.build(len(body), properties or Properties())
 
 
-def oracle(data: bytes) -> list[tuple[int, Any]]:
-    """Return channel and frame of everything in ``data``, as pamqp reads it."""
+def pamqp_frames(data: bytes) -> list[tuple[int, Any]]:
+    """Return channel and frame of each frame in ``data``, as pamqp reads it."""
     frames = []
     while data:
         size, channel, frame = pamqp.frame.unmarshal(data)

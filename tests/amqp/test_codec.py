@@ -1,4 +1,4 @@
-"""Methods to bytes and back: fixed examples, an independent codec, and truncation at every byte."""
+"""Methods to bytes and back: fixed examples, independent codecs (pamqp, pika), and truncation at every byte."""
 
 from typing import Any
 
@@ -42,14 +42,15 @@ def test_methods_are_decoded_as_they_were_encoded(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
-# The oracle checks some arguments against the rules of the specification; these values pass.
-RENAMED = {"no_wait": "nowait"}
-RENAMED_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
-LENIENT = {
+# Names of arguments in pamqp, where they differ; for one method only in PAMQP_NAMES_IN.
+PAMQP_NAMES = {"no_wait": "nowait"}
+PAMQP_NAMES_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
+# pamqp and pika check some arguments against the rules of the specification; these values pass.
+PERMITTED = {
     "table": st.just({}),
     "longstr": st.text("ab", max_size=9).map(str.encode),
     "shortstr": st.text("ab", max_size=9),
-    "longlong": st.integers(0, (1 << 63) - 1),  # the oracle treats them as signed
+    "longlong": st.integers(0, (1 << 63) - 1),  # pamqp treats them as signed
 }
 
 
@@ -57,34 +58,34 @@ LENIENT = {
 @settings(max_examples=15)
 @given(data=st.data())
 def test_pamqp_reads_written_values(kind: type[Method], data: st.DataObject) -> None:
-    method = data.draw(arguments_of(kind, LENIENT))
+    method = data.draw(arguments_of(kind, PERMITTED))
     octets = encode_method(method)
-    oracle: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
-    theirs = oracle.__new__(oracle)  # its constructor warns of a deprecated argument
-    theirs.unmarshal(octets[4:])
-    renamed = RENAMED | RENAMED_IN.get(kind, {})
+    pamqp_class: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
+    pamqp_method = pamqp_class.__new__(pamqp_class)  # its constructor warns of a deprecated argument
+    pamqp_method.unmarshal(octets[4:])
+    names = PAMQP_NAMES | PAMQP_NAMES_IN.get(kind, {})
     for name in kind.names:
-        assert plain(getattr(theirs, renamed.get(name, name))) == plain(getattr(method, name))
+        assert plain(getattr(pamqp_method, names.get(name, name))) == plain(getattr(method, name))
 
 
-PIKA_RENAMED = {"no_wait": "nowait", "global_": "global_qos"}
+PIKA_NAMES = {"no_wait": "nowait", "global_": "global_qos"}
 
 
 @pytest.mark.parametrize("kind", METHODS.values())
 @settings(max_examples=15)
 @given(data=st.data())
-def test_pamqp_encodes_methods_to_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
-    method = data.draw(arguments_of(kind, LENIENT))
-    arguments = {PIKA_RENAMED.get(name, name): plain(getattr(method, name)) for name in kind.names}
-    theirs = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)
+def test_pika_encodes_methods_to_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
+    method = data.draw(arguments_of(kind, PERMITTED))
+    arguments = {PIKA_NAMES.get(name, name): plain(getattr(method, name)) for name in kind.names}
+    pika_method = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)
     octets = encode_method(method)
-    assert b"".join(theirs.encode()) == octets[4:]
-    theirs.decode(octets[4:])
-    assert {name: plain(getattr(theirs, name)) for name in arguments} == arguments
+    assert b"".join(pika_method.encode()) == octets[4:]
+    pika_method.decode(octets[4:])
+    assert {name: plain(getattr(pika_method, name)) for name in arguments} == arguments
 
 
 def plain(value: Any) -> Any:
-    """Convert long strings, which are text in one codec and bytes in the other."""
+    """Return a long string as text: pamqp and pika have text, ``semq.amqp`` has bytes. Other values stay."""
     return value.decode() if isinstance(value, bytes) else value
 
 

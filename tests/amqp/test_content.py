@@ -13,7 +13,7 @@ from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, SyntaxFault
 from semq.amqp.wire import Timestamp
 from tests.amqp.helpers import properties, tables
 
-FRONT = b"\x00\x3c\x00\x00" + bytes(8)
+HEAD = b"\x00\x3c\x00\x00" + bytes(8)  # class basic, weight 0, body size 0
 
 FULL = Properties(
     content_type="text/xml",
@@ -41,7 +41,7 @@ def test_a_content_header_has_the_octets_of_the_specification() -> None:
 
 def test_a_header_without_properties_has_no_flags() -> None:
     header = ContentHeader.build(0, Properties())
-    assert header.raw == FRONT + b"\x00\x00"
+    assert header.raw == HEAD + b"\x00\x00"
     assert header.properties == Properties()
     assert header.headers is None
 
@@ -58,21 +58,23 @@ def test_properties_are_decoded_as_they_were_encoded(given_properties: Propertie
 
 
 def test_pamqp_reads_built_headers() -> None:
-    theirs = pamqp.header.ContentHeader()
-    theirs.unmarshal(ContentHeader.build(7, FULL).raw)
-    assert theirs.body_size == 7
-    assert theirs.properties.headers == FULL.headers
-    assert theirs.properties.timestamp is not None
-    assert theirs.properties.timestamp.timestamp() == FULL.timestamp
+    pamqp_header = pamqp.header.ContentHeader()
+    pamqp_header.unmarshal(ContentHeader.build(7, FULL).raw)
+    assert pamqp_header.body_size == 7
+    assert pamqp_header.properties.headers == FULL.headers
+    assert pamqp_header.properties.timestamp is not None
+    assert pamqp_header.properties.timestamp.timestamp() == FULL.timestamp
     for name in set(NAMES) - {"headers", "timestamp"}:
-        assert getattr(theirs.properties, {"type": "message_type"}.get(name, name)) == getattr(FULL, name)
+        assert getattr(pamqp_header.properties, {"type": "message_type"}.get(name, name)) == getattr(FULL, name)
 
 
 def test_headers_of_pamqp_are_read() -> None:
     names = set(NAMES) - {"timestamp", "cluster_id"}
     renamed = {"type": "message_type"}
-    theirs = pamqp.commands.Basic.Properties(**{renamed.get(name, name): getattr(FULL, name) for name in names})
-    header = ContentHeader.parse(pamqp.header.ContentHeader(0, 7, theirs).marshal())
+    pamqp_properties = pamqp.commands.Basic.Properties(
+        **{renamed.get(name, name): getattr(FULL, name) for name in names}
+    )
+    header = ContentHeader.parse(pamqp.header.ContentHeader(0, 7, pamqp_properties).marshal())
     assert header.body_size == 7
     assert {name: getattr(header, name) for name in names} == {name: getattr(FULL, name) for name in names}
 
@@ -89,13 +91,13 @@ def test_headers_are_decoded_once() -> None:
     ("raw", "error"),
     [
         (b"", FrameError),
-        (FRONT, FrameError),
-        (FRONT + b"\x00", FrameError),
-        (b"\x00\x0a" + FRONT[2:] + b"\x00\x00", FrameError),  # another class
-        (b"\x00\x3c\x00\x01" + FRONT[4:] + b"\x00\x00", SyntaxFault),  # weight
+        (HEAD, FrameError),
+        (HEAD + b"\x00", FrameError),
+        (b"\x00\x0a" + HEAD[2:] + b"\x00\x00", FrameError),  # another class
+        (b"\x00\x3c\x00\x01" + HEAD[4:] + b"\x00\x00", SyntaxFault),  # weight
     ],
 )
-def test_malformed_fronts_are_refused_at_once(raw: bytes, error: type[AmqpError]) -> None:
+def test_malformed_heads_are_refused_at_once(raw: bytes, error: type[AmqpError]) -> None:
     with pytest.raises(error):
         ContentHeader.parse(raw)
 
@@ -103,20 +105,20 @@ def test_malformed_fronts_are_refused_at_once(raw: bytes, error: type[AmqpError]
 @pytest.mark.parametrize(
     ("raw", "name", "error"),
     [
-        (FRONT + b"\x80\x00\x02a", "content_type", FrameError),
-        (FRONT + b"\x80\x00", "content_type", FrameError),
-        (FRONT + b"\x20\x00\x00\x00\x00\x09", "headers", FrameError),
-        (FRONT + b"\x20\x00\x00\x00\x00", "headers", FrameError),
-        (FRONT + b"\x00\x40\x00\x00", "timestamp", FrameError),
-        (FRONT + b"\x00\x00\x00", "priority", FrameError),  # surplus
-        (FRONT + b"\x00\x02", "priority", SyntaxFault),  # a property that does not exist
-        (FRONT + b"\x00\x01\x00\x00", "priority", SyntaxFault),  # more flags
-        (FRONT + b"\x80\x00\x01\xff", "content_type", SyntaxFault),
-        (FRONT + b"\x80\x00\x01\x00", "content_type", SyntaxFault),
-        (FRONT + b"\x20\x00\x00\x00\x00\x03\x01kZ", "headers", SyntaxFault),
+        (HEAD + b"\x80\x00\x02a", "content_type", FrameError),
+        (HEAD + b"\x80\x00", "content_type", FrameError),
+        (HEAD + b"\x20\x00\x00\x00\x00\x09", "headers", FrameError),
+        (HEAD + b"\x20\x00\x00\x00\x00", "headers", FrameError),
+        (HEAD + b"\x00\x40\x00\x00", "timestamp", FrameError),
+        (HEAD + b"\x00\x00\x00", "priority", FrameError),  # surplus
+        (HEAD + b"\x00\x02", "priority", SyntaxFault),  # a property that does not exist
+        (HEAD + b"\x00\x01\x00\x00", "priority", SyntaxFault),  # more flags
+        (HEAD + b"\x80\x00\x01\xff", "content_type", SyntaxFault),
+        (HEAD + b"\x80\x00\x01\x00", "content_type", SyntaxFault),
+        (HEAD + b"\x20\x00\x00\x00\x00\x03\x01kZ", "headers", SyntaxFault),
     ],
 )
-def test_malformed_properties_are_refused_when_they_are_asked(raw: bytes, name: str, error: type[AmqpError]) -> None:
+def test_malformed_properties_are_refused_when_they_are_read(raw: bytes, name: str, error: type[AmqpError]) -> None:
     header = ContentHeader.parse(raw)
     for _ in range(2):
         with pytest.raises(error) as caught:
@@ -127,12 +129,12 @@ def test_malformed_properties_are_refused_when_they_are_asked(raw: bytes, name: 
 @given(st.binary(max_size=60))
 def test_noise_gives_properties_or_an_error_of_amqp(noise: bytes) -> None:
     try:
-        ContentHeader.parse(FRONT + noise).properties  # noqa: B018
+        ContentHeader.parse(HEAD + noise).properties  # noqa: B018
     except (FrameError, SyntaxFault) as error:
-        refused = error.class_id
+        class_id = error.class_id
     else:
-        refused = 60
-    assert refused == 60
+        class_id = 60
+    assert class_id == 60
 
 
 def test_headers_are_bounded_in_depth() -> None:
@@ -143,7 +145,7 @@ def test_headers_are_bounded_in_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"priority": 256},
         {"priority": "high"},
@@ -154,12 +156,12 @@ def test_headers_are_bounded_in_depth() -> None:
         {"headers": 5},
     ],
 )
-def test_properties_that_do_not_fit_are_misuse(wrong: dict[str, Any]) -> None:
+def test_properties_that_do_not_fit_are_misuse(invalid: dict[str, Any]) -> None:
     with pytest.raises(LocalMisuse):
-        ContentHeader.build(0, Properties(**wrong))
-    if "headers" not in wrong:
+        ContentHeader.build(0, Properties(**invalid))
+    if "headers" not in invalid:
         with pytest.raises(LocalMisuse):
-            ContentHeader.build(0, Properties()).amended(**wrong)
+            ContentHeader.build(0, Properties()).amended(**invalid)
 
 
 def test_a_body_size_that_does_not_fit_is_misuse() -> None:
@@ -169,20 +171,19 @@ def test_a_body_size_that_does_not_fit_is_misuse() -> None:
 
 # Amending
 
-SHORTS = (
-    FRONT + b"\x30\x00\x00\x00\x00\x0c" + b"\x01as\x00\x05" + b"\x01bf\x3f\x80\x00\x00" + b"\x02"
-)  # a: 16 bits, b: float of 32 bits
+# Headers with types that this codec never writes: a is an integer of 16 bits, b a float of 32 bits.
+FOREIGN_TYPES = HEAD + b"\x30\x00\x00\x00\x00\x0c" + b"\x01as\x00\x05" + b"\x01bf\x3f\x80\x00\x00" + b"\x02"
 
 
 def test_amending_nothing_changes_nothing() -> None:
-    header = ContentHeader.parse(SHORTS)
+    header = ContentHeader.parse(FOREIGN_TYPES)
     assert header.headers == {"a": 5, "b": 1.0}
     assert header.amended() == header
-    assert header.amended().raw == SHORTS
+    assert header.amended().raw == FOREIGN_TYPES
 
 
-def test_entries_beside_the_amended_keep_their_octets() -> None:
-    amended = ContentHeader.parse(SHORTS).amended(headers={"b": None, "c": [1]}, priority=4)
+def test_entries_that_are_not_amended_keep_their_octets() -> None:
+    amended = ContentHeader.parse(FOREIGN_TYPES).amended(headers={"b": None, "c": [1]}, priority=4)
     assert amended.headers == {"a": 5, "c": [1]}
     assert b"\x01as\x00\x05" in amended.raw
     assert (amended.priority, amended.delivery_mode) == (4, 2)
@@ -208,7 +209,7 @@ def test_an_unknown_property_cannot_be_amended() -> None:
 
 def test_malformed_headers_cannot_be_amended() -> None:
     with pytest.raises(FrameError):
-        ContentHeader.parse(FRONT + b"\x20\x00\x00\x00\x00\x01\x00").amended(headers={"a": 1})
+        ContentHeader.parse(HEAD + b"\x20\x00\x00\x00\x00\x01\x00").amended(headers={"a": 1})
 
 
 @settings(max_examples=40)

@@ -41,11 +41,11 @@ SPECIFIED = {
 
 
 def test_every_reply_code_has_a_class_at_its_level() -> None:
-    found = {
+    classes = {
         code: (kind.name.lower().replace("_", "-"), "soft" if kind in SOFT else "hard")
         for code, kind in BY_CODE.items()
     }
-    assert found == SPECIFIED
+    assert classes == SPECIFIED
     assert {ChannelException} == {kind.__base__ for kind in SOFT}
     assert {ConnectionException} == {kind.__base__ for kind in HARD}
 
@@ -64,7 +64,7 @@ def test_an_error_carries_its_facts() -> None:
     assert "class_id=50" in str(error)
 
 
-def test_at_sets_the_ids_once() -> None:
+def test_ids_of_an_error_are_set_once() -> None:
     assert NotFound("x").at(50, 10).ids == (50, 10)
     assert NotFound("x", 60, 70).at(50, 10).ids == (60, 70)
     assert NotFound("x").at(50, 10).facts["method_id"] == 10
@@ -74,11 +74,11 @@ def test_at_sets_the_ids_once() -> None:
     ("text", "expected"),
     [("short", "short"), ("a\0b", "a?b"), ("x" * 300, "x" * 255), ("é" * 200, "é" * 127), ("\ud800", "?")],
 )
-def test_clipped_fits_a_short_string(text: str, expected: str) -> None:
+def test_a_clipped_text_fits_into_a_short_string(text: str, expected: str) -> None:
     assert clipped(text) == expected
 
 
-def test_by_code_finds_the_class_or_keeps_the_number() -> None:
+def test_a_reply_code_gives_its_class_or_is_kept() -> None:
     known = by_code(404, "gone", 50, 10, blame=Blame.LOCAL, level=ChannelException)
     assert type(known) is NotFound
     assert known.blame is Blame.LOCAL
@@ -87,5 +87,5 @@ def test_by_code_finds_the_class_or_keeps_the_number() -> None:
     assert unknown.reply_code == 499
 
 
-def test_misuse_is_our_own_fault() -> None:
+def test_misuse_is_the_fault_of_this_side() -> None:
     assert LocalMisuse("not now").blame is Blame.LOCAL

@@ -1,7 +1,7 @@
 """The fast path compared with the general path: the same bytes, the same events, the same errors."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -62,7 +62,7 @@ def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> l
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(publishes, bodies) | st.tuples(acks | nacks | rejects, st.just(b"")), max_size=5))
-def test_a_server_reads_the_same_by_both_decoders(contents: list[tuple[Method, bytes]]) -> None:
+def test_a_server_reads_the_same_on_both_paths(contents: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).server
     slow = open_pair(SlowServer(), ClientConnection()).server
     data = b"".join(
@@ -78,7 +78,7 @@ def test_a_server_reads_the_same_by_both_decoders(contents: list[tuple[Method, b
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(deliveries, bodies) | st.tuples(acks | nacks, st.just(b"")), max_size=5))
-def test_a_client_reads_the_same_by_both_decoders(contents: list[tuple[Method, bytes]]) -> None:
+def test_a_client_reads_the_same_on_both_paths(contents: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).client
     slow = open_pair(ServerConnection(), SlowClient()).client
     data = b"".join(
@@ -121,49 +121,52 @@ def fast_read(
 
 PUBLISH, DELIVER = m.BasicPublish("exchange", "key"), m.BasicDeliver("tag", 1, False, "exchange", "key")
 HEADER = header_of(b"body", Properties(message_id="m"))
-WHOLE_PUBLISH, WHOLE_DELIVER = content_frames(PUBLISH, HEADER, b"body"), content_frames(DELIVER, HEADER, b"body")
+PUBLISH_FRAMES, DELIVER_FRAMES = content_frames(PUBLISH, HEADER, b"body"), content_frames(DELIVER, HEADER, b"body")
 
 
-def made_server(fast_readers: bool) -> ServerConnection:
-    return open_pair(ServerConnection() if fast_readers else SlowServer(), ClientConnection()).server
+NewConnection = Callable[[bool], ServerConnection | ClientConnection]
 
 
-def made_client(fast_readers: bool) -> ClientConnection:
-    return open_pair(ServerConnection(), ClientConnection() if fast_readers else SlowClient()).client
+def new_server(has_fast_readers: bool) -> ServerConnection:
+    return open_pair(ServerConnection() if has_fast_readers else SlowServer(), ClientConnection()).server
+
+
+def new_client(has_fast_readers: bool) -> ClientConnection:
+    return open_pair(ServerConnection(), ClientConnection() if has_fast_readers else SlowClient()).client
 
 
 both_roles = pytest.mark.parametrize(
-    ("made", "data"), [(made_server, WHOLE_PUBLISH), (made_client, WHOLE_DELIVER)], ids=["server", "client"]
+    ("new_connection", "data"),
+    [(new_server, PUBLISH_FRAMES), (new_client, DELIVER_FRAMES)],
+    ids=["server", "client"],
 )
 
 
 @both_roles
-def test_every_changed_byte_gives_the_same_by_both_decoders(made: Callable[[bool], Any], data: bytes) -> None:
-    fast_state, slow_state = made(True), made(False)
+def test_every_changed_byte_gives_the_same_on_both_paths(new_connection: NewConnection, data: bytes) -> None:
     for at in range(len(data)):
         for octet in {data[at] ^ 1, 0xFF}:
             changed = data[:at] + bytes([octet]) + data[at + 1 :]
-            assert outcome(fast_state, changed, made, True) == outcome(slow_state, changed, made, False)
+            assert outcome(new_connection(True), changed) == outcome(new_connection(False), changed)
 
 
-def outcome(connection: Any, data: bytes, made: Callable[[bool], Any], fast_readers: bool) -> tuple[list[str], bytes]:
-    """Return events and output; with a new connection each time, since many inputs are fatal."""
-    connection = made(fast_readers)
-    events = connection.receive(data + WHOLE_PUBLISH, 0.0)
+def outcome(connection: ServerConnection | ClientConnection, data: bytes) -> tuple[list[str], bytes]:
+    """Return the events of ``data`` and a following content, and the output."""
+    events = connection.receive(data + PUBLISH_FRAMES, 0.0)
     return [repr(event) for event in events], output(connection)
 
 
 @both_roles
-def test_every_cut_gives_the_same_by_both_decoders(made: Callable[[bool], Any], data: bytes) -> None:
+def test_a_content_cut_anywhere_gives_the_same_as_a_complete_one(new_connection: NewConnection, data: bytes) -> None:
     for at in range(len(data) + 1):
-        connection = made(True)
+        connection = new_connection(True)
         events = connection.receive(data[:at], 0.0) + connection.receive(data[at:] + data, 0.0)
         assert len(events) == 2
         assert events[0] == events[1]
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 9, 15, 16])
-def test_short_payloads_use_the_general_decoder(size: int) -> None:
+def test_short_payloads_use_the_general_path(size: int) -> None:
     contents: list[tuple[dict[bytes, FastReader], Method]] = [(SERVER_READERS, PUBLISH), (CLIENT_READERS, DELIVER)]
     for fast_readers, method in contents:
         payload = encode_method(method)[:4] + b"\0" * size
@@ -174,9 +177,9 @@ def test_short_payloads_use_the_general_decoder(size: int) -> None:
             assert fast_read(SERVER_READERS, method, frame(FRAME_METHOD, 1, payload)) is None
 
 
-def test_bodies_above_the_limit_use_the_general_decoder() -> None:
-    assert fast_read(SERVER_READERS, PUBLISH, WHOLE_PUBLISH, 4) is not None
-    assert fast_read(SERVER_READERS, PUBLISH, WHOLE_PUBLISH, 3) is None
+def test_bodies_above_the_limit_use_the_general_path() -> None:
+    assert fast_read(SERVER_READERS, PUBLISH, PUBLISH_FRAMES, 4) is not None
+    assert fast_read(SERVER_READERS, PUBLISH, PUBLISH_FRAMES, 3) is None
 
 
 def test_contents_of_two_channels_may_be_mixed() -> None:

@@ -17,10 +17,10 @@ from semq.amqp.frames import (
     frame,
 )
 
-Seen = tuple[int, int, bytes]
+ReadFrame = tuple[int, int, bytes]
 
 
-def read(reader: FrameReader, data: bytes) -> list[Seen]:
+def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
     """Return type, channel and payload of the frames; in place of an invalid frame, its number as text."""
     seen = []
     for kind, channel, start, stop in reader.frames(data):
@@ -28,7 +28,7 @@ def read(reader: FrameReader, data: bytes) -> list[Seen]:
     return seen
 
 
-def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[Seen]:
+def read_all(parts: list[bytes], payload_max: int = 1 << 20) -> list[ReadFrame]:
     reader = FrameReader(payload_max)
     return [seen for part in parts for seen in read(reader, part)]
 
@@ -47,14 +47,14 @@ frames = st.lists(st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535)
 
 
 @given(frames, st.lists(st.integers(0, 1000), max_size=6))
-def test_frames_are_read_from_any_division_of_the_input(sent: list[Seen], places: list[int]) -> None:
-    data = b"".join(frame(*one) for one in sent)
+def test_frames_are_read_from_any_division_of_the_input(sent: list[ReadFrame], places: list[int]) -> None:
+    data = b"".join(frame(*values) for values in sent)
     assert read_all(cut(data, places)) == sent
 
 
 def test_every_division_of_the_input_gives_the_same_frames() -> None:
     sent = [(1, 1, b"method"), (2, 1, b""), (3, 1, b"body of some octets"), (8, 0, b"")]
-    data = b"".join(frame(*one) for one in sent)
+    data = b"".join(frame(*values) for values in sent)
     for at in range(len(data) + 1):
         assert read_all([data[:at], data[at:]]) == sent
     assert read_all([data[at : at + 1] for at in range(len(data))]) == sent
@@ -81,7 +81,7 @@ def test_a_caller_may_read_beyond_the_yielded_frame() -> None:
 def test_no_frame_follows_an_unknown_type(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(4, 7, b"abc") + frame(8, 0, b"")
     reader = FrameReader(100)
-    seen: list[Seen] = []
+    seen: list[ReadFrame] = []
     for part in cut(data, places):
         seen += read(reader, part)
         if seen and seen[-1][0] == UNKNOWN_TYPE:
@@ -133,7 +133,7 @@ def test_pieces_join_to_the_added_bytes(parts: list[tuple[bytes, int, int]]) -> 
         (SMALL - 1, 0, bytearray),
     ],
 )
-def test_large_pieces_stay_where_they_are(size: int, around: int, kept: type) -> None:
+def test_large_pieces_are_not_copied(size: int, around: int, kept: type) -> None:
     pieces = Pieces()
     pieces.add(bytes(size + around), 0, size)
     assert type(pieces._parts[0]) is kept

@@ -1,4 +1,4 @@
-"""Limits that the protocol cannot express: refused."""
+"""Refusal of limits that the protocol cannot express."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from semq.amqp.limits import ANY_SIZE
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"frame_max": 4095},
         {"frame_max": 1 << 32},
@@ -24,9 +24,9 @@ from semq.amqp.limits import ANY_SIZE
         {"handshake_s": -1.0},
     ],
 )
-def test_wrong_limits_are_misuse(wrong: dict[str, Any]) -> None:
+def test_invalid_limits_are_misuse(invalid: dict[str, Any]) -> None:
     with pytest.raises(LocalMisuse):
-        ConnectionLimits(**wrong)
+        ConnectionLimits(**invalid)
 
 
 def test_a_limit_of_zero_is_accepted_as_unlimited() -> None:
@@ -34,7 +34,7 @@ def test_a_limit_of_zero_is_accepted_as_unlimited() -> None:
 
 
 def test_a_streamed_body_is_not_counted_as_memory() -> None:
-    assert ConnectionLimits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).whole_max == 10
-    assert ConnectionLimits(body_max=5, stream_from=11, arriving_max=5).whole_max == 5
+    assert ConnectionLimits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).one_piece_max == 10
+    assert ConnectionLimits(body_max=5, stream_from=11, arriving_max=5).one_piece_max == 5
     with pytest.raises(LocalMisuse):
         ConnectionLimits(body_max=ANY_SIZE, stream_from=12, arriving_max=10)

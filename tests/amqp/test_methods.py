@@ -28,10 +28,10 @@ def test_every_row_has_a_class() -> None:
 
 @pytest.mark.parametrize("method", METHODS.values())
 def test_defaults_have_the_types_of_the_table(method: type[Method]) -> None:
-    made: Any = method()
+    with_defaults: Any = method()
     for argument in method.row.arguments:
         if argument.name:
-            assert type(getattr(made, argument.name)) is DEFAULTS[argument.kind]
+            assert type(getattr(with_defaults, argument.name)) is DEFAULTS[argument.kind]
     assert method.__doc__
 
 

@@ -1,4 +1,4 @@
-"""The credentials of a login, by mechanism."""
+"""Credentials in the responses of each mechanism."""
 
 import pytest
 from hypothesis import given
@@ -22,11 +22,11 @@ def test_login_responses_have_the_octets_of_their_mechanisms() -> None:
     assert amqplain("guest", "s") == b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x01s"
 
 
-def test_plain_may_act_for_another_and_have_zeros_in_the_password() -> None:
+def test_a_response_of_plain_may_have_an_identity_and_zeros_in_the_password() -> None:
     assert sasl.read("PLAIN", b"boss\0guest\0a\0b") == Credentials("guest", b"a\0b", "boss")
 
 
-def test_the_name_of_external_may_be_empty() -> None:
+def test_the_user_of_external_may_be_empty() -> None:
     assert sasl.read("EXTERNAL", b"") == Credentials("", None)
     assert sasl.read("EXTERNAL", b"node-a") == Credentials("node-a", None)
 

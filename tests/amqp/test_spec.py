@@ -1,4 +1,4 @@
-"""The table of the specification, compared with an independent one and with its own grammar."""
+"""The table of the specification, compared with the table of pamqp and with its own grammar."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from semq.amqp import spec
 from semq.amqp.spec import PROPERTIES, ROWS, MethodRow, read
 
 
-def test_the_methods_are_those_of_the_oracle() -> None:
+def test_the_methods_are_those_of_pamqp() -> None:
     assert {(row.class_id, row.method_id) for row in ROWS.values()} == {
         (index >> 16, index & 0xFFFF) for index in pamqp.commands.INDEX_MAPPING
     }
@@ -28,7 +28,7 @@ def test_a_row_agrees_with_pamqp(row: MethodRow) -> None:
     assert {reply.replace(".", "").replace("-", "") for reply in row.replies} == replies
 
 
-def test_the_properties_are_those_of_the_oracle() -> None:
+def test_the_properties_are_those_of_pamqp() -> None:
     kind = pamqp.commands.Basic.Properties
     renamed = {"message_type": "type"}
     assert [(renamed.get(name, name), kind.amqp_type(name)) for name in kind.attributes()] == list(PROPERTIES)

@@ -74,7 +74,7 @@ class ShortWord(StrEnum):
     ONE = "one"
 
 
-# value | decoded value
+# value | its letter and octets
 WRITTEN: list[tuple[Any, bytes]] = [
     (True, b"t\x01"),
     (False, b"t\x00"),
@@ -109,10 +109,10 @@ def test_every_type_is_written(value: Any, octets: bytes) -> None:
 @given(tables)
 def test_tables_are_decoded_as_they_were_encoded(table: dict[str, Any]) -> None:
     octets = encode_table(table)
-    again, stop = decode_table(b"front" + octets + b"behind", 5)
-    assert again == table
+    decoded, stop = decode_table(b"front" + octets + b"behind", 5)
+    assert decoded == table
     assert stop == 5 + len(octets)
-    assert types(again) == types(table)
+    assert types(decoded) == types(table)
 
 
 def types(value: Any) -> Any:
@@ -124,15 +124,15 @@ def types(value: Any) -> Any:
     return type(value)
 
 
-# The oracle
+# Comparison with pamqp
 
 
-def known_to_oracle(value: Any) -> Any:
+def as_pamqp_reads(value: Any) -> Any:
     """Return a value of this codec as pamqp returns it: L signed, decimals by division, times as datetime."""
     if isinstance(value, dict):
-        return {name: known_to_oracle(inner) for name, inner in value.items()}
+        return {name: as_pamqp_reads(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [known_to_oracle(inner) for inner in value]
+        return [as_pamqp_reads(inner) for inner in value]
     if isinstance(value, Timestamp):
         return datetime.fromtimestamp(value, UTC)
     if isinstance(value, bytes):
@@ -140,38 +140,38 @@ def known_to_oracle(value: Any) -> Any:
     return value
 
 
-oracle_scalars = (
+pamqp_scalars = (
     st.booleans()
     | st.integers(-(1 << 63), (1 << 63) - 1)
-    | st.floats(allow_nan=False, allow_infinity=False, width=32)  # the oracle writes no doubles
+    | st.floats(allow_nan=False, allow_infinity=False, width=32)  # pamqp writes no doubles
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
     | st.binary(max_size=20)
     | st.builds(Timestamp, st.integers(0, 4_000_000_000))
     | st.none()
 )
-oracle_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
-oracle_tables = st.dictionaries(
-    oracle_names,  # it cuts longer ones off
+pamqp_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+pamqp_tables = st.dictionaries(
+    pamqp_names,  # pamqp cuts longer names off
     st.recursive(
-        oracle_scalars,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(oracle_names, inner, max_size=3),
+        pamqp_scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(pamqp_names, inner, max_size=3),
         max_leaves=4,
     ),
     max_size=4,
 )
 
 
-@given(oracle_tables)
+@given(pamqp_tables)
 def test_pamqp_reads_written_values(table: dict[str, Any]) -> None:
     octets = encode_table(table)
     consumed, read = pamqp.decode.field_table(octets)
     assert consumed == len(octets)
-    assert read == known_to_oracle(table)
+    assert read == as_pamqp_reads(table)
 
 
-@given(oracle_tables)
+@given(pamqp_tables)
 def test_values_written_by_pamqp_are_read(table: dict[str, Any]) -> None:
-    octets = pamqp.encode.field_table(known_to_oracle(table))
+    octets = pamqp.encode.field_table(as_pamqp_reads(table))
     assert decode_table(octets) == (table, len(octets))
 
 
@@ -204,9 +204,9 @@ def test_noise_gives_a_table_or_an_error_of_amqp(noise: bytes) -> None:
         (table_of(b"\x01kS\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kA\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kF\xff\xff\xff\xff"), FrameError),
-        # the value ends behind its table, but within the data
+        # the value ends after its table, but within the data
         (table_of(b"\x01kx\x00\x00\x00\x05ab") + bytes(9), FrameError),
-        (table_of(b"\x01kA\x00\x00\x00\x01I") + bytes(9), FrameError),  # the value ends behind the array
+        (table_of(b"\x01kA\x00\x00\x00\x01I") + bytes(9), FrameError),  # the value ends after the array
         (table_of(b"\x09k"), FrameError),
         (table_of(b"\x01k"), FrameError),  # a name without a value
         (table_of(b"\x01kI\x00"), FrameError),
@@ -224,8 +224,8 @@ def test_malformed_tables_are_refused(octets: bytes, error: type[AmqpError]) -> 
 
 @pytest.mark.parametrize("letter", [b"F", b"A"])
 def test_tables_nested_too_deeply_are_refused(letter: bytes) -> None:
-    around = nested(letter, 3)
-    octets = around if letter == b"F" else table_of(b"\x01xA" + around)
+    container = nested(letter, 3)
+    octets = container if letter == b"F" else table_of(b"\x01xA" + container)
     depth = 3 if letter == b"F" else 4
     decode_table(octets, 0, depth)
     with pytest.raises(SyntaxFault, match="deep"):
@@ -293,13 +293,13 @@ def test_a_short_string_that_does_not_fit_is_misuse(text: str) -> None:
 
 @given(short_texts)
 def test_short_strings_are_decoded_as_they_were_encoded(text: str) -> None:
-    for _ in range(2):  # the second time from memory
+    for _ in range(2):  # the second time from the cache
         octets = short_string(text)
         assert octets == struct.pack(">B", len(text.encode())) + text.encode()
         assert wire.read_short_string(octets, 0) == (text, len(octets))
 
 
-def test_the_memory_of_names_is_bounded() -> None:
+def test_the_cache_of_names_is_bounded() -> None:
     for number in range(wire.CACHED_TEXTS_MAX + 10):
         text_of(b"name %d" % number)
         short_string(f"name {number}")

@@ -1,7 +1,7 @@
 """One channel: its state, the content arriving on it, and the content being sent on it.
 
-Held by ``connection``, which applies the state grids; this module assembles contents and checks that replies answer
-requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
+Made by ``connection`` and ``client``. ``connection`` applies the state grids; this module assembles contents and checks
+that replies answer requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
 """
 
 from collections import deque
@@ -99,7 +99,7 @@ class ArrivingContent:
 class Channel:
     """One channel of a connection."""
 
-    __slots__ = ("arriving", "awaited", "budget", "flowing", "held", "number", "state", "streaming")
+    __slots__ = ("arriving", "awaited", "body_size_due", "budget", "flowing", "held_output", "number", "state")
 
     def __init__(self, number: int, state: ChannelState, budget: Budget) -> None:
         self.number = number
@@ -108,8 +108,8 @@ class Channel:
         self.arriving: ArrivingContent | None = None
         self.awaited: deque[tuple[str, ...]] = deque()  # for each unanswered request, the replies that may answer it
         self.flowing = True  # False while the peer has stopped our content by channel.flow
-        self.streaming = 0  # bytes of a body that remain to be sent by send_chunk
-        self.held: list[bytes | memoryview] = []  # output that must be sent after the rest of that body
+        self.body_size_due = 0  # bytes of a started body that send_chunk has not sent yet
+        self.held_output: list[bytes | memoryview] = []  # output that must be sent after that body
 
     # Requests and replies
 
@@ -118,7 +118,7 @@ class Channel:
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)
 
-    def take_reply(self, method: Method) -> None:
+    def match_reply(self, method: Method) -> None:
         """Check that a received method, if it is a reply, answers the oldest request. Raises ``CommandInvalid``."""
         if method.row.name not in REPLIES:
             return
@@ -138,7 +138,7 @@ class Channel:
         """Begin a content, on arrival of its method."""
         self.arriving = ArrivingContent(method)
 
-    def take_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
+    def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
         """Process a content header. Raises ``ContentTooLarge`` before any byte of the body is kept."""
         content = self.arriving
         if content is None or content.header is not None:
@@ -157,7 +157,7 @@ class Channel:
         self.budget.used += header.body_size
         return [] if content.missing else self._finish(content, header, b"")
 
-    def take_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
+    def add_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
         """Process a body frame with payload ``buffer[start:stop]``."""
         content = self.arriving
         if content is None or content.header is None:

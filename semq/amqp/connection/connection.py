@@ -1,7 +1,7 @@
 """The receiving half of a connection: bytes in, events out, for both roles.
 
-``ServerConnection`` and ``ClientConnection`` add their negotiation. Everything a peer sends enters by ``receive``,
-which never raises for it: an error becomes an event and a close. The grids in ``states`` define which methods are
+``ServerConnection`` and ``ClientConnection`` add their negotiation. All bytes of a peer enter by ``receive``, which
+never raises for their content: an error becomes an event and a close. The grids in ``states`` define which methods are
 allowed in which state; the actions that they name are the methods ``_on_…``. Source: AMQP 0-9-1, sections 2.3.7, 4.2,
 4.5, 4.8 and 4.10.
 """
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from semq.amqp.codec import IDS, decode_method
 from semq.amqp.connection.channel import Channel, ContentMethod, event_of
-from semq.amqp.connection.lifecycle import MUTE, Lifecycle
+from semq.amqp.connection.lifecycle import BEFORE_START, Lifecycle
 from semq.amqp.connection.negotiation import NegotiatedLimits, capabilities_of
 from semq.amqp.connection.sender import UNLIMITED
 from semq.amqp.connection.states import CHANNEL, Cell, ChannelState, ConnectionState, Grid
@@ -77,7 +77,7 @@ class AmqpConnection(Lifecycle):
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits)
         self._reader = FrameReader(limits.initial_frame_max)
-        self._whole_max = limits.whole_max
+        self._one_piece_max = limits.one_piece_max
 
     # Input
 
@@ -94,7 +94,7 @@ class AmqpConnection(Lifecycle):
 
     def _read(self, data: bytes) -> None:
         reader, fast_readers, channels, events = self._reader, self.fast_readers, self._channels, self._events
-        body_max, depth = self._whole_max, self.limits.table_depth
+        body_max, depth = self._one_piece_max, self.limits.table_depth
         for kind, number, start, stop in reader.frames(data):
             if kind == FRAME_METHOD:
                 fast_reader = fast_readers.get(reader.buffer[start : start + 4])
@@ -107,19 +107,19 @@ class AmqpConnection(Lifecycle):
                 ):
                     events.append(event)
                     continue
-            self._take_frame(kind, number, start, stop)
+            self._process_frame(kind, number, start, stop)
             if self._state is ConnectionState.CLOSED:
                 return
 
-    def _take_frame(self, kind: int, number: int, start: int, stop: int) -> None:
+    def _process_frame(self, kind: int, number: int, start: int, stop: int) -> None:
         """Process one frame on the general path, and report its errors."""
         try:
             if self._state is ConnectionState.CLOSE_RECEIVED:
-                self._answer_again(kind, number, start)
+                self._answer_repeated_close(kind, number, start)
             elif kind == FRAME_METHOD:
-                self._take_method(number, self._reader.buffer[start:stop])
+                self._process_method(number, self._reader.buffer[start:stop])
             elif kind in {FRAME_HEADER, FRAME_BODY}:
-                self._take_content(kind, number, start, stop)
+                self._process_content(kind, number, start, stop)
             elif kind == FRAME_HEARTBEAT:
                 if number or stop > start:
                     raise FrameError("a heartbeat must be empty and on channel 0")
@@ -134,7 +134,7 @@ class AmqpConnection(Lifecycle):
         except AmqpError as error:
             self._fail(error)
 
-    def _answer_again(self, kind: int, number: int, start: int) -> None:
+    def _answer_repeated_close(self, kind: int, number: int, start: int) -> None:
         """Answer a repeated connection.close, the only method accepted after a close by the peer: several threads of
         the peer may close at the same time.
         """
@@ -147,7 +147,7 @@ class AmqpConnection(Lifecycle):
             self._terminate(self._reason)
             return
         error = FrameError(f"a frame with a payload of {payload} bytes exceeds the frame-max of {self.frame_max}")
-        if self._state not in MUTE:
+        if self._state not in BEFORE_START:
             self._put_method(self._zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
 
@@ -156,7 +156,7 @@ class AmqpConnection(Lifecycle):
         names = {UNKNOWN_TYPE: f"a frame of the unknown type {octet}", BAD_END: "a frame without its end byte"}
         return FrameError(names[kind])
 
-    def _take_method(self, number: int, payload: bytes) -> None:
+    def _process_method(self, number: int, payload: bytes) -> None:
         if self._is_ignored(number, payload[: IDS.size]):
             return
         method = decode_method(payload, self.limits.table_depth)
@@ -165,7 +165,7 @@ class AmqpConnection(Lifecycle):
         if self.peer not in row.senders:
             raise CommandInvalid(f"{row.name} may be sent by the other side only", *ids)
         if row.class_id != CONNECTION:
-            self._take_channel_method(number, method)
+            self._process_channel_method(number, method)
         elif number:
             raise CommandInvalid(f"{row.name} arrived on channel {number}", *ids)
         else:
@@ -185,7 +185,7 @@ class AmqpConnection(Lifecycle):
         if cell.error is not None:
             raise cell.error(f"{subject} is not allowed in state: {state.value}", *ids)
 
-    def _take_channel_method(self, number: int, method: Method) -> None:
+    def _process_channel_method(self, number: int, method: Method) -> None:
         row = method.row
         ids = row.class_id, row.method_id
         channel = self._channel_of(number, row.name, ids)
@@ -205,7 +205,7 @@ class AmqpConnection(Lifecycle):
             raise ChannelError(f"{subject} arrived on channel 0", *ids)
         return self._channels.get(number) or Channel(number, ChannelState.NONE, self._budget)
 
-    def _take_content(self, kind: int, number: int, start: int, stop: int) -> None:
+    def _process_content(self, kind: int, number: int, start: int, stop: int) -> None:
         if self._is_ignored(number, b""):
             return
         channel = self._channel_of(number, "a content frame")
@@ -214,9 +214,9 @@ class AmqpConnection(Lifecycle):
         if kind == FRAME_HEADER:
             if stop - start > self._reader.header_max:
                 raise FrameError(f"a content header of {stop - start} bytes cannot be forwarded in one frame")
-            self._events += channel.take_header(buffer[start:stop], self.limits)
+            self._events += channel.add_header(buffer[start:stop], self.limits)
         else:
-            self._events += channel.take_body(buffer, start, stop)
+            self._events += channel.add_body(buffer, start, stop)
 
     # Negotiation, both roles
 
@@ -262,10 +262,10 @@ class AmqpConnection(Lifecycle):
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
-    def _on_channel_both(self, channel: Channel, _method: ChannelClose) -> None:
+    def _on_channel_crossed(self, channel: Channel, _method: ChannelClose) -> None:
         """Answer a channel.close that crossed the one of this side."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
-        if channel.held:  # our close was queued after the rest of a body, and will never be sent
+        if channel.held_output:  # our close was queued after the rest of a body, and will never be sent
             del self._channels[channel.number]
             self._events.append(ChannelReleased(channel.number))
 
@@ -273,7 +273,7 @@ class AmqpConnection(Lifecycle):
         self._events.append(ChannelReleased(channel.number))
 
     def _on_channel_other(self, channel: Channel, method: Method) -> None:
-        channel.take_reply(method)
+        channel.match_reply(method)
         if isinstance(method, ContentMethod):
             channel.begin(method)
         else:
@@ -285,15 +285,15 @@ class AmqpConnection(Lifecycle):
         self._put_method(self._zero, ConnectionCloseOk())
         self._terminate(_reason(method, ConnectionException), by_peer=True)
 
-    def _on_both(self, _method: ConnectionClose) -> None:
+    def _on_crossed(self, _method: ConnectionClose) -> None:
         """Answer a connection.close that crossed the one of this side."""
         self._put_method(self._zero, ConnectionCloseOk())
 
-    def _on_done(self, _method: ConnectionCloseOk) -> None:
+    def _on_ended(self, _method: ConnectionCloseOk) -> None:
         self._terminate(self._reason)
 
     def _on_reply(self, method: Method) -> None:
-        self._zero.take_reply(method)
+        self._zero.match_reply(method)
         self._events.append(MethodReceived(0, method))
 
 

@@ -1,6 +1,6 @@
 """Deadlines for sending a heartbeat and for giving up a silent peer. Pure arithmetic on the owner's clock.
 
-Held by ``connection``. A heartbeat is sent after half an interval without other output, so that one late timer does no
+Made by ``lifecycle``. A heartbeat is sent after half an interval without other output, so that one late timer does no
 harm; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 4.2.7.
 """
 

@@ -28,8 +28,8 @@ from semq.amqp.methods import ChannelClose, ConnectionClose
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.wire import Table
 
-# States before connection.start, in which no method exists that could carry a reason.
-MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
+# States before connection.start, in which no method may be sent, so that a close cannot state its reason.
+BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
 class Lifecycle(CommandSender):
@@ -47,7 +47,7 @@ class Lifecycle(CommandSender):
         self._started = False
         self._deadline: float | None = None  # end of the time allowed for the negotiation or the close
         self._heart = Heartbeat()
-        self._reason: AmqpError | None = None  # why this side closes
+        self._reason: AmqpError | None = None  # error because of which this side closes
 
     # Interface of the owner
 
@@ -157,7 +157,7 @@ class Lifecycle(CommandSender):
     def _close(self, method: ConnectionClose, reason: AmqpError | None) -> None:
         if self._state is ConnectionState.CLOSING or self.is_closed:
             return
-        if self._state in MUTE:
+        if self._state in BEFORE_START:
             self._terminate(reason)
             return
         self._put_method(self._zero, method)
@@ -172,7 +172,7 @@ class Lifecycle(CommandSender):
         self._events.append(ChannelClosed(channel.number, False, error))
 
     def _fail(self, error: AmqpError) -> None:
-        if self._state in MUTE:
+        if self._state in BEFORE_START:
             self._terminate(error)
         elif self._state is not ConnectionState.CLOSING:  # after our close, only close-ok matters
             self._events.append(ConnectionFailed(error, self._pause))

@@ -58,7 +58,7 @@ def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
 def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLimits:
     """Return the limits after a client's answer. Raises ``NotAllowed`` if it exceeds the offer.
 
-    A client that answers "no limit" gets the server's limit. Its heartbeat is not bounded by the specification.
+    A client that answers "no limit" gets the server's limit. The specification does not bound the client's heartbeat.
     """
     _check_frame_max(answered)
     for name in ("frame_max", "channel_max"):

@@ -20,8 +20,9 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
+# Classes of methods that ``send`` refuses, because other commands send them, and the exceptions.
 LIFECYCLE: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
-SENDABLE: Final = frozenset({"channel.flow"})  # exceptions to LIFECYCLE
+SENDABLE: Final = frozenset({"channel.flow"})
 
 Octets = bytes | memoryview
 
@@ -59,15 +60,15 @@ class CommandSender:
         self._joined_max = min(self._body_max, JOINED_MAX)
 
     def _put(self, channel: Channel, octets: Octets) -> None:
-        """Queue output of a channel, after the body that it is streaming, if any."""
-        if channel.streaming:
-            channel.held.append(octets)
+        """Queue output of a channel; it waits if a body of the channel is being sent in chunks."""
+        if channel.body_size_due:
+            channel.held_output.append(octets)
         else:
             self._out.append(octets)
             self._out_size += len(octets)
 
     def _put_now(self, pieces: Sequence[Octets]) -> None:
-        """Queue output before the output that a channel holds back."""
+        """Queue output at once, before the held output of its channel."""
         self._out += pieces
         self._out_size += sum(map(len, pieces))
 
@@ -93,7 +94,7 @@ class CommandSender:
         chunks.
         """
         target = self._require_channel(channel)
-        return target.flowing and not target.streaming
+        return target.flowing and not target.body_size_due
 
     # Methods
 
@@ -139,23 +140,23 @@ class CommandSender:
     def start_content(self, channel: int, method: ContentMethod, header: ContentHeader) -> None:
         """Send a method with its content header; ``header.body_size`` bytes must follow by ``send_chunk``."""
         target = self._require_channel(channel)
-        if target.streaming:
+        if target.body_size_due:
             raise LocalMisuse(
-                f"channel {channel} is still sending a body of which {target.streaming} bytes are missing"
+                f"channel {channel} is still sending a body of which {target.body_size_due} bytes are missing"
             )
         self._put(target, self._content_front(target, method, header))
-        target.streaming = header.body_size
+        target.body_size_due = header.body_size
 
     def send_chunk(self, channel: int, data: Octets) -> None:
-        """Send the next bytes of a body; the last one releases the output that waited for it."""
+        """Send the next bytes of a body; after its last byte, the held output of the channel follows."""
         target = self._channels.get(channel)
-        if target is None or len(data) > target.streaming:
+        if target is None or len(data) > target.body_size_due:
             raise LocalMisuse(f"channel {channel} is not sending a body with {len(data)} more bytes")
         self._put_now(self._body_frames(channel, data))
-        target.streaming -= len(data)
-        if not target.streaming:
-            held, target.held = target.held, []
-            self._put_now(held)
+        target.body_size_due -= len(data)
+        if not target.body_size_due:
+            held_output, target.held_output = target.held_output, []
+            self._put_now(held_output)
 
     def _content_front(self, channel: Channel, method: Method, header: ContentHeader) -> bytes:
         """Return the frames of a method and its content header."""

@@ -57,7 +57,7 @@ class ServerConnection(AmqpConnection):
         super().__init__(limits or ConnectionLimits())
         self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
         self.mechanisms = tuple(mechanisms)
-        self._greeting = b""
+        self._protocol_header = b""
         self._secrets = 0  # number of update-secrets waiting for accept_secret
 
     # Answers of the owner
@@ -146,22 +146,22 @@ class ServerConnection(AmqpConnection):
 
     def _read(self, data: bytes) -> None:
         if self._state is ConnectionState.NEW:
-            data = self._greet(data)
+            data = self._read_protocol_header(data)
         if self._state is not ConnectionState.CLOSED:
             super()._read(data)
 
-    def _greet(self, data: bytes) -> bytes:
+    def _read_protocol_header(self, data: bytes) -> bytes:
         """Read the protocol header (4.2.2); return the bytes after it."""
-        missing = len(PROTOCOL_HEADER) - len(self._greeting)
-        self._greeting += data[:missing]
-        if self._greeting == PROTOCOL_HEADER:
+        missing = len(PROTOCOL_HEADER) - len(self._protocol_header)
+        self._protocol_header += data[:missing]
+        if self._protocol_header == PROTOCOL_HEADER:
             mechanisms = " ".join(self.mechanisms).encode()
             start = ConnectionStart(server_properties=self._properties, mechanisms=mechanisms)
             self._put_method(self._zero, start)
             self._state = ConnectionState.START_SENT
-        elif not PROTOCOL_HEADER.startswith(self._greeting):
+        elif not PROTOCOL_HEADER.startswith(self._protocol_header):
             self._put(self._zero, PROTOCOL_HEADER)
-            self._terminate(WrongProtocol(f"the peer began with {self._greeting!r}"))
+            self._terminate(WrongProtocol(f"the peer began with {self._protocol_header!r}"))
         return data[missing:]
 
     def _on_login(self, method: ConnectionStartOk) -> None:
@@ -173,7 +173,7 @@ class ServerConnection(AmqpConnection):
     def _on_tuned(self, method: ConnectionTuneOk) -> None:
         self._agree(accept(self.limits, method))
 
-    def _on_asked(self, method: ConnectionOpen) -> None:
+    def _on_open(self, method: ConnectionOpen) -> None:
         self._events.append(OpenRequested(method.virtual_host))
 
     def _on_secret(self, method: ConnectionUpdateSecret) -> None:

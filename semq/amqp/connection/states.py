@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from semq.amqp.errors import ChannelError, CommandInvalid, ConnectionException
 
-HARD = {"!": CommandInvalid, "!504": ChannelError}
+CELL_ERRORS = {"!": CommandInvalid, "!504": ChannelError}
 
 
 class ConnectionState(Enum):
@@ -19,7 +19,7 @@ class ConnectionState(Enum):
 
     __hash__ = object.__hash__  # in C; members are compared by identity
 
-    NEW = "new"  # server: waits for the protocol header; client: not started
+    NEW = "new"  # server: waits for the protocol header; client: before start()
     START_SENT = "start sent"  # server: waits for start-ok
     LOGIN_RECEIVED = "login received"  # server: the owner decides
     TUNE_SENT = "tune sent"  # server: waits for tune-ok
@@ -48,32 +48,32 @@ class ChannelState(Enum):
 # Methods of class connection; "channel" is any frame on a channel other than 0. No supported SASL mechanism has
 # challenges, so secure and secure-ok are never allowed.
 SERVER_GRID = """
-state          start-ok             secure-ok tune-ok     open                update-secret
-START_SENT     LOGIN_RECEIVED:login !         !           !                   !
-LOGIN_RECEIVED !                    !         !           !                   !
-TUNE_SENT      !                    !         TUNED:tuned !                   !
-TUNED          !                    !         !           OPEN_RECEIVED:asked !
-OPEN_RECEIVED  !                    !         !           !                   !
-OPEN           !                    !         !           !                   .:secret
-CLOSING        .                    .         .           .                   .
+state          start-ok             secure-ok tune-ok     open               update-secret
+START_SENT     LOGIN_RECEIVED:login !         !           !                  !
+LOGIN_RECEIVED !                    !         !           !                  !
+TUNE_SENT      !                    !         TUNED:tuned !                  !
+TUNED          !                    !         !           OPEN_RECEIVED:open !
+OPEN_RECEIVED  !                    !         !           !                  !
+OPEN           !                    !         !           !                  .:secret
+CLOSING        .                    .         .           .                  .
 
-state          close                 close-ok    channel
-START_SENT     CLOSE_RECEIVED:closed !           !504
-LOGIN_RECEIVED CLOSE_RECEIVED:closed !           !504
-TUNE_SENT      CLOSE_RECEIVED:closed !           !504
-TUNED          CLOSE_RECEIVED:closed !           !504
-OPEN_RECEIVED  CLOSE_RECEIVED:closed !           !504
-OPEN           CLOSE_RECEIVED:closed !           .:traffic
-CLOSING        .:both                CLOSED:done .
+state          close                 close-ok     channel
+START_SENT     CLOSE_RECEIVED:closed !            !504
+LOGIN_RECEIVED CLOSE_RECEIVED:closed !            !504
+TUNE_SENT      CLOSE_RECEIVED:closed !            !504
+TUNED          CLOSE_RECEIVED:closed !            !504
+OPEN_RECEIVED  CLOSE_RECEIVED:closed !            !504
+OPEN           CLOSE_RECEIVED:closed !            .:traffic
+CLOSING        .:crossed             CLOSED:ended .
 """
 
 CLIENT_GRID = """
-state       start            secure tune           open-ok     close                 close-ok    channel
-HEADER_SENT LOGIN_SENT:start !      !              !           CLOSE_RECEIVED:closed !           !504
-LOGIN_SENT  !                !      OPEN_SENT:tune !           CLOSE_RECEIVED:closed !           !504
-OPEN_SENT   !                !      !              OPEN:opened CLOSE_RECEIVED:closed !           !504
-OPEN        !                !      !              !           CLOSE_RECEIVED:closed !           .:traffic
-CLOSING     .                .      .              .           .:both                CLOSED:done .
+state       start            secure tune           open-ok     close                 close-ok     channel
+HEADER_SENT LOGIN_SENT:start !      !              !           CLOSE_RECEIVED:closed !            !504
+LOGIN_SENT  !                !      OPEN_SENT:tune !           CLOSE_RECEIVED:closed !            !504
+OPEN_SENT   !                !      !              OPEN:opened CLOSE_RECEIVED:closed !            !504
+OPEN        !                !      !              !           CLOSE_RECEIVED:closed !            .:traffic
+CLOSING     .                .      .              .           .:crossed             CLOSED:ended .
 
 state       blocked   unblocked   update-secret-ok
 HEADER_SENT !         !           !
@@ -89,7 +89,7 @@ state   open        open-ok        flow   close       close-ok      other
 NONE    OPEN:opened !504           !504   !504        !504          !504
 OPENING !504        OPEN:confirmed !      NONE:closed !             !
 OPEN    !504        !              .:flow NONE:closed !             .:other
-CLOSING .           .              .      .:both      NONE:released .
+CLOSING .           .              .      .:crossed   NONE:released .
 """
 
 State = TypeVar("State", ConnectionState, ChannelState)
@@ -119,7 +119,7 @@ def read(text: str, states: type[State]) -> "Grid[State]":
 
 def _cell(cell: str, states: type[State]) -> Cell[State]:
     if cell.startswith("!"):
-        return Cell(error=HARD[cell])
+        return Cell(error=CELL_ERRORS[cell])
     next_state, _, action = cell.partition(":")
     return Cell(None if next_state == "." else states[next_state], action)
 

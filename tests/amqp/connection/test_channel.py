@@ -28,38 +28,38 @@ LIMITS = ConnectionLimits(body_max=100, arriving_max=150)
 STREAMED = ConnectionLimits(body_max=100, arriving_max=150, stream_from=10)
 
 
-def channel(budget: Budget | None = None) -> Channel:
+def new_channel(budget: Budget | None = None) -> Channel:
     return Channel(1, ChannelState.OPEN, budget or Budget())
 
 
-def begun(body: bytes, limits: ConnectionLimits = LIMITS, method: m.BasicPublish | None = None) -> Channel:
-    made = channel()
-    made.begin(method or m.BasicPublish("e", "k"))
-    made.take_header(header_of(body).raw, limits)
-    return made
+def with_header(body: bytes, limits: ConnectionLimits = LIMITS, method: m.BasicPublish | None = None) -> Channel:
+    channel = new_channel()
+    channel.begin(method or m.BasicPublish("e", "k"))
+    channel.add_header(header_of(body).raw, limits)
+    return channel
 
 
 @pytest.mark.parametrize("sizes", [[10], [4, 6], [1] * 10, [0, 10], [3, 0, 7]])
 def test_a_body_may_arrive_in_frames_of_any_size(sizes: list[int]) -> None:
-    made, body = begun(b"0123456789"), b"0123456789"
+    channel, body = with_header(b"0123456789"), b"0123456789"
     events = []
     for size in sizes:
-        events += made.take_body(body, 0, size)
+        events += channel.add_body(body, 0, size)
         body = body[size:]
     assert events == [Published(1, "e", "k", False, False, header_of(b"0123456789"), b"0123456789")]
-    assert made.arriving is None
-    assert made.budget.used == 0
+    assert channel.arriving is None
+    assert channel.budget.used == 0
 
 
 def test_an_empty_body_has_no_frames() -> None:
-    made = channel()
-    made.begin(m.BasicPublish("e", "k"))
-    assert made.take_header(header_of(b"").raw, LIMITS) == [Published(1, "e", "k", False, False, header_of(b""), b"")]
+    channel = new_channel()
+    channel.begin(m.BasicPublish("e", "k"))
+    assert channel.add_header(header_of(b"").raw, LIMITS) == [Published(1, "e", "k", False, False, header_of(b""), b"")]
 
 
 def test_a_body_in_one_frame_is_not_copied() -> None:
     buffer = b"whole"
-    (event,) = begun(b"whole").take_body(buffer, 0, 5)
+    (event,) = with_header(b"whole").add_body(buffer, 0, 5)
     assert isinstance(event, Published)
     assert event.body is buffer
 
@@ -73,55 +73,55 @@ def test_each_method_has_its_event() -> None:
         (m.BasicGetOk(1, True, "e", "k", 9), Got(1, 1, True, "e", "k", 9, header, b"x")),
     ]
     for method, event in expected:
-        made = channel()
-        made.begin(method)
-        assert made.take_header(header.raw, LIMITS) == []
-        assert made.take_body(b"x", 0, 1) == [event]
+        channel = new_channel()
+        channel.begin(method)
+        assert channel.add_header(header.raw, LIMITS) == []
+        assert channel.add_body(b"x", 0, 1) == [event]
 
 
 # Out of order
 
 
 def test_a_body_without_header_is_refused() -> None:
-    made = channel()
+    channel = new_channel()
     with pytest.raises(UnexpectedFrame):
-        made.take_body(b"x", 0, 1)
-    made.begin(m.BasicPublish("e", "k"))
+        channel.add_body(b"x", 0, 1)
+    channel.begin(m.BasicPublish("e", "k"))
     with pytest.raises(UnexpectedFrame):
-        made.take_body(b"x", 0, 1)
+        channel.add_body(b"x", 0, 1)
 
 
 def test_a_second_header_or_one_without_method_is_refused() -> None:
     with pytest.raises(UnexpectedFrame):
-        channel().take_header(header_of(b"x").raw, LIMITS)
+        new_channel().add_header(header_of(b"x").raw, LIMITS)
     with pytest.raises(UnexpectedFrame):
-        begun(b"x").take_header(header_of(b"x").raw, LIMITS)
+        with_header(b"x").add_header(header_of(b"x").raw, LIMITS)
 
 
 def test_a_method_within_a_content_is_refused() -> None:
-    made = channel()
-    made.check_idle()
-    made.begin(m.BasicPublish("e", "k"))
+    channel = new_channel()
+    channel.check_idle()
+    channel.begin(m.BasicPublish("e", "k"))
     with pytest.raises(UnexpectedFrame, match="header") as caught:
-        made.check_idle()
+        channel.check_idle()
     assert caught.value.ids == (60, 40)
     with pytest.raises(UnexpectedFrame, match="body"):
-        begun(b"x").check_idle()
+        with_header(b"x").check_idle()
 
 
 def test_a_body_longer_than_declared_is_refused() -> None:
-    made = begun(b"12345")
-    made.take_body(b"123", 0, 3)
+    channel = with_header(b"12345")
+    channel.add_body(b"123", 0, 3)
     with pytest.raises(UnexpectedFrame, match="longer than 5") as caught:
-        made.take_body(b"123", 0, 3)
+        channel.add_body(b"123", 0, 3)
     assert caught.value.ids == (60, 40)
 
 
 def test_a_header_of_another_class_is_refused() -> None:
-    made = channel()
-    made.begin(m.BasicPublish("e", "k"))
+    channel = new_channel()
+    channel.begin(m.BasicPublish("e", "k"))
     with pytest.raises(FrameError):
-        made.take_header(b"\x00\x0a" + header_of(b"x").raw[2:], LIMITS)
+        channel.add_header(b"\x00\x0a" + header_of(b"x").raw[2:], LIMITS)
 
 
 # Bounds
@@ -131,99 +131,99 @@ def declared(size: int) -> bytes:
     return ContentHeader.build(size, Properties()).raw
 
 
-def test_a_body_above_the_limit_is_refused_before_it_comes() -> None:
-    made = channel()
-    made.begin(m.BasicPublish("e", "k"))
+def test_a_body_above_the_limit_is_refused_before_it_arrives() -> None:
+    channel = new_channel()
+    channel.begin(m.BasicPublish("e", "k"))
     with pytest.raises(ContentTooLarge) as caught:
-        made.take_header(declared(101), LIMITS)
+        channel.add_header(declared(101), LIMITS)
     assert caught.value.ids == (60, 40)
 
 
 def test_bodies_that_arrive_at_once_are_bounded_together() -> None:
     budget = Budget()
-    first, second = channel(budget), channel(budget)
-    for made in (first, second):
-        made.begin(m.BasicPublish("e", "k"))
-    first.take_header(declared(100), LIMITS)
+    first, second = new_channel(budget), new_channel(budget)
+    for channel in (first, second):
+        channel.begin(m.BasicPublish("e", "k"))
+    first.add_header(declared(100), LIMITS)
     assert budget.used == 100
     with pytest.raises(ResourceError):
-        second.take_header(declared(51), LIMITS)
+        second.add_header(declared(51), LIMITS)
     first.drop_content()
     assert budget.used == 0
     second.drop_content()
     second.begin(m.BasicPublish("e", "k"))
-    second.take_header(declared(51), LIMITS)
+    second.add_header(declared(51), LIMITS)
 
 
 def test_a_channel_without_content_may_drop_its_content() -> None:
-    made = channel()
-    made.drop_content()
-    made.begin(m.BasicPublish("e", "k"))
-    made.drop_content()
-    assert made.budget.used == 0
+    channel = new_channel()
+    channel.drop_content()
+    channel.begin(m.BasicPublish("e", "k"))
+    channel.drop_content()
+    assert channel.budget.used == 0
 
 
 def test_many_small_frames_stay_small() -> None:
-    made = begun(bytes(100))
+    channel = with_header(bytes(100))
     for _ in range(99):
-        made.take_body(b"x" * 50, 0, 1)
-    assert made.arriving is not None
-    assert len(made.arriving.pieces._parts) == 1
+        channel.add_body(b"x" * 50, 0, 1)
+    assert channel.arriving is not None
+    assert len(channel.arriving.pieces._parts) == 1
 
 
 # Streaming
 
 
 def test_a_large_body_is_reported_in_chunks() -> None:
-    made, method, header = channel(), m.BasicPublish("e", "k"), header_of(b"0123456789")
-    made.begin(method)
-    assert made.take_header(header.raw, STREAMED) == [ContentStarted(1, method, header)]
-    assert made.take_body(b"012345", 0, 6) == [BodyChunk(1, b"012345")]
-    assert made.take_body(b"6789", 0, 4) == [BodyChunk(1, b"6789"), ContentFinished(1)]
-    assert made.arriving is None
-    assert made.budget.used == 0
+    channel, method, header = new_channel(), m.BasicPublish("e", "k"), header_of(b"0123456789")
+    channel.begin(method)
+    assert channel.add_header(header.raw, STREAMED) == [ContentStarted(1, method, header)]
+    assert channel.add_body(b"012345", 0, 6) == [BodyChunk(1, b"012345")]
+    assert channel.add_body(b"6789", 0, 4) == [BodyChunk(1, b"6789"), ContentFinished(1)]
+    assert channel.arriving is None
+    assert channel.budget.used == 0
 
 
 def test_a_small_body_is_reported_in_one_piece() -> None:
-    (event,) = begun(b"123456789", STREAMED).take_body(b"123456789", 0, 9)
+    (event,) = with_header(b"123456789", STREAMED).add_body(b"123456789", 0, 9)
     assert isinstance(event, Published)
 
 
 def test_all_bodies_can_be_streamed() -> None:
-    made, method, header = channel(), m.BasicPublish("e", "k"), header_of(b"")
-    made.begin(method)
-    everything = ConnectionLimits(stream_from=0)
-    assert made.take_header(header.raw, everything) == [ContentStarted(1, method, header), ContentFinished(1)]
+    channel, method, header = new_channel(), m.BasicPublish("e", "k"), header_of(b"")
+    channel.begin(method)
+    all_streamed = ConnectionLimits(stream_from=0)
+    assert channel.add_header(header.raw, all_streamed) == [ContentStarted(1, method, header), ContentFinished(1)]
 
 
 def test_a_streamed_body_longer_than_declared_is_refused() -> None:
-    made = begun(b"0123456789", STREAMED)
+    channel = with_header(b"0123456789", STREAMED)
     with pytest.raises(UnexpectedFrame):
-        made.take_body(b"0123456789x", 0, 11)
+        channel.add_body(b"0123456789x", 0, 11)
 
 
 # Requests and replies
 
 
 def test_replies_answer_requests_in_order() -> None:
-    made = channel()
-    made.request(m.QueueDeclare("q"))
-    made.request(m.QueuePurge("q", no_wait=True))
-    made.request(m.BasicGet("q"))
-    made.request(m.BasicAck(1))
-    made.take_reply(m.QueueDeclareOk("q", 0, 0))
-    made.take_reply(m.BasicCancel("c", True))  # no reply at all
-    made.take_reply(m.BasicGetEmpty())
-    assert not made.awaited
+    channel = new_channel()
+    channel.request(m.QueueDeclare("q"))
+    channel.request(m.QueuePurge("q", no_wait=True))
+    channel.request(m.BasicGet("q"))
+    channel.request(m.BasicAck(1))
+    channel.match_reply(m.QueueDeclareOk("q", 0, 0))
+    channel.match_reply(m.BasicCancel("c", True))  # no reply at all
+    channel.match_reply(m.BasicGetEmpty())
+    assert not channel.awaited
 
 
-@pytest.mark.parametrize("asked", [None, m.QueueDeclare("q")])
-def test_a_reply_to_nothing_is_refused(asked: m.Method | None) -> None:
-    made = channel()
-    if asked:
-        made.request(asked)
+@pytest.mark.parametrize("request_sent", [None, m.QueueDeclare("q")])
+def test_a_reply_without_its_request_is_refused(request_sent: m.Method | None) -> None:
+    channel = new_channel()
+    if request_sent:
+        channel.request(request_sent)
     with pytest.raises(CommandInvalid) as caught:
-        made.take_reply(m.QueueBindOk())
+        channel.match_reply(m.QueueBindOk())
     assert isinstance(caught.value, AmqpError)
     assert caught.value.ids == (50, 21)
 

@@ -11,7 +11,7 @@ from semq.amqp.frames import frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
 from semq.amqp.wire import Table
-from tests.amqp.helpers import octet_by_octet, open_channels, opened, oracle, output
+from tests.amqp.helpers import octet_by_octet, open_channels, opened, output, pamqp_frames
 
 
 def method_bytes(method: Method, channel: int = 0) -> bytes:
@@ -35,11 +35,11 @@ def test_a_client_negotiates_mechanism_limits_and_host() -> None:
     events = client.receive(method_bytes(m.ConnectionStart(0, 9, properties, b"AMQPLAIN PLAIN", b"en_US")), 1)
     assert events == [Started(properties, ("AMQPLAIN", "PLAIN"), ("en_US",))]
     assert client.peer_capabilities == {"basic.nack"}
-    ((_, start_ok),) = oracle(output(client))
+    ((_, start_ok),) = pamqp_frames(output(client))
     assert start_ok.mechanism == "PLAIN"
     assert start_ok.client_properties["capabilities"]["consumer_cancel_notify"] is True
     assert client.receive(method_bytes(m.ConnectionTune(2047, 131072, 60)), 2) == [Tuned(8192, 7, 30)]
-    (_, tune_ok), (_, open_) = oracle(output(client))
+    (_, tune_ok), (_, open_) = pamqp_frames(output(client))
     assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (7, 8192, 30)
     assert open_.virtual_host == "umx"
     assert client.receive(method_bytes(m.ConnectionOpenOk()), 3) == [Opened()]
@@ -47,7 +47,7 @@ def test_a_client_negotiates_mechanism_limits_and_host() -> None:
     assert client.next_deadline == 17  # half a heartbeat after the output of tune-ok was taken
 
 
-def closed(client: ClientConnection, data: bytes) -> AmqpError:
+def error_after(client: ClientConnection, data: bytes) -> AmqpError:
     (event,) = client.receive(data, 0)
     assert isinstance(event, ConnectionClosed | ConnectionFailed)
     assert not event.pause
@@ -56,26 +56,26 @@ def closed(client: ClientConnection, data: bytes) -> AmqpError:
 
 
 def test_a_server_that_answers_with_another_header_is_refused() -> None:
-    assert isinstance(closed(started(), b"AMQP\x00\x01\x00\x00"), WrongProtocol)
+    assert isinstance(error_after(started(), b"AMQP\x00\x01\x00\x00"), WrongProtocol)
     client = started()
     (event,) = [event for part in octet_by_octet(b"AMQP\x00\x01\x00\x00") for event in client.receive(part, 0)]
     assert isinstance(event, ConnectionClosed)
 
 
 def test_a_server_that_does_not_use_amqp_is_refused() -> None:
-    assert closed(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
+    assert error_after(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
     client = started()
     client.receive(method_bytes(m.ConnectionStart()), 0)
-    assert closed(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the protocol header came too late
+    assert error_after(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the protocol header came too late
 
 
 def test_a_server_of_another_version_is_refused() -> None:
-    assert closed(started(), method_bytes(m.ConnectionStart(version_major=8, version_minor=0))).reply_code == 540
+    assert error_after(started(), method_bytes(m.ConnectionStart(version_major=8, version_minor=0))).reply_code == 540
 
 
 def test_a_server_without_the_mechanism_of_the_client_is_refused() -> None:
     assert (
-        closed(started(mechanism="EXTERNAL"), method_bytes(m.ConnectionStart(mechanisms=b"PLAIN \xff"))).reply_code
+        error_after(started(mechanism="EXTERNAL"), method_bytes(m.ConnectionStart(mechanisms=b"PLAIN \xff"))).reply_code
         == 503
     )
 
@@ -83,19 +83,19 @@ def test_a_server_without_the_mechanism_of_the_client_is_refused() -> None:
 def test_a_frame_max_below_the_minimum_is_refused() -> None:
     client = started()
     client.receive(method_bytes(m.ConnectionStart()), 0)
-    assert closed(client, method_bytes(m.ConnectionTune(0, 100, 0))).reply_code == 530
+    assert error_after(client, method_bytes(m.ConnectionTune(0, 100, 0))).reply_code == 530
 
 
 def test_a_challenge_is_refused() -> None:
     client = started()
     client.receive(method_bytes(m.ConnectionStart()), 0)
-    assert closed(client, method_bytes(m.ConnectionSecure(b"?"))).reply_code == 503
+    assert error_after(client, method_bytes(m.ConnectionSecure(b"?"))).reply_code == 503
 
 
 def test_a_login_larger_than_the_initial_frame_max_is_not_sent() -> None:
     client = ClientConnection(response=bytes(9000))
     client.start(0)
-    error = closed(client, method_bytes(m.ConnectionStart()))
+    error = error_after(client, method_bytes(m.ConnectionStart()))
     assert isinstance(error, LocalMisuse)
     assert error.reply_code == 541
 

@@ -1,4 +1,4 @@
-"""Fuzzing: whatever a peer sends, a connection raises nothing, sends valid output, and ends in a close.
+"""Fuzzing: for any input, a connection raises no error, sends valid output, and can be ended.
 
 Three kinds of input: random bytes, random frames around a few valid ones, and a recorded conversation with bytes
 changed, removed, doubled or inserted.
@@ -31,18 +31,18 @@ from semq.amqp.events import (
 )
 from semq.amqp.frames import frame
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
-from tests.amqp.helpers import WirePair, header_of, methods, open_channels, opened, oracle, output
+from tests.amqp.helpers import WirePair, header_of, methods, open_channels, opened, output, pamqp_frames
 
 LIMITS = ConnectionLimits(
     frame_max=4096, channel_max=4, body_max=2000, arriving_max=3000, stream_from=500, table_depth=5
 )
-Either: TypeAlias = ServerConnection | ClientConnection
+AnyConnection: TypeAlias = ServerConnection | ClientConnection
 
 
 class InvariantWatch:
-    """Feeds a connection and checks its invariants; the owner of a server accepts everything."""
+    """Feeds a connection, answers its events as an owner, and checks its invariants."""
 
-    def __init__(self, connection: Either) -> None:
+    def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
         self.failed: list[ConnectionFailed] = []
         self.closed: list[ConnectionClosed] = []
@@ -50,13 +50,13 @@ class InvariantWatch:
 
     def feed(self, data: bytes) -> None:
         for event in self.connection.receive(data, 0.0):
-            self.take(event)
+            self.check(event)
             self.answer(event)
         assert set(open_channels(self.connection)) <= self.open
         check_output(output(self.connection))
 
-    def take(self, event: ConnectionEvent) -> None:
-        assert not self.closed, "nothing comes after the end"
+    def check(self, event: ConnectionEvent) -> None:
+        assert not self.closed, "no event follows ConnectionClosed"
         match event:
             case ConnectionClosed():
                 self.closed.append(event)
@@ -70,7 +70,7 @@ class InvariantWatch:
                 assert channel in self.open or isinstance(self.connection, ClientConnection)
                 self.open.discard(channel)
             case _:
-                assert not self.failed, "after a failure nothing but the end comes"
+                assert not self.failed, "only ConnectionClosed follows ConnectionFailed"
 
     def answer(self, event: ConnectionEvent) -> None:
         """Answer as the owner: a server's owner accepts everything, a client's owner sends what the
@@ -94,39 +94,39 @@ class InvariantWatch:
                     connection.close()
 
     def end(self) -> None:
-        """Check that the end of the socket ends the connection, whatever happened before."""
+        """Check that the end of the socket ends the connection after any input."""
         for event in self.connection.receive_eof(1.0):
-            self.take(event)
+            self.check(event)
         (closed,) = self.closed
         assert closed.error is None or isinstance(closed.error, AmqpError)
         assert self.connection.next_deadline is None
 
 
 def check_output(data: bytes) -> None:
-    """Check that the output is well-formed, whatever the input was."""
-    oracle(data.removeprefix(PROTOCOL_HEADER))
+    """Check that pamqp can read the output."""
+    pamqp_frames(data.removeprefix(PROTOCOL_HEADER))
 
 
-def fresh_server() -> Either:
+def fresh_server() -> AnyConnection:
     server = ServerConnection(LIMITS)
     server.start(0.0)
     server.receive(PROTOCOL_HEADER, 0.0)
     return server
 
 
-def fresh_client() -> Either:
+def fresh_client() -> AnyConnection:
     client = ClientConnection(LIMITS)
     client.start(0.0)
     return client
 
 
-MADE: dict[str, Callable[[], Either]] = {
+NEW_CONNECTIONS: dict[str, Callable[[], AnyConnection]] = {
     "new server": fresh_server,
     "new client": fresh_client,
     "open server": lambda: opened(LIMITS, channels=2).server,
     "open client": lambda: opened(LIMITS, LIMITS, channels=2).client,
 }
-every_connection = pytest.mark.parametrize("made", MADE.values(), ids=list(MADE))
+every_connection = pytest.mark.parametrize("new_connection", NEW_CONNECTIONS.values(), ids=list(NEW_CONNECTIONS))
 
 payloads = (
     methods.map(encode_method)
@@ -139,8 +139,8 @@ frames = st.builds(frame, st.sampled_from([1, 1, 1, 2, 3, 3, 8, 4]), st.integers
 @every_connection
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=60), max_size=5))
-def test_random_bytes_break_no_invariant(made: Callable[[], Either], parts: list[bytes]) -> None:
-    watch = InvariantWatch(made())
+def test_random_bytes_break_no_invariant(new_connection: Callable[[], AnyConnection], parts: list[bytes]) -> None:
+    watch = InvariantWatch(new_connection())
     for part in parts:
         watch.feed(part)
     watch.end()
@@ -149,23 +149,23 @@ def test_random_bytes_break_no_invariant(made: Callable[[], Either], parts: list
 @every_connection
 @settings(max_examples=50)
 @given(st.lists(frames, max_size=10))
-def test_random_frames_break_no_invariant(made: Callable[[], Either], parts: list[bytes]) -> None:
-    watch = InvariantWatch(made())
+def test_random_frames_break_no_invariant(new_connection: Callable[[], AnyConnection], parts: list[bytes]) -> None:
+    watch = InvariantWatch(new_connection())
     for part in parts:
         watch.feed(part)
     watch.end()
 
 
 def conversation() -> dict[str, list[bytes]]:
-    """Return what each side sends, turn by turn, in a conversation with all methods."""
+    """Return the bytes that each side sends, turn by turn, in a conversation of both sides."""
     pair = WirePair(ServerConnection(LIMITS), ClientConnection(LIMITS))
-    facts: dict[str, list[bytes]] = {"server": [], "client": []}
+    sent: dict[str, list[bytes]] = {"server": [], "client": []}
 
     def carry() -> None:
         while pair.server.output_size or pair.client.output_size:
             to_server, to_client = output(pair.client), output(pair.server)
-            facts["client"].append(to_server)
-            facts["server"].append(to_client)
+            sent["client"].append(to_server)
+            sent["server"].append(to_client)
             pair.feed(pair.server, to_server)
             pair.feed(pair.client, to_client)
 
@@ -192,10 +192,10 @@ def conversation() -> dict[str, list[bytes]]:
     carry()
     pair.client.close()
     carry()
-    return facts
+    return sent
 
 
-SAID = conversation()
+CONVERSATION = conversation()
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -206,12 +206,12 @@ def test_the_recorded_conversation_ends_without_an_error(role: str) -> None:
 
 
 def bytes_to(role: str) -> list[bytes]:
-    return SAID["client" if role == "server" else "server"]
+    return CONVERSATION["client" if role == "server" else "server"]
 
 
 def replay(role: str, data: bytes) -> InvariantWatch:
     """Send the bytes of one side to a new connection of the other role, divided as recorded."""
-    connection: Either = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
+    connection: AnyConnection = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
     watch = InvariantWatch(connection)
     for turn in bytes_to(role):
@@ -228,11 +228,11 @@ def test_a_changed_conversation_breaks_no_invariant(role: str, data: st.DataObje
     result = bytearray(b"".join(bytes_to(role)))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(result) - 1))
-        change = data.draw(st.sampled_from(["set", "take", "double", "put"]))
+        change = data.draw(st.sampled_from(["set", "remove", "double", "insert"]))
         size = data.draw(st.integers(1, 20))
         if change == "set":
             result[at] = data.draw(st.integers(0, 255))
-        elif change == "take":
+        elif change == "remove":
             del result[at : at + size]
         elif change == "double":
             result[at:at] = result[at : at + size]
@@ -252,7 +252,7 @@ def test_a_random_method_is_accepted_or_closes_the_connection() -> None:
     """Every method on every kind of channel, to both roles, is processed or ends in a close."""
     for method in [kind() for kind in m.METHODS.values()]:
         for channel in (0, 1, 3):
-            for made in (MADE["open server"], MADE["open client"]):
-                watch = InvariantWatch(made())
+            for new_connection in (NEW_CONNECTIONS["open server"], NEW_CONNECTIONS["open client"]):
+                watch = InvariantWatch(new_connection())
                 watch.feed(frame(FRAME_METHOD, channel, encode_method(method)))
                 watch.end()

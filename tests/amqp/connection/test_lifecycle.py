@@ -20,7 +20,7 @@ from semq.amqp.errors import (
 from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, ConnectionEvent
 from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.spec import FRAME_METHOD
-from tests.amqp.helpers import WirePair, open_channels, opened, oracle, output
+from tests.amqp.helpers import WirePair, open_channels, opened, output, pamqp_frames
 
 BEATING = ConnectionLimits(heartbeat=10)
 
@@ -101,7 +101,7 @@ def test_any_byte_counts_as_a_sign_of_life() -> None:
     assert not event.by_peer
 
 
-def test_heartbeats_go_on_while_closing() -> None:
+def test_heartbeats_continue_while_closing() -> None:
     pair = opened(BEATING, ConnectionLimits(close_s=100))
     pair.client.close()
     output(pair.client)
@@ -124,7 +124,7 @@ def test_a_client_closes_its_connection_in_an_orderly_way() -> None:
     assert pair.server.is_closed
 
 
-def test_both_close_at_once() -> None:
+def test_both_sides_may_close_the_connection_at_once() -> None:
     pair = opened()
     pair.client.close()
     pair.server.close(320, "stopping")
@@ -137,13 +137,13 @@ def test_a_server_closes_by_force() -> None:
     pair = opened()
     pair.server.connection_error(ConnectionForced("stopping"))
     at_server, at_client = pair.flow()
-    result, outcome = closed(at_client), closed(at_server)
-    assert isinstance(result.error, ConnectionForced)
-    assert result.error.text == "CONNECTION_FORCED - stopping"
-    assert result.error.blame is Blame.LOCAL
-    assert result.by_peer
-    assert isinstance(outcome.error, ConnectionForced)
-    assert not outcome.by_peer
+    client_event, server_event = closed(at_client), closed(at_server)
+    assert isinstance(client_event.error, ConnectionForced)
+    assert client_event.error.text == "CONNECTION_FORCED - stopping"
+    assert client_event.error.blame is Blame.LOCAL
+    assert client_event.by_peer
+    assert isinstance(server_event.error, ConnectionForced)
+    assert not server_event.by_peer
 
 
 def test_after_close_everything_but_close_ok_is_ignored() -> None:
@@ -152,9 +152,8 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     pair.client.send(1, m.QueueDeclare("q"))
     data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
     assert pair.server.receive(data, 0) == []
-    result = pair.client
-    result.close_channel(1)  # a close of a channel that was under way
-    assert pair.server.receive(output(result), 0) == []
+    pair.client.close_channel(1)  # a close of a channel that was under way
+    assert pair.server.receive(output(pair.client), 0) == []
     output(pair.server)
     assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None
     assert pair.server.receive(b"anything", 0) == []
@@ -185,7 +184,7 @@ def test_closing_again_does_nothing() -> None:
 def test_a_long_text_of_a_close_is_cut() -> None:
     pair = opened()
     pair.client.close(200, "é" * 300)
-    _, frame_ = oracle(output(pair.client))[0]
+    _, frame_ = pamqp_frames(output(pair.client))[0]
     assert frame_.reply_text == "é" * 127
 
 
@@ -223,15 +222,14 @@ def test_a_closed_socket_ends_a_closing_connection_with_the_reason_of_the_close(
 # Channels
 
 
-def test_a_channel_closes_orderly() -> None:
-    for by in ("client", "server"):
+def test_either_side_may_close_a_channel() -> None:
+    for by_client in (True, False):
         pair = opened(channels=2)
-        closing, other = (pair.client, pair.server) if by == "client" else (pair.server, pair.client)
-        closing.close_channel(1, text="done")
-        result = dict(zip(("server", "client"), pair.flow(), strict=True))
-        assert result[by] == [ChannelReleased(1)]
-        assert result["server" if by == "client" else "client"] == [ChannelClosed(1, True, None)]
-        assert open_channels(closing) == open_channels(other) == [2]
+        (pair.client if by_client else pair.server).close_channel(1, text="done")
+        at_server, at_client = pair.flow()
+        assert (at_client if by_client else at_server) == [ChannelReleased(1)]
+        assert (at_server if by_client else at_client) == [ChannelClosed(1, True, None)]
+        assert open_channels(pair.client) == open_channels(pair.server) == [2]
 
 
 def test_a_channel_error_names_the_method() -> None:
@@ -247,7 +245,7 @@ def test_a_channel_error_names_the_method() -> None:
     assert open_channels(pair.client) == [2]
 
 
-def test_both_close_a_channel_at_once() -> None:
+def test_both_sides_may_close_a_channel_at_once() -> None:
     pair = opened()
     pair.server.channel_error(1, PreconditionFailed("x"))
     pair.client.close_channel(1)

@@ -1,4 +1,4 @@
-"""The arithmetic of tune, and capabilities."""
+"""Negotiation of limits by tune, and of capabilities."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NONE = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "agreed"), [(5, 7, 5), (7, 5, 5), (0, 5, 5), (5, 0, 5), (0, 0, 0)])
-def test_the_lower_value_holds_and_zero_is_no_limit(ours: int, theirs: int, agreed: int) -> None:
+def test_the_lower_value_applies_and_zero_is_no_limit(ours: int, theirs: int, agreed: int) -> None:
     assert lower_limit(ours, theirs) == agreed
 
 
@@ -61,7 +61,7 @@ def test_a_client_refuses_frames_below_the_minimum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "able"),
+    ("properties", "capabilities"),
     [
         ({}, set()),
         ({"capabilities": None}, set()),
@@ -69,5 +69,5 @@ def test_a_client_refuses_frames_below_the_minimum() -> None:
         ({"capabilities": {"basic.nack": True, "publisher_confirms": False, "per_consumer_qos": 1}}, {"basic.nack"}),
     ],
 )
-def test_capabilities_are_names_that_are_true(properties: dict[str, Any], able: set[str]) -> None:
-    assert capabilities_of(properties) == able
+def test_capabilities_are_names_that_are_true(properties: dict[str, Any], capabilities: set[str]) -> None:
+    assert capabilities_of(properties) == capabilities

@@ -27,7 +27,7 @@ from semq.amqp.events import (
     Published,
     Returned,
 )
-from tests.amqp.helpers import WirePair, header_of, opened, oracle, output
+from tests.amqp.helpers import WirePair, header_of, opened, output, pamqp_frames
 
 SMALLEST = ConnectionLimits(frame_max=4096)
 
@@ -36,7 +36,7 @@ def declared(size: int) -> ContentHeader:
     return ContentHeader.build(size, Properties())
 
 
-# Contents, whole
+# Contents in one call
 
 
 @pytest.mark.parametrize("size", [0, 1, 4087, 4088, 4089, 8176, 8177, 50_000])
@@ -48,7 +48,7 @@ def test_bodies_are_cut_to_the_frame_max(size: int, cast: Any) -> None:
     pair.server.deliver(1, "c", 7, True, "e", "k", header_of(body), cast(body))
     for connection in (pair.client, pair.server):
         data = output(connection)
-        frames = [frame for _, frame in oracle(data)]
+        frames = [frame for _, frame in pamqp_frames(data)]
         assert isinstance(frames[1], pamqp.header.ContentHeader)
         assert [len(frame.value) for frame in frames[2:]] == [4088] * (size // 4088) + [size % 4088] * bool(size % 4088)
         peer = pair.server if connection is pair.client else pair.client
@@ -179,7 +179,7 @@ def test_an_empty_body_needs_no_chunks() -> None:
     assert len(pair.flow()[1]) == 2
 
 
-def test_our_close_waits_for_the_body() -> None:
+def test_a_close_by_this_side_waits_for_the_body() -> None:
     pair = opened()
     pair.server.start_content(1, m.BasicDeliver("c", 1, False, "e", "k"), declared(3))
     pair.server.close_channel(1)
@@ -203,7 +203,7 @@ def test_a_close_of_the_peer_ends_the_body() -> None:
         pair.server.send_chunk(1, b"xxx")
 
 
-def test_both_close_while_a_body_is_on_its_way() -> None:
+def test_both_sides_may_close_a_channel_while_a_body_is_sent() -> None:
     pair = opened()
     pair.server.start_content(1, m.BasicDeliver("c", 1, False, "e", "k"), declared(3))
     pair.server.close_channel(1)
@@ -218,7 +218,7 @@ def test_both_close_while_a_body_is_on_its_way() -> None:
 # Forbidden sequences of methods
 
 
-def refused(pair: WirePair) -> list[Any]:
+def forbidden_calls(pair: WirePair) -> list[Any]:
     server, client, header = pair.server, pair.client, header_of(b"x")
     wide = ContentHeader.build(1, Properties(headers={"a": "x" * 5000}))
     return [
@@ -248,13 +248,13 @@ def refused(pair: WirePair) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("case", range(23))
-def test_a_forbidden_method_is_misuse_and_sends_nothing(case: int) -> None:
+@pytest.mark.parametrize("index", range(23))
+def test_a_forbidden_call_is_misuse_and_sends_nothing(index: int) -> None:
     pair = opened(SMALLEST)
-    cases = refused(pair)
-    assert len(cases) == 23
+    calls = forbidden_calls(pair)
+    assert len(calls) == 23
     with pytest.raises(LocalMisuse):
-        cases[case]()
+        calls[index]()
     assert pair.client.output_size == pair.server.output_size == 0
     assert not any(channel.awaited for channel in pair.client._channels.values())
 
@@ -276,7 +276,7 @@ def test_acks_nacks_and_rejects_are_sent_as_their_methods() -> None:
     pair.client.reject(1, 3, False)
     pair.server.ack(1, 4)
     pair.server.nack(1, 5, True)
-    frames = [frame for _, frame in oracle(output(pair.client) + output(pair.server))]
+    frames = [frame for _, frame in pamqp_frames(output(pair.client) + output(pair.server))]
     seen = [(type(frame), frame.delivery_tag, getattr(frame, "multiple", None)) for frame in frames]
     assert seen == [
         (pamqp.commands.Basic.Ack, 1, True),

@@ -23,7 +23,7 @@ from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
 from semq.amqp.wire import Table
-from tests.amqp.helpers import WirePair, octet_by_octet, opened, oracle, output
+from tests.amqp.helpers import WirePair, octet_by_octet, opened, output, pamqp_frames
 
 
 def method_bytes(method: Method, channel: int = 0) -> bytes:
@@ -42,7 +42,7 @@ def started(**arguments: Any) -> ServerConnection:
 
 def test_the_header_is_answered_with_start() -> None:
     server = started(server_properties={"product": "SEMQ"}, mechanisms=("EXTERNAL", "PLAIN"))
-    ((channel, start),) = oracle(output(server))
+    ((channel, start),) = pamqp_frames(output(server))
     assert (channel, start.name) == (0, "Connection.Start")
     assert (start.version_major, start.version_minor) == (0, 9)
     assert start.server_properties["product"] == "SEMQ"
@@ -63,7 +63,7 @@ def test_the_header_is_answered_with_start() -> None:
     ],
 )
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet])
-def test_another_header_is_answered_with_ours(greeting: bytes, cut: Any) -> None:
+def test_another_header_is_answered_with_the_right_one(greeting: bytes, cut: Any) -> None:
     server = ServerConnection()
     server.start(0)
     (event,) = [event for part in cut(greeting) for event in server.receive(part, 0)]
@@ -125,13 +125,13 @@ def test_a_refused_login_is_not_reported_to_clients_without_that_capability() ->
     assert closed.pause
 
 
-def test_heartbeats_may_come_while_the_owner_decides() -> None:
+def test_heartbeats_may_arrive_while_the_owner_decides() -> None:
     server = started()
     server.receive(method_bytes(m.ConnectionStartOk()), 0)
     assert server.receive(HEARTBEAT_FRAME, 0) == []
 
 
-def test_garbage_in_the_negotiation_pauses() -> None:
+def test_output_after_garbage_in_the_negotiation_is_delayed() -> None:
     server = started()
     (closed,) = server.receive(bytes(20), 0)
     assert isinstance(closed, ConnectionClosed)
@@ -161,7 +161,7 @@ def test_the_negotiated_limits_apply_from_tune_ok_on() -> None:
     server.receive(method_bytes(m.ConnectionStartOk()), 0)
     output(server)
     server.accept_login()
-    ((_, tune),) = oracle(output(server))
+    ((_, tune),) = pamqp_frames(output(server))
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (5, 8192, 20)
     assert server.receive(method_bytes(m.ConnectionTuneOk(3, 4096, 7)), 50) == [Tuned(4096, 3, 7)]
     assert (server.frame_max, server.channel_max, server.heartbeat) == (4096, 3, 7)

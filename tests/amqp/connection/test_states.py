@@ -16,7 +16,7 @@ from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
 from tests.amqp.helpers import header_of, opened
 
-Either: TypeAlias = ServerConnection | ClientConnection
+AnyConnection: TypeAlias = ServerConnection | ClientConnection
 S, C = ConnectionState, ChannelState
 
 
@@ -62,7 +62,7 @@ def client_in(state: ConnectionState) -> ClientConnection:
     for reached, step in TO_CLIENT:
         step(client)
         if reached is S.OPEN:
-            client.send(0, m.ConnectionUpdateSecret(b"new"))  # so that there is a method to reply to
+            client.send(0, m.ConnectionUpdateSecret(b"new"))  # a request, so that update-secret-ok is its reply
         if reached is state:
             break
     client.take_output()
@@ -87,11 +87,13 @@ METHODS_BY_WORD: dict[str, Method] = {
 }
 
 
-def walk(connection: Either, state: ConnectionState, word: str, cell: Cell[ConnectionState], other: Method) -> None:
-    data = octets(other, 1) if word == "channel" else octets(METHODS_BY_WORD[word])
+def check_cell(
+    connection: AnyConnection, state: ConnectionState, word: str, cell: Cell[ConnectionState], on_channel: Method
+) -> None:
+    data = octets(on_channel, 1) if word == "channel" else octets(METHODS_BY_WORD[word])
     events = connection.receive(data, 0)
     if cell.error is not None:
-        check_refused(connection, events, cell.error, mute=state is S.HEADER_SENT)
+        check_refused(connection, events, cell.error, before_start=state is S.HEADER_SENT)
     elif not cell.action:
         assert (events, connection.output_size, connection._state) == ([], 0, state)
     else:
@@ -101,10 +103,13 @@ def walk(connection: Either, state: ConnectionState, word: str, cell: Cell[Conne
 
 
 def check_refused(
-    connection: Either, events: list[ConnectionEvent], error: type[ConnectionException], mute: bool = False
+    connection: AnyConnection,
+    events: list[ConnectionEvent],
+    error: type[ConnectionException],
+    before_start: bool = False,
 ) -> None:
     (event,) = events
-    if mute:  # no close can be sent before connection.start
+    if before_start:  # no close can be sent before connection.start
         assert isinstance(event, ConnectionClosed)
         assert connection.is_closed
     else:
@@ -122,7 +127,7 @@ CLIENT_CELLS = [(state, word) for state, row in CLIENT.items() for word in row]
 def test_a_server_accepts_the_methods_of_its_state(state: ConnectionState, word: str) -> None:
     server = server_in(state)
     assert server._state is state
-    walk(server, state, word, SERVER[state][word], m.ChannelOpen())
+    check_cell(server, state, word, SERVER[state][word], m.ChannelOpen())
 
 
 @pytest.mark.parametrize(("state", "word"), CLIENT_CELLS)
@@ -131,10 +136,10 @@ def test_a_client_accepts_the_methods_of_its_state(state: ConnectionState, word:
     assert client._state is state
     if state is S.OPEN and word == "channel":
         client.open_channel(1)
-    walk(client, state, word, CLIENT[state][word], m.ChannelOpenOk())
+    check_cell(client, state, word, CLIENT[state][word], m.ChannelOpenOk())
 
 
-def test_every_state_has_a_row_and_every_row_all_words() -> None:
+def test_every_state_has_a_row_with_all_methods() -> None:
     assert set(SERVER) | set(CLIENT) == set(S) - {S.NEW, S.CLOSE_RECEIVED, S.CLOSED}
     assert set(CHANNEL) == set(C)
     for grid in (SERVER, CLIENT):
@@ -145,7 +150,7 @@ def test_every_state_has_a_row_and_every_row_all_words() -> None:
 # Channels
 
 
-def at_channel(role: str, state: ChannelState) -> Either:
+def at_channel(role: str, state: ChannelState) -> AnyConnection:
     """Return a connection whose channel 1 is in a state."""
     pair = opened(channels=0 if state in {C.NONE, C.OPENING} else 1)
     if state is C.OPENING:
