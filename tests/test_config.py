@@ -480,7 +480,7 @@ def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
     file: Path, amqp: str, env: dict[str, str], data_dir: str
 ) -> None:
     settings = read(file, LOCAL.replace('id = "10008"', f'id = "10008"\n{data_dir}') + amqp, **env)
-    assert reach.door_in(file, env) == reach.door_of(settings)
+    assert reach.admin_address_in(file, env) == reach.admin_address_of(settings)
 
 
 @pytest.mark.parametrize(
@@ -490,11 +490,11 @@ def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
 def test_an_unreadable_endpoint_is_reported_with_the_faults_of_the_file(file: Path, amqp: str) -> None:
     file.write_text(amqp)
     with pytest.raises((ConfigInvalid, ConfigUnreadable)):
-        reach.door_in(file, {})
+        reach.admin_address_in(file, {})
     with pytest.raises(ConfigUnreadable):
-        reach.door_in(file.with_name("absent.toml"), {})
+        reach.admin_address_in(file.with_name("absent.toml"), {})
 
 
 def test_a_fault_in_another_key_does_not_hide_the_endpoint(file: Path) -> None:
     file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
-    assert reach.door_in(file, {}).port == 7
+    assert reach.admin_address_in(file, {}).port == 7

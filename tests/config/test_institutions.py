@@ -8,7 +8,7 @@ from semq.config import load
 from semq.config.errors import ConfigInvalid
 from semq.config.file import read_toml
 from semq.config.institutions import database_url, server_settings
-from semq.config.reach import door_in, url_of
+from semq.config.reach import admin_address_in, url_of
 
 FILE = """
 [server]
@@ -55,8 +55,13 @@ def test_each_has_its_table_over_the_shared_sections(file: Path) -> None:
 
 def test_each_institution_has_an_address_of_its_own(file: Path) -> None:
     assert url_of(load(file, {}, "10008")) == "amqp://erp:secret@127.0.0.1:5680/10008"
-    assert door_in(file, {}, "56001").url() == "amqp://guest:guest@127.0.0.1:5680/56001"
-    assert door_in(file, {}).url() == "amqp://root:pw@127.0.0.1:5680"
+    assert admin_address_in(file, {}, "56001").url() == "amqp://guest:guest@127.0.0.1:5680/56001"
+    assert admin_address_in(file, {}).url() == "amqp://root:pw@127.0.0.1:5680"
+
+
+def test_a_variable_with_a_user_of_institutions_does_not_change_the_administrator_of_the_server(file: Path) -> None:
+    file.write_text(FILE.replace('[server.users]\nroot = "pw"\n', ""))
+    assert admin_address_in(file, {"SEMQ_AMQP__USERS__ERP": "x"}).url() == "amqp://guest:guest@127.0.0.1:5680"
 
 
 def test_variables_hold_for_one_or_for_all(file: Path) -> None:
