@@ -1,17 +1,19 @@
-"""Errors of the command line. Codes 2200–2299."""
+"""Errors of the command line, codes 2200–2299, and its exit statuses (the table of `main`)."""
 
 from semq.errors import BadInput, Misconfigured, SemqError
 
+EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
 
-class NoNode(Misconfigured):
+
+class NoNodeNamed(Misconfigured):
     """No node was named."""
 
     code = "SEMQ-2201"
     remedy = "Give --node amqp://user:password@host:port or --config FILE, or set SEMQ_NODE or SEMQ_CONFIG."
 
 
-class NoUser(Misconfigured):
-    """The configuration does not contain the port of its node."""
+class NoPort(Misconfigured):
+    """The configuration does not state the port of its node."""
 
     code = "SEMQ-2202"
     remedy = "Give --node amqp://user:password@host:port; the node prints its port when it starts."
@@ -24,8 +26,8 @@ class UnreadableFile(BadInput):
     remedy = "Check the path and its permissions."
 
 
-class NoFile(BadInput):
-    """No file was named to be sent."""
+class NoFileNamed(BadInput):
+    """No file to send was named."""
 
     code = "SEMQ-2213"
     remedy = "Give --file FILE, or --file - for standard input; an empty document needs --file - --allow-empty."
@@ -35,31 +37,31 @@ class EmptyDocument(BadInput):
     """The document is empty; nothing was sent."""
 
     code = "SEMQ-2214"
-    remedy = "Check the program that should have written it; if the document is meant to be empty, give --allow-empty."
+    remedy = "Check the program that writes the file. To send an empty document, give --allow-empty."
 
 
 class NotWritten(SemqError):
-    """Documents could not be written; they were not acknowledged and wait at the node."""
+    """Documents could not be written; they were not acknowledged, and wait at the node."""
 
     code = "SEMQ-2215"
     remedy = (
-        "Correct the faults named above (free space, permissions), then receive again: these "
+        "Correct the faults that were printed for each document (free space, permissions), then receive again: these "
         "documents are delivered first."
     )
 
 
-class NoSuchCode(BadInput):
+class UnknownCode(BadInput):
     """No error of SEMQ has this code."""
 
     code = "SEMQ-2204"
-    remedy = "`semq errors list` shows them all."
+    remedy = "`semq errors list` shows all codes."
 
 
 class BadTime(BadInput):
     """The value is neither an age nor a date."""
 
     code = "SEMQ-2206"
-    remedy = "Write 30m, 2h or 7d, or a date: 2026-03-31, 2026-03-31T14:00+02:00."
+    remedy = "Write an age (30m, 2h, 7d) or a date (2026-03-31, 2026-03-31T14:00+02:00)."
 
 
 class NotAHub(Misconfigured):
@@ -76,25 +78,25 @@ class NoSpark(Misconfigured):
     remedy = "`./run setup spark` installs them (about 500 MB), or `pip install semq[spark]`."
 
 
-class NothingNamed(BadInput):
+class NothingSelected(BadInput):
     """No failed documents were selected."""
 
     code = "SEMQ-2211"
-    remedy = "Name some, give a filter (--partner, --type, --key), or --all."
+    remedy = "Name documents, or give a filter (--partner, --type, --key) or --all."
 
 
-class PairsStop(BadInput):
-    """Pairs of institutions that may send now would no longer be allowed to; nothing was imported."""
+class PairsWouldStop(BadInput):
+    """The definitions would stop pairs of institutions that may send now; nothing was imported."""
 
     code = "SEMQ-2217"
-    remedy = "Add an agreement for each pair that shall continue (`semq definitions diff FILE`), or give --yes."
+    remedy = "Add an agreement for each pair that must continue (`semq definitions diff FILE`), or give --yes."
 
 
 class NothingGranted(BadInput):
     """No rights were named for the role."""
 
     code = "SEMQ-2216"
-    remedy = "Give --send, --receive or --read, or several of them; --revoke takes them back."
+    remedy = "Give one or more of --send, --receive and --read; --revoke removes rights."
 
 
 class NoApplication(Misconfigured):
@@ -102,13 +104,13 @@ class NoApplication(Misconfigured):
 
     code = "SEMQ-2212"
     remedy = (
-        "Correct the error; --app module[:name] names a module that Python finds from this folder and that makes a "
+        "Correct the error. --app MODULE[:NAME] names a module that Python can import from this folder, and its "
         "semq.app.Handlers."
     )
 
 
 class BadArgument(BadInput):
-    """An argument of an operation is written as NAME=VALUE."""
+    """An argument of the operation does not have the form NAME=VALUE."""
 
     code = "SEMQ-2218"
     remedy = "`semq call --list OPERATION` lists the arguments; lists and objects are JSON, for instance ids='[\"7\"]'."

@@ -1,40 +1,43 @@
-"""The whole command: groups, errors as one line on standard error, exit statuses for scripts.
+"""The command ``semq``: its groups, errors as one line on standard error, exit statuses for scripts.
 
 | status | meaning                                                                             |
 |--------|-------------------------------------------------------------------------------------|
 | 0      | done                                                                                |
 | 1      | refused, or the answer is no: bad input, a document that ended undelivered          |
-| 2      | usage: unknown command or option, missing argument                                  |
-| 69     | unavailable: node or database not reached, no answer or no outcome in time          |
-| 78     | configuration: unreadable or wrong, a database of another version, login refused    |
+| 2      | wrong usage: unknown command or option, missing argument                            |
+| 69     | unavailable: node or database unreachable, no answer or no outcome in time          |
+| 78     | configuration unreadable or wrong, database of another version, login refused       |
 | 130    | interrupted                                                                         |
-| others | only of ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
+| others | of ``semq reconcile`` only: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
 """
 
 import sys
 from collections.abc import Sequence
 
 import typer
-from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
+from typer.completion import completion_init  # type: ignore[attr-defined]  # `semq completion` replaces Typer's options
 
-from semq.cli.groups import chosen
+from semq.cli.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE
+from semq.cli.groups import rows_for
 from semq.cli.options import parameters
 from semq.cli.output.printer import complain, escape_unprintable_characters
 from semq.errors import Misconfigured, SemqError, Unavailable, unusable
 
-EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
-
 HELP = """Store-and-forward delivery of business documents between institutions.
 
-A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variables
-SEMQ_NODE or SEMQ_CONFIG. Data goes to standard output, other text to standard error; --json prints one JSON value.
+Name the node by --node amqp://user:password@host:port or by --config FILE (its configuration), or set one of the
+variables SEMQ_NODE and SEMQ_CONFIG. Results go to standard output, all other text to standard error. With --json, the
+result is one JSON value.
 """
-EPILOG = "Exit status: 0 done, 1 no or refused, 2 usage, 69 not now, 78 settings, 130 interrupted; reconcile: more."
+EPILOG = (
+    "Exit status: 0 done; 1 refused, or the answer is no; 2 wrong usage; 69 node or database unavailable; 78 wrong"
+    " configuration; 130 interrupted. `semq reconcile` has more."
+)
 
 
-def make(first: str | None = None) -> typer.Typer:
-    """Return the commands for a command line with this first word; None: all commands."""
-    whole = typer.Typer(
+def make(first_word: str | None = None) -> typer.Typer:
+    """Return the program for a command line with this first word: only the command that it names, or all commands."""
+    program = typer.Typer(
         name="semq",
         cls=parameters.ParsedGroup,
         help=HELP,
@@ -44,10 +47,10 @@ def make(first: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     completion_init()
-    whole.callback()(lambda: None)  # otherwise Typer makes a single command the whole program
-    groups, tops = chosen(first)
+    program.callback()(lambda: None)  # without a callback Typer makes a single command the whole program
+    groups, top_commands = rows_for(first_word)
     for group in groups:
-        whole.add_typer(
+        program.add_typer(
             group.load(),
             name=group.name,
             help=group.help,
@@ -55,9 +58,9 @@ def make(first: str | None = None) -> typer.Typer:
             hidden=group.hidden,
             cls=parameters.ParsedGroup,
         )
-    for top in tops:
-        whole.command(cls=parameters.ParsedCommand, **top.settings)(top.load())
-    return whole
+    for command in top_commands:
+        program.command(cls=parameters.ParsedCommand, **command.settings)(command.load())
+    return program
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -67,22 +70,22 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         make(words[0] if words else None)(args=words, prog_name="semq")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_NO
+        return end.code if isinstance(end.code, int) else EXIT_REFUSED
     except SemqError as error:
         complain(error.advice())
-        return status_of(error)
+        return exit_status_of(error)
     except OSError as error:
-        if (known := unusable(error)) is None:
+        if (unusable_path := unusable(error)) is None:
             raise
-        complain(known.advice())
-        return status_of(known)
+        complain(unusable_path.advice())
+        return exit_status_of(unusable_path)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0
 
 
-def status_of(error: SemqError) -> int:
+def exit_status_of(error: SemqError) -> int:
     """Return the exit status for an error."""
     if isinstance(error, Misconfigured):
         return EXIT_CONFIG
-    return EXIT_UNAVAILABLE if isinstance(error, Unavailable) else EXIT_NO
+    return EXIT_UNAVAILABLE if isinstance(error, Unavailable) else EXIT_REFUSED

@@ -1,7 +1,7 @@
-"""The session of a command: a connection to a node, an output, a time limit.
+"""The session of a command: a connection to a node, an output, a time limit; and the options that commands share.
 
-``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``: it adds the options that all of
-them share (--node, --config, --json, --timeout), connects, and closes.
+``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``. It adds the options --node,
+--config, --institution, --json and --timeout, connects to the node, runs the function, and disconnects.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from semq.app import Client, IncompleteAnswer
-from semq.cli.errors import NoNode, NoUser
+from semq.cli.errors import NoNodeNamed, NoPort
 from semq.cli.output.printer import Output
 from semq.errors import SemqError
 
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0
-# Variables of the command line: their names begin like those of settings, but they are not settings (``environment``).
+# Variables of the command line. Their names begin like those of settings; ``environment`` leaves them out.
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[
     str | None,
     typer.Option(
-        "--node", envvar=NODE_VARIABLE, metavar="URL", help="amqp[s]://user:password@host:port", show_envvar=False
+        "--node",
+        envvar=NODE_VARIABLE,
+        metavar="URL",
+        help="Address of the node: amqp[s]://user:password@host:port.",
+        show_envvar=False,
     ),
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="Configuration file of the node.", show_envvar=False
-    ),
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.", show_envvar=False),
 ]
 FileOption = Annotated[
     Path,
@@ -45,10 +47,11 @@ FileOption = Annotated[
 ]
 InstitutionOption = Annotated[
     str | None,
-    typer.Option("--institution", metavar="ID", help="One institution of a configuration file with several."),
+    typer.Option("--institution", metavar="ID", help="The institution, if the file has several."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait, in seconds.")]
+RowsOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Number of rows, at most.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,13 @@ class Session:
     client: Client
     out: Output
     timeout_s: float
-    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: answers without some stores of a hub
+    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: errors of answers without some stores of a hub
 
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
-        """Run an operation of the node; arguments that are None are left out.
+        """Run an operation of the node and return its result; arguments that are None are left out.
 
-        An answer without some stores of a hub is returned; the command ends with its error.
+        ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, the result of
+        the others is returned, and the command ends with the error afterwards.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -76,25 +80,26 @@ class Session:
 
 
 Command = Callable[..., Awaitable[None]]
+# Parameter of every command on a node | option | default
 SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("node", NodeOption, None),
     ("config", ConfigOption, None),
-    ("hosted", InstitutionOption, None),
+    ("hosted", InstitutionOption, None),  # some commands have an argument ``institution``
     ("json", JsonOption, False),
     ("timeout", TimeoutOption, TIMEOUT_S),
 )
 
 
 def on_node(command: Command) -> Callable[..., None]:
-    """Return the Typer command of ``command(session, …)``."""
+    """Return a Typer command that runs ``command(session, …)`` on a connected node."""
 
     @wraps(command)
     def with_node(
         *, node: str | None, config: Path | None, hosted: str | None, json: bool, timeout: float, **own: Any
     ) -> None:
         url = url_of(node, config, hosted)
-        asked = None if node is not None else config
-        asyncio.run(_with_client(url, asked, hosted, Output(as_json=json), timeout, command, own))
+        used_config = config if node is None else None
+        asyncio.run(_run_on_node(url, used_config, hosted, Output(as_json=json), timeout, command, own))
 
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
@@ -108,14 +113,14 @@ def on_node(command: Command) -> Callable[..., None]:
     return with_node
 
 
-async def _with_client(
+async def _run_on_node(
     url: str,
     config: Path | None,
     institution: str | None,
     out: Output,
     timeout_s: float,
     command: Command,
-    own: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     client = Client(url, patience_s=timeout_s)
     try:
@@ -123,10 +128,10 @@ async def _with_client(
             await client.connect()
         except SemqError:
             if config is not None:
-                check_config(config, institution)  # report a fault of the file rather than the failed connection
+                check_config(config, institution)  # a fault of the file explains more than the failed connection
             raise
         session = Session(client, out, timeout_s)
-        await command(session, **own)
+        await command(session, **arguments)
         if session.incomplete:
             raise session.incomplete[0]
     finally:
@@ -134,20 +139,20 @@ async def _with_client(
 
 
 def url_of(node: str | None, config: Path | None, institution: str | None = None) -> str:
-    """Return the URL of a node from the options; a configuration file gives host, port and the first of its users.
+    """Return the URL of a node: the option --node, or the URL of an administrator according to the configuration file.
 
-    Raises NoNode, NoUser, ConfigUnreadable, ConfigInvalid.
+    Raises NoNodeNamed, NoPort, ConfigUnreadable, ConfigInvalid.
     """
     if node is not None:
         return node
     if config is None:
-        raise NoNode
+        raise NoNodeNamed
     from semq.config import reach
 
-    door = reach.door_in(config, environment(), institution)
-    if not door.port:
-        raise NoUser("The configuration lets the node take any free port.", config=str(config))
-    return door.url()
+    address = reach.admin_address_in(config, environment(), institution)
+    if not address.port:
+        raise NoPort("The configuration lets the node use any free port.", config=str(config))
+    return address.url()
 
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":
@@ -158,7 +163,7 @@ def read_config(config: Path, institution: str | None = None) -> "Settings":
 
 
 def institutions_of(config: Path, institution: str | None) -> list[str | None]:
-    """Return the institutions that a command is about: the named one, or all of a file with several."""
+    """Return the named institution, or all of a file with several; for the file of one node this is [None]."""
     from semq.config.file import read_toml
     from semq.config.institutions import INSTITUTIONS, is_virtual
 
@@ -167,7 +172,7 @@ def institutions_of(config: Path, institution: str | None) -> list[str | None]:
 
 
 def check_config(config: Path, institution: str | None) -> None:
-    """Check a file, of a node or of a virtual server. Raises ConfigUnreadable, ConfigInvalid."""
+    """Check the file of a node or of a virtual server. Raises ConfigUnreadable, ConfigInvalid."""
     from semq.config.file import read_toml
     from semq.config.institutions import is_virtual, server_settings
 
@@ -179,5 +184,5 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process without those of the command line, for reading a node's settings."""
+    """Return the variables of this process from which settings are read: all but those of the command line."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import semq.cli as command_line
-from semq.cli.groups import GROUPS, TOP, CommandRow, chosen
+from semq.cli.groups import GROUPS, TOP_COMMANDS, CommandRow, rows_for
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
@@ -107,18 +107,18 @@ def among(names: set[str], modules: set[str]) -> set[str]:
 
 
 def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
-    rows: tuple[CommandRow, ...] = (*GROUPS, *TOP)
+    rows: tuple[CommandRow, ...] = (*GROUPS, *TOP_COMMANDS)
     for row in rows:
-        groups, tops = chosen(row.name)
+        groups, tops = rows_for(row.name)
         assert [one.name for one in groups] + [one.name for one in tops] == [row.name]
     for first in (None, "--help", "nonsense"):
-        groups, tops = chosen(first)
-        assert (tuple(groups), tuple(tops)) == (GROUPS, TOP)
+        groups, tops = rows_for(first)
+        assert (tuple(groups), tuple(tops)) == (GROUPS, TOP_COMMANDS)
 
 
 def test_no_module_that_adds_commands_is_forgotten() -> None:
     """A module that is missing in the row of its group would add no command, without any error."""
-    named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more)}
+    named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more_modules)}
     folder = Path(command_line.__file__).parent
     adding = {
         ".".join(["semq.cli", *file.relative_to(folder).with_suffix("").parts])

@@ -1,13 +1,15 @@
-"""Usage errors, exit statuses, and nodes that cannot be reached."""
+"""Wrong usage, exit statuses, and the ways to name a node."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from semq.cli.main import make, status_of
+from semq.cli.main import exit_status_of, make
 from semq.config import ConfigUnreadable
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
 from semq.installation.configuration import free_ports
@@ -27,11 +29,11 @@ from tests.cli.command import semq, semq_process
     ],
 )
 def test_each_kind_of_error_has_its_status(error: SemqError, status: int) -> None:
-    assert status_of(error) == status
+    assert exit_status_of(error) == status
 
 
-def test_every_command_that_we_name_exists() -> None:
-    """In remedies, docstrings and documents: ``semq word word`` up to an option, a value or the end."""
+def test_every_command_that_sources_and_documents_name_exists() -> None:
+    """A name is ``semq word word`` in a remedy, docstring or document, up to an option, a value or the end."""
     root = Path(__file__).parents[2]
     sources = [*root.glob("*.md"), *root.glob("*/README.md")]
     for folder in ("semq", "local_node", "platform_node", "spark_reconcile", "deploy", "examples"):
@@ -61,14 +63,14 @@ def test_a_separate_process_gives_the_same_result() -> None:
 
 
 @pytest.mark.parametrize("words", [["nope"], ["msg", "nope"], ["msg", "show"], ["msg", "send", "--save-fwd", "x"]])
-def test_bad_usage_ends_with_2(words: list[str]) -> None:
+def test_wrong_usage_ends_with_status_2(words: list[str]) -> None:
     result = semq(*words)
     assert (result.status, result.out) == (2, "")
     assert "Usage" in result.err
 
 
 def test_help_describes_the_exit_status() -> None:
-    assert "69 not now" in semq("--help").out
+    assert "69 node or database unavailable" in " ".join(semq("--help", TERMINAL_WIDTH="400").out.split())
 
 
 def test_a_node_must_be_named() -> None:
@@ -79,12 +81,12 @@ def test_a_bad_address_is_refused() -> None:
     semq("node", "status", "--node", "http://localhost").fails(78, "SEMQ-1301")
 
 
-def test_an_unreachable_node_is_exit_status_69() -> None:
+def test_an_unreachable_node_ends_with_status_69() -> None:
     [port] = free_ports(1)
     semq("node", "status", "--node", f"amqp://app:secret@127.0.0.1:{port}", "--timeout", "0.5").fails(69, "SEMQ-1310")
 
 
-def test_a_wrong_password_is_a_matter_of_configuration(network: Network) -> None:
+def test_a_wrong_password_ends_with_status_78_and_is_not_printed(network: Network) -> None:
     result = semq("node", "status", "--node", network.sender.url.replace("secret", "wrong"))
     result.fails(78, "SEMQ-1302")
     assert "wrong" not in result.err.replace("is wrong", "")
@@ -106,10 +108,7 @@ def test_a_file_without_a_port_names_no_node(tmp_path: Path, network: Network) -
     semq("node", "status", "--config", str(file)).fails(78, "SEMQ-2202")
 
 
-def test_a_reader_that_has_enough_is_no_error() -> None:
-    import subprocess
-    import sys
-
+def test_a_reader_that_closes_the_pipe_early_causes_no_traceback() -> None:
     listing = subprocess.Popen(
         [sys.executable, "-m", "semq.cli", "errors", "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

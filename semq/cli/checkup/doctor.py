@@ -59,7 +59,7 @@ async def _print_findings(settings: "Settings", patience_s: float, out: Output) 
 async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
     """Yield the findings of each part, in the order of the parts. All parts are checked at the same time."""
     if not out.as_json:
-        out.passing("checking")
+        out.progress("checking")
     from semq.cli.checkup import database, direct_links, hub_link, identity, machine, running_node
     from semq.cli.checkup.finding import FAILING, WARNING, Finding
 
@@ -79,7 +79,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
     tasks = {name: asyncio.create_task(asyncio.wait_for(part, limit_s)) for name, part in parts.items()}
     for name, task in tasks.items():
         if not task.done() and not out.as_json:
-            out.passing(f"checking: {name}")
+            out.progress(f"checking: {name}")
         try:
             findings = await task
         except TimeoutError:

@@ -61,7 +61,7 @@ def _print(session: Session, answer: dict[str, Any]) -> None:
         out.data(answer)
         return
     out.facts({name: answer.get(name) for name in ("authority", "former", "new", "started_at") if answer.get(name)})
-    out.talk(PHASES.get(str(answer["phase"]), str(answer["phase"])))
+    out.notice(PHASES.get(str(answer["phase"]), str(answer["phase"])))
     rows = [
         (node_name(row["node"]), row["state"], _yes(row["online"]), _yes(row["left_behind"]), row["fault"])
         for row in answer["nodes"]
@@ -70,9 +70,9 @@ def _print(session: Session, answer: dict[str, Any]) -> None:
         out.table(COLUMNS, rows)
     if answer["waiting_for"]:
         waiting = ", ".join(map(node_name, answer["waiting_for"]))
-        out.talk(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves one behind.")
+        out.notice(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves one behind.")
     if answer["waiting_for_stores"]:
-        out.talk(f"Waiting for the instances of the hub with the stores {', '.join(answer['waiting_for_stores'])}.")
+        out.notice(f"Waiting for the instances of the hub with the stores {', '.join(answer['waiting_for_stores'])}.")
 
 
 def _yes(value: object) -> str:

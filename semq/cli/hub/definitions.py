@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import PairsStop, UnreadableFile
+from semq.cli.errors import PairsWouldStop, UnreadableFile
 from semq.cli.output.values import counted
 from semq.cli.session import Session, on_node
 
@@ -29,7 +29,7 @@ async def diff(session: Session, file: FileArgument) -> None:
     """Show what importing a file would change; exit status 1 if anything."""
     answer = await session.ask("definitions.diff", document=_read(file))
     found = answer["changes"] or ["nothing would change"]
-    session.out.say(answer, *found, *_stops(answer), f"compared with version {answer['version']}, which is in force")
+    session.out.result(answer, *found, *_stops(answer), f"compared with version {answer['version']}, which is in force")
     if answer["changes"]:
         raise typer.Exit(1)
 
@@ -50,18 +50,18 @@ async def import_(
     """Put a file in force, at the hub and at all online nodes; other nodes receive it when they connect."""
     compared = await session.ask("definitions.diff", document=_read(file))
     for line in _stops(compared):
-        session.out.talk(line)
+        session.out.notice(line)
     if compared["stops"] and not yes:
         _agree(session, compared)
     expect = compared["version"] if expect is None else expect
     answer = await session.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
-    session.out.say(answer, *answer["changes"], f"version {answer['version']} is in force")
+    session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force")
 
 
 def _agree(session: Session, compared: dict[str, Any]) -> None:
-    """Ask the user whether pairs that may send now shall be stopped. Raises PairsStop without a terminal."""
+    """Ask the user whether pairs that may send now shall be stopped. Raises PairsWouldStop without a terminal."""
     if session.out.as_json or not sys.stdin.isatty():
-        raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
+        raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import all the same?", abort=True, err=True)
 
 

@@ -9,16 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import NothingNamed
+from semq.cli.errors import NothingSelected
 from semq.cli.messages.presentation import document, name_of, print_rows
 from semq.cli.options.times import milliseconds_ago
-from semq.cli.output.values import brief, counted
+from semq.cli.output.values import brief_time, counted
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput
 from semq.sizes import size
 
 group = typer.Typer()
-BATCH = 500
+BATCH = 500  # copies in one request
+FILTERS = "--target, --source, --older-than, --type, --key, --parked, --all"
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators (LK0, LK1) or AppKeys.")
 ]
@@ -109,12 +110,12 @@ async def _act(
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     if not (ids or wanted or everything):
-        raise NothingNamed("No copies were selected.", filters="--target, --source, --older-than, --type, --key, --all")
+        raise NothingSelected("No copies were selected.", filters=FILTERS)
     if ids and wanted:
         raise BadInput("Name copies or give a filter, not both.")
     if dry_run:
         if ids:
-            session.out.say({"would": len(ids)}, f"would act on {len(ids)}")
+            session.out.result({"would": len(ids)}, f"would act on {len(ids)}")
         else:
             await _count(session, wanted)
         return
@@ -131,8 +132,8 @@ async def _act(
             )
             counts.update(answer["counts"])
             seen += sum(answer["counts"].values())
-            session.out.talk(f"{seen} …")
-    session.out.say(dict(counts), *(f"{number} {FATES[fate]}" for fate, number in counts.items()))
+            session.out.notice(f"{seen} …")
+    session.out.result(dict(counts), *(f"{number} {FATES[fate]}" for fate, number in counts.items()))
 
 
 async def _count(session: Session, wanted: dict[str, Any]) -> None:
@@ -150,14 +151,14 @@ def _counted(row: dict[str, Any]) -> tuple[object, ...]:
     target = str(row["target"]).removeprefix("1.") + ("" if row["is_served"] else " (not served)")
     source = str(row["source"]).removeprefix("1.")
     rest = (row["only_copies"], row["markers"], row["refused"])
-    return source, target, row["rows"], size(row["bytes"]), brief(row["oldest_at"]), *rest
+    return source, target, row["rows"], size(row["bytes"]), brief_time(row["oldest_at"]), *rest
 
 
 def _row(row: dict[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("piece", "parked", "void") if row.get(mark)]
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
-    return name_of(row), brief(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
+    return name_of(row), brief_time(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
 
 
 def _filter(

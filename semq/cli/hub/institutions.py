@@ -56,7 +56,7 @@ async def token(
         session.out.data(answer)
     else:
         session.out.facts(answer)
-        session.out.talk("Give token and fingerprint to the operator of the node by a confidential channel.")
+        session.out.notice("Give token and fingerprint to the operator of the node by a confidential channel.")
 
 
 @nodes.command()
@@ -64,7 +64,7 @@ async def token(
 async def rebind(session: Session, institution: Institution) -> None:
     """Accept a new store of a node, after its database was replaced on purpose."""
     answer = await session.ask("nodes.rebind", repeat=False, node=institution)
-    session.out.say(answer, f"{answer['node']}  may log in with another store")
+    session.out.result(answer, f"{answer['node']}  may log in with another store")
 
 
 @group.command("instances")
@@ -139,7 +139,7 @@ async def add(
 ) -> None:
     """Add a store, or change its share of homes. No home moves before `balance`, or `move`."""
     answer = await session.ask("stores.add", repeat=True, store=store, weight=weight)
-    session.out.say(answer, f"{answer['store']}  has weight {answer['weight']:g}")
+    session.out.result(answer, f"{answer['store']}  has weight {answer['weight']:g}")
 
 
 @stores.command()
@@ -165,7 +165,7 @@ async def balance(
 
 def _say_moved(session: Session, answer: dict[str, Any]) -> None:
     lines = [f"{row['from'] or 'none'} → {row['to']}  {counted(row['homes'], 'home')}" for row in answer["moves"]]
-    session.out.say(answer, *lines or ["nothing to move"])
+    session.out.result(answer, *lines or ["nothing to move"])
 
 
 @stores.command()
@@ -184,6 +184,6 @@ async def retire(
     """
     answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
     was = " (it was before)" if answer["was_retired"] else ""
-    session.out.say(
+    session.out.result(
         answer, f"{answer['store']}  is retired{was}: nodes are informed at their next inquiry, within an hour"
     )

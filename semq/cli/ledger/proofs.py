@@ -91,7 +91,7 @@ async def verify_ledger(
     answer = await session.ask("ledger.verify", head=head, **days)
     dates = f" of the days {answer['from']} to {answer['to']} (UTC)" if answer.get("to") else ""
     lines = counted(answer["lines"], "line")
-    session.out.say(answer, f"{lines}{dates}: as they were written; the chain ends with", answer["head"])
+    session.out.result(answer, f"{lines}{dates}: as they were written; the chain ends with", answer["head"])
 
 
 def _read(path: Path) -> bytes:

@@ -19,7 +19,7 @@ async def cancel(session: Session, id: Id, why: Why = "") -> None:
     """
     result: Any = await session.ask("msg.cancel", repeat=False, id=id, why=why)
     done = "is withdrawn; it was not sent" if result.get("withdrawn") else "is being cancelled"
-    session.out.say(result, f"{name_of(result)}  {done}")
+    session.out.result(result, f"{name_of(result)}  {done}")
 
 
 @group.command()
@@ -48,10 +48,10 @@ async def resend(session: Session, id: Id, why: Why = "") -> None:
 async def inquire(session: Session, id: Id) -> None:
     """Inquire about a message now instead of at its scheduled time."""
     result: Any = await session.ask("msg.inquire", repeat=False, id=id)
-    session.out.say(result, f"{name_of(result)}  is asked about")
+    session.out.result(result, f"{name_of(result)}  is asked about")
 
 
 async def act(session: Session, operation: str, name: str, why: str, done: str) -> None:
     """Act on one message and print what was done."""
     result: Any = await session.ask(operation, repeat=False, id=name, why=why)
-    session.out.say(result, f"{name_of(result)}  {done}")
+    session.out.result(result, f"{name_of(result)}  {done}")

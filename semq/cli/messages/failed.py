@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.errors import NothingNamed
+from semq.cli.errors import NothingSelected
 from semq.cli.messages.acts import Why
 from semq.cli.messages.message import Id
 from semq.cli.messages.presentation import document, facts_of, name_of
-from semq.cli.output.values import brief, node_name
+from semq.cli.output.values import brief_time, node_name
 from semq.cli.session import Session, on_node
 from semq.foreign_text import shortened
 from semq.umx_t.short_name import short_name
@@ -40,7 +40,7 @@ async def list_(
         return
     columns = (("name", "<"), ("failed", "<"), ("document", "<"), ("from or to", "<"), ("error", "<"))
     session.out.table(
-        columns, ((name_of(row), brief(row["failed_at"]), document(row), _other(row), _line(row)) for row in rows)
+        columns, ((name_of(row), brief_time(row["failed_at"]), document(row), _other(row), _line(row)) for row in rows)
     )
 
 
@@ -63,7 +63,7 @@ async def park(session: Session, id: Id, why: Why = "") -> None:
     """Park a document that its application cannot process; `requeue` returns it, `remove` ends it."""
     shown = await session.ask("msg.show", id=id)
     await session.ask("failed.park", repeat=False, id=shown["lk0"], error=why)
-    session.out.say({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is set aside")
+    session.out.result({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is set aside")
 
 
 @group.command()
@@ -104,12 +104,12 @@ async def _act(
                 if not await done.act_on(rows):
                     break  # the remaining documents have failed again meanwhile
     else:
-        raise NothingNamed
+        raise NothingSelected
     word = operation.partition(".")[2]
     facts: dict[str, Any] = {word: list(done.lk0s.values())}
     if done.became:
         facts["became"] = done.became
-    session.out.say(facts, *(became_line(old, new) for old, new in done.became.items()), f"{word}: {len(done.lk0s)}")
+    session.out.result(facts, *(became_line(old, new) for old, new in done.became.items()), f"{word}: {len(done.lk0s)}")
 
 
 class Done:

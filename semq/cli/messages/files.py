@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from semq.app import Document
 from semq.app.file_body import FileBody
-from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
+from semq.cli.errors import EmptyDocument, NoFileNamed, UnreadableFile
 from semq.foreign_text import in_page
 
 NAME_BYTES_MAX = 255  # limit of file names on the common file systems
@@ -29,18 +29,18 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
     """Yield the name and the bytes of each file, ``-`` for standard input; without files standard input if it is a
     pipe.
 
-    Files are checked before the first one is yielded, so that an empty one stops the command. Raises NoFile,
+    Files are checked before the first one is yielded, so that an empty one stops the command. Raises NoFileNamed,
     EmptyDocument, UnreadableFile.
     """
     if not files and sys.stdin.isatty():
-        raise NoFile
+        raise NoFileNamed
     for name in files or []:
         if not allow_empty and name != STDIN and _is_empty(Path(name)):
             raise EmptyDocument(file=name)
     for name in files or [STDIN]:
         body = _read(name)
         if not body and not allow_empty:
-            raise EmptyDocument(file=name) if files else NoFile
+            raise EmptyDocument(file=name) if files else NoFileNamed
         yield name, body
 
 

@@ -41,7 +41,7 @@ async def receive(
     if intake.unwritten:
         raise NotWritten(documents=len(intake.unwritten), taken=intake.taken)
     if intake.taken < count:
-        session.out.talk(f"{intake.taken} of {count} came within {session.timeout_s:g} s")
+        session.out.notice(f"{intake.taken} of {count} came within {session.timeout_s:g} s")
         raise typer.Exit(1)
 
 
@@ -77,7 +77,7 @@ class TakenDocuments:
             path = write_body(self._into, document) if self._into is not None else None
         except UnreadableFile as error:
             self.unwritten.add(document.lk0)
-            self._session.out.talk(f"{short_name(document.lk0)}  not written, not acknowledged: {error}")
+            self._session.out.notice(f"{short_name(document.lk0)}  not written, not acknowledged: {error}")
             return False
         show_document(self._session, document, path)
         return True
@@ -108,6 +108,6 @@ def show_document(session: Session, document: Document, path: Path | None) -> No
     elif path is not None:
         session.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
-        session.out.talk(f"{name}  from {document.source}  {document.app_key}  {counted(document.size, 'byte')}")
+        session.out.notice(f"{name}  from {document.source}  {document.app_key}  {counted(document.size, 'byte')}")
         for block in document.blocks():
             session.out.raw(block)

@@ -18,7 +18,7 @@ from semq.cli.session import (
     on_node,
 )
 
-EXIT_NO, EXIT_UNAVAILABLE = 1, 69
+EXIT_REFUSED, EXIT_UNAVAILABLE = 1, 69
 LINES_MAX = 20  # rows that are listed for people
 
 
@@ -79,7 +79,7 @@ async def _import(
 
     report = await run_import(
         session.client, source, mapping, dry_run=dry_run, journal=journal, rejects=rejects,
-        resend_unanswered=resend_unanswered, progress=session.out.passing,
+        resend_unanswered=resend_unanswered, progress=session.out.progress,
     )  # fmt: skip
     found = report.as_json()
     lines = [
@@ -90,13 +90,13 @@ async def _import(
     lines += [f"  {row['table']} {row['record']}: {_cause(row)}" for row in report.listed[:LINES_MAX]]
     if (more := found["rejected"] + found["unanswered"] - LINES_MAX) > 0:
         lines.append(f"  and {more} more: --rejects FILE lists all")
-    session.out.say(found, *lines)
+    session.out.result(found, *lines)
     if report.stopped:
-        session.out.talk(f"The import has stopped; repeat it. {report.stopped}")
+        session.out.notice(f"The import has stopped; repeat it. {report.stopped}")
     if report.stopped or found["unanswered"]:
         raise typer.Exit(EXIT_UNAVAILABLE)
     if found["rejected"]:
-        raise typer.Exit(EXIT_NO)
+        raise typer.Exit(EXIT_REFUSED)
 
 
 def _cause(row: Mapping[str, str]) -> str:

@@ -136,7 +136,7 @@ async def send(
         if wait is WaitFor.delivered:
             fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
             facts["outcome"] = fate.outcome
-        session.out.say(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else _state_of(sent)}")
+        session.out.result(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else _state_of(sent)}")
 
 
 def _state_of(sent: Sent) -> str:
@@ -153,7 +153,7 @@ async def wait(session: Session, id: Id) -> None:
     """
     fate = await session.client.wait_for_delivery(id, session.timeout_s)
     facts = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
-    session.out.say(facts, f"{facts['name']}  delivered")
+    session.out.result(facts, f"{facts['name']}  delivered")
 
 
 @group.command("list")
@@ -258,7 +258,7 @@ async def prove(
         out.write_text(answer["proof"], "utf-8")
     except OSError as error:
         raise UnreadableFile(file=str(out), fault=error.strerror) from error
-    session.out.say(
+    session.out.result(
         {"name": name_of(answer), "lk0": answer["lk0"], "receiver": answer["receiver"], "file": str(out)},
         f"{name_of(answer)}  {answer['receiver']}  {out}",
     )

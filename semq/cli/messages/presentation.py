@@ -5,7 +5,7 @@ from typing import Any
 
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
-from semq.cli.output.values import brief, counted, moment, node_name, plain
+from semq.cli.output.values import as_text, brief_time, counted, moment, node_name
 from semq.moments import in_local
 from semq.sizes import size
 from semq.umx_t.short_name import short_name
@@ -70,11 +70,11 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("piece", "held", "parked", "void", "overdue") if row.get(mark)]
     return (
         name_of(row),
-        brief(row.get("at")),
+        brief_time(row.get("at")),
         f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
         document(row),
         size(row.get("size")),
-        " ".join(filter(None, [status_of(row), pieces_of(row), *marks, brief(row.get("not_before"))])),
+        " ".join(filter(None, [status_of(row), pieces_of(row), *marks, brief_time(row.get("not_before"))])),
     )
 
 
@@ -123,7 +123,7 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
         yield f"what to do: {stuck['next_step']}"
     elif message.get("ended_at"):
         how = message.get("outcome") or message.get("last_event")
-        yield f"It is not stuck: it ended {plain(how)} at {moment(message['ended_at'])}."
+        yield f"It is not stuck: it ended {as_text(how)} at {moment(message['ended_at'])}."
     elif message.get("not_before"):
         yield f"It is not stuck: it is sent at {moment(message['not_before'])}."
         yield f"`semq msg release {name_of(message)}` sends it now, `semq msg cancel {name_of(message)}` cancels it."
@@ -156,13 +156,13 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
             out.text(rest, "    ")
     for line in traced["events"]:
         if not line.get("proved", True):
-            out.talk(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
+            out.notice(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
             break
     for one in traced.get("unanswered") or ():
-        out.talk(f"without the lines of {one['node']}: {one['why']}")
+        out.notice(f"without the lines of {one['node']}: {one['why']}")
     if traced.get("members", 0) > traced.get("members_traced", 0):
-        out.talk(f"the first {traced['members_traced']} of {traced['members']} members; `semq msg show` names all")
+        out.notice(f"the first {traced['members_traced']} of {traced['members']} members; `semq msg show` names all")
     if traced.get("before"):
-        out.talk(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
+        out.notice(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
     if traced.get("others"):
-        out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")
+        out.notice(f"the newest with this key; older ones: {', '.join(traced['others'])}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.messages.presentation import print_rows
-from semq.cli.output.values import brief, node_name
+from semq.cli.output.values import brief_time, node_name
 from semq.cli.session import Session, on_node
 from semq.sizes import size
 from semq.status_words import WORDS
@@ -37,7 +37,7 @@ async def partners(session: Session) -> None:
         columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
         print_rows(
             session.out, columns, rows,
-            lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])),
+            lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief_time(row["oldest_at"])),
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import typer
 
 from semq.cli.messages.message import Id
 from semq.cli.messages.presentation import document, facts_of, name_of, print_rows, stuck_lines, trace_line
-from semq.cli.output.values import brief
+from semq.cli.output.values import brief_time
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -27,7 +27,10 @@ async def list_(
         return
     columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
     print_rows(
-        session.out, columns, rows, lambda row: (name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"])
+        session.out,
+        columns,
+        rows,
+        lambda row: (name_of(row), brief_time(row["at"]), document(row), row["stuck"]["cause"]),
     )
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         stuck = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)

@@ -42,7 +42,7 @@ def worker(
         handlers = find_handlers(app)
     except NoApplication as error:
         for line in own_frames(error.__cause__):
-            Output(as_json=False).talk(line)
+            Output(as_json=False).notice(line)
         raise
     log_to_terminal()
     asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from semq.cli.node.status import TRAFFIC
-from semq.cli.output.values import ago, brief, node_name
+from semq.cli.output.values import age_of, brief_time, node_name
 from semq.cli.session import Session, on_node
 from semq.clock import SystemClock
 from semq.counters import COUNTERS
@@ -80,7 +80,7 @@ def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
 def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
     status, queues = now.status, now.queues
     started = status.get("started_at")
-    yield f"{node_name(status.get('node'))}  {now.health['verdict']}  up {ago(started) if started else '?'}"
+    yield f"{node_name(status.get('node'))}  {now.health['verdict']}  up {age_of(started) if started else '?'}"
     for one in now.health["checks"]:
         if one["verdict"] != "ok":
             yield f"  {one['verdict'].upper()} {one['check']}: {one['detail']}"
@@ -94,7 +94,7 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
             rate = f"{rates[name]:.1f}" if name in rates else "-"
             yield f"  {words:<32}{rate:>10}{total:>16,.0f}"
     yield ""
-    yield f"queues, counted at {brief(queues['as_of'])}" if queues.get("as_of") else "queues: not counted yet"
+    yield f"queues, counted at {brief_time(queues['as_of'])}" if queues.get("as_of") else "queues: not counted yet"
     for queue in ("sent", "received", "submitted"):
         states = ", ".join(f"{rows} {state}" for state, rows in sorted(queues.get(queue, {}).items()) if rows)
         yield f"  {queue:<12} {states or '-'}"
@@ -118,4 +118,5 @@ def _pairs(pairs: Any) -> Iterator[str]:
         yield f"{'waiting for':<24}{'documents':>10}{'size':>12}{'late':>10}  oldest"
     for pair in busiest:
         name = node_name(pair["target"]) + (f" from {node_name(pair['source'])}" if pair["source"] else "")
-        yield f"  {name:<22}{pair['rows']:>10}{size(pair['bytes']):>12}{pair['late']:>10}  {brief(pair['oldest_at'])}"
+        oldest = brief_time(pair["oldest_at"])
+        yield f"  {name:<22}{pair['rows']:>10}{size(pair['bytes']):>12}{pair['late']:>10}  {oldest}"

@@ -72,7 +72,7 @@ async def incarnation(session: Session) -> None:
 async def drain(session: Session) -> None:
     """Stop accepting documents and wait until none is in progress; then the node can be stopped."""
     answer = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
-    session.out.say(
+    session.out.result(
         answer,
         "drained: all messages are settled"
         if answer.get("drained")
@@ -97,7 +97,7 @@ async def reload(
     becomes = "would change" if dry_run else "changed"
     rows = [(key, becomes) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
     rows += [(f"user {name}", "disconnected") for name in answer["ended"]]
-    session.out.table(columns, rows) if rows else session.out.say(answer, "nothing is different")
+    session.out.table(columns, rows) if rows else session.out.result(answer, "nothing is different")
 
 
 @group.command("list")

@@ -7,7 +7,7 @@ import typer
 
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.table import Column
-from semq.cli.output.values import local
+from semq.cli.output.values import local_time
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -44,4 +44,4 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     through = f"{row['via']} {row['peer']}".rstrip()
     given = json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
     what = f"{row['detail']} {given}".strip()
-    return row["number"], local(row["at"]), row["who"], through, row["act"], row["outcome"], what
+    return row["number"], local_time(row["at"]), row["who"], through, row["act"], row["outcome"], what

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.output.values import brief
+from semq.cli.output.values import brief_time
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -103,8 +103,8 @@ async def print_rows(session: Session, operation: str, vhost: str | None, name: 
         columns = COLUMNS[operation]
         session.out.table([(heading, side) for _, heading, side in columns], (_cells(row, columns) for row in rows))
     if after is not None:
-        session.out.talk(f"there are more than {limit}: --limit N")
+        session.out.notice(f"there are more than {limit}: --limit N")
 
 
 def _cells(row: dict[str, Any], columns: Sequence[tuple[str, str, str]]) -> list[object]:
-    return [brief(row.get(key)) if key.endswith("_at") else row.get(key) for key, _, _ in columns]
+    return [brief_time(row.get(key)) if key.endswith("_at") else row.get(key) for key, _, _ in columns]

@@ -11,7 +11,7 @@ import typer
 
 from semq.cli.errors import UnreadableFile
 from semq.cli.output.printer import Output
-from semq.cli.output.values import local, node_name
+from semq.cli.output.values import local_time, node_name
 from semq.cli.session import InstitutionOption, JsonOption, Session, on_node, read_config
 
 group = typer.Typer()
@@ -80,7 +80,7 @@ async def trust(
 async def renew(session: Session) -> None:
     """Renew the certificate of the node now, even if it is not due."""
     answer = await session.ask("cert.renew", repeat=False)
-    session.out.say(answer, f"{answer['node']}  renewed, valid until {local(answer['not_after'])}")
+    session.out.result(answer, f"{answer['node']}  renewed, valid until {local_time(answer['not_after'])}")
 
 
 @group.command()
@@ -88,8 +88,9 @@ async def renew(session: Session) -> None:
 async def rotate(session: Session) -> None:
     """Make the certificate in slot next active; the active one becomes previous."""
     answer = await session.ask("cert.rotate", repeat=False)
-    session.out.say(
-        answer, f"{answer['node']}  active now: serial {answer['serial']}, valid until {local(answer['not_after'])}"
+    session.out.result(
+        answer,
+        f"{answer['node']}  active now: serial {answer['serial']}, valid until {local_time(answer['not_after'])}",
     )
 
 
@@ -104,7 +105,7 @@ async def revoke(
 ) -> None:
     """At a hub: revoke certificates; live links that use them end immediately."""
     answer = await session.ask("cert.revoke", repeat=False, which=which, why=why)
-    session.out.say(answer, f"revoked: {' '.join(answer['revoked']) or 'no certificate: all were revoked before'}")
+    session.out.result(answer, f"revoked: {' '.join(answer['revoked']) or 'no certificate: all were revoked before'}")
 
 
 @group.command("needs-renewal")
@@ -112,9 +113,10 @@ async def revoke(
 async def needs_renewal(session: Session) -> None:
     """Show whether the node's certificate is due for renewal; exit status 1 if so."""
     answer = await session.ask("cert.show")
-    session.out.say(
-        {"state": answer["state"], "days_left": answer["days_left"], "renew_at": answer["renew_at"]},
-        f"{answer['node']}  {answer['state']}, {answer['days_left']} days left, renewal at {local(answer['renew_at'])}",
+    facts = {name: answer[name] for name in ("state", "days_left", "renew_at")}
+    renewal = local_time(answer["renew_at"])
+    session.out.result(
+        facts, f"{answer['node']}  {answer['state']}, {answer['days_left']} days left, renewal at {renewal}"
     )
     if answer["state"] != "ok":
         raise typer.Exit(1)

@@ -77,9 +77,9 @@ def grant(
                 roles.keep_password(data_dir, role, password)
         now = roles.rights_of(found, role)
     made = f"{role} was made. Its address: `semq db url --role {role} --config {config}`"
-    out.say({"role": role, "made": is_new, "rights": now}, f"{role} may: {', '.join(now) or 'nothing'}")
+    out.result({"role": role, "made": is_new, "rights": now}, f"{role} may: {', '.join(now) or 'nothing'}")
     if is_new and not json:
-        out.talk(made)
+        out.notice(made)
 
 
 @group.command()
@@ -100,7 +100,7 @@ def url(
             found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
     address = found if libpq else found.replace("postgresql://", "postgresql+psycopg://", 1)
     if role is None and not json:
-        Output(as_json=json).talk(
+        Output(as_json=json).notice(
             "This is the owner of the database, who may read and change everything. For an application make a role:"
             " `semq db grant erp --send --receive`, then `semq db url --role erp`."
         )

@@ -48,7 +48,7 @@ def enroll(
         return
     out.line(f"{made.node}  enrolled, certificate valid until {local_text(made.not_after)}, keys in {ring.folder}")
     if settings.hub is not None and not settings.hub.is_tls:
-        out.talk(f'Set hub.url = "amqps://{where.host}:{where.port}" in {config}, and remove hub.password;')
-        out.talk("then start the node, or restart it if it runs.")
+        out.notice(f'Set hub.url = "amqps://{where.host}:{where.port}" in {config}, and remove hub.password;')
+        out.notice("then start the node, or restart it if it runs.")
     else:
-        out.talk("Start the node. One that runs shows the new certificate within seconds: `semq node status`.")
+        out.notice("Start the node. One that runs shows the new certificate within seconds: `semq node status`.")

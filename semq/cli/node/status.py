@@ -7,7 +7,7 @@ from typing import Any
 
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
-from semq.cli.output.values import ago, counted, local, moment, node_name, plain
+from semq.cli.output.values import age_of, as_text, counted, local_time, moment, node_name
 from semq.counters import COUNTERS
 from semq.sizes import size
 
@@ -58,7 +58,7 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
     yield "node", f"{node_name(status.get('node'))}, {KINDS.get(kind, kind)}"
     yield (
         "running since",
-        f"{local(status['started_at'])} ({ago(status['started_at'])})" if status.get("started_at") else "",
+        f"{local_time(status['started_at'])} ({age_of(status['started_at'])})" if status.get("started_at") else "",
     )
     yield (
         "opening",
@@ -104,14 +104,14 @@ def _traffic(status: Status) -> Iterator[tuple[str, str]]:
 
 def _waiting(status: Status) -> Iterator[tuple[str, str]]:
     for target, why in (status.get("sql_waiting") or {}).items():
-        yield "sent by SQL", f"waits for {node_name(target)}: {plain(why)}"
+        yield "sent by SQL", f"waits for {node_name(target)}: {as_text(why)}"
 
 
 def _certificate(status: Status) -> Iterator[tuple[str, str]]:
     own = status.get("certificate")
     if own:
-        yield "own", f"{own.get('state')}, until {local(own.get('not_after'))} ({own.get('days_left')} days left)"
-        yield "renewal", local(own.get("renew_at"))
+        yield "own", f"{own.get('state')}, until {local_time(own.get('not_after'))} ({own.get('days_left')} days left)"
+        yield "renewal", local_time(own.get("renew_at"))
     for node, days in sorted((status.get("certificates") or {}).items()):
         yield node_name(node), f"{days} days left"
 
@@ -119,14 +119,14 @@ def _certificate(status: Status) -> Iterator[tuple[str, str]]:
 def _violations(status: Status) -> Iterator[tuple[str, str]]:
     for seen in status.get("violations") or ():
         how_often = f"{seen['what']} {counted(seen['count'], 'time')}, last {moment(seen['last'])}"
-        yield node_name(seen["who"]), f"{how_often}: {plain(seen['text'])}"
+        yield node_name(seen["who"]), f"{how_often}: {as_text(seen['text'])}"
 
 
 def _extract(status: Status) -> Iterator[tuple[str, str]]:
     last = status.get("extract")
     if last:
         how = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
-        yield "last extract", f"{local(last.get('at'))} {how}: {last.get('output')}"
+        yield "last extract", f"{local_time(last.get('at'))} {how}: {last.get('output')}"
 
 
 def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
@@ -135,7 +135,7 @@ def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
         named = ((name, spans.get(name) or 0) for name in ("exported", "waiting", "dropped"))
         yield "spans", ", ".join(f"{number} {name}" for name, number in named)
         if spans.get("failures"):
-            yield "collector", f"FAILS since {moment(spans['failing_since'])}: {plain(spans.get('last_error') or '')}"
+            yield "collector", f"FAILS since {moment(spans['failing_since'])}: {as_text(spans.get('last_error') or '')}"
 
 
 def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
@@ -151,7 +151,7 @@ def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
 
 def _path(facts: Status) -> str:
     if facts.get("state") != "open":
-        return f"CLOSED: {plain(facts.get('why') or '')}"
+        return f"CLOSED: {as_text(facts.get('why') or '')}"
     return f"open, up to {facts.get('datagram_bytes')} bytes each, {size(facts.get('bytes_per_s'))}/s"
 
 

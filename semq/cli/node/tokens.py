@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.output.values import local
+from semq.cli.output.values import local_time
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -26,7 +26,7 @@ async def create(
         session.out.data(made)
     else:
         session.out.line(made["token"])
-        session.out.talk(f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: store it safely.")
+        session.out.notice(f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: store it safely.")
 
 
 @group.command("list")
@@ -41,7 +41,7 @@ async def list_(session: Session) -> None:
     session.out.table(
         columns,
         (
-            (row["id"], row["name"], " ".join(row["scopes"]), local(row["made_at"]), row["made_by"], _state(row))
+            (row["id"], row["name"], " ".join(row["scopes"]), local_time(row["made_at"]), row["made_by"], _state(row))
             for row in rows
         ),
     )
@@ -60,5 +60,5 @@ async def revoke(session: Session, id_: Annotated[str, typer.Argument(metavar="I
 
 def _state(row: dict[str, Any]) -> str:
     if row["revoked_at"]:
-        return f"revoked {local(row['revoked_at'])}"
-    return f"until {local(row['expires_at'])}" if row["expires_at"] else "valid"
+        return f"revoked {local_time(row['revoked_at'])}"
+    return f"until {local_time(row['expires_at'])}" if row["expires_at"] else "valid"

@@ -69,4 +69,4 @@ async def restart(
 ) -> None:
     """Stop the node of one institution and start it with the present file; the others continue."""
     answer = await session.ask("server.restart", repeat=False, institution=institution)
-    session.out.say(answer, f"{answer['institution']}  starts again")
+    session.out.result(answer, f"{answer['institution']}  starts again")

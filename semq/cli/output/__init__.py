@@ -2,7 +2,7 @@
 
 | module  | contents                                                                     |
 |---------|------------------------------------------------------------------------------|
-| printer | ``Output``: tables, facts, JSON; foreign text is escaped                     |
+| printer | ``Output``: tables, facts, lines, JSON; escapes foreign text                 |
 | table   | the layout of tables                                                         |
-| values  | times, sizes, numbers and statuses in words                                  |
+| values  | values of answers as texts: times, sizes, numbers, statuses                  |
 """

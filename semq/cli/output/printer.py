@@ -1,7 +1,7 @@
-"""Output of commands: tables for people, JSON for programs, never mixed; other text goes to standard error.
+"""Output of commands: tables for people or JSON for programs on standard output, all other text on standard error.
 
-Only this module of the command line writes to a stream, so that foreign text always passes `semq.foreign_text`: nothing
-from a partner or an application reaches a terminal with its control characters.
+No other module of the command line writes to a stream. Foreign text therefore always passes `semq.foreign_text`: no
+control character of a partner or an application reaches a terminal.
 """
 
 import logging
@@ -13,25 +13,25 @@ from io import TextIOWrapper
 from typing import Any
 
 from semq.cli.output.table import Column, lines_of
-from semq.cli.output.values import lines, plain
+from semq.cli.output.values import as_text, fact_texts
 from semq.foreign_text import json_text, shown, shown_lines
 from semq.moments import in_local
 
-WIDTH = 80  # width of output that is no terminal
+WIDTH = 80  # columns, if the output is not a terminal
 
 
 class Output:
-    """The output of one command."""
+    """The output of one command. ``as_json``: print results as JSON instead of tables and lines."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     def data(self, value: Any) -> None:
-        """Print one JSON value on a line, uncut."""
+        """Print one JSON value on one line."""
         print(json_text(value), flush=True)
 
-    def say(self, data: Any, *lines: str) -> None:
-        """Print a result, as JSON or as lines."""
+    def result(self, data: Any, *lines: str) -> None:
+        """Print the result of a command: ``data`` as JSON, or the lines."""
         if self.as_json:
             self.data(data)
             return
@@ -39,34 +39,33 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table. Cells that are not texts are put in words. Short columns, for instance names and times, stay
-        whole; longer ones are folded to the width of the terminal.
+        """Print a table, or the notice "nothing" without rows. Cells that are not texts are converted by `as_text`.
+
+        Columns of short texts, for instance names and times, are never folded; long cells are folded to the width of
+        the terminal.
         """
-        cells = [[shown(cell if isinstance(cell, str) else plain(cell)) for cell in row] for row in rows]
+        cells = [[shown(cell if isinstance(cell, str) else as_text(cell)) for cell in row] for row in rows]
         if not cells:
-            self.talk("nothing")
+            self.notice("nothing")
             return
         is_terminal = sys.stdout.isatty()
-        heading, *rest = lines_of(
-            columns, cells, shutil.get_terminal_size((WIDTH, 0)).columns if is_terminal else WIDTH
-        )
-        print(_bold(heading) if is_terminal else heading, *rest, sep="\n", flush=True)
+        width = shutil.get_terminal_size((WIDTH, 0)).columns if is_terminal else WIDTH
+        heading, *further_lines = lines_of(columns, cells, width)
+        print(_bold(heading) if is_terminal else heading, *further_lines, sep="\n", flush=True)
 
     def facts(self, facts: Mapping[str, object]) -> None:
-        """Print names and values, one pair a line; times have their zone."""
-        pairs = list(lines(facts))
-        longest = max((len(name) for name, _ in pairs), default=0)
+        """Print names and values, one pair on each line. Times have an offset from UTC."""
+        pairs = list(fact_texts(facts))
+        name_width = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
-            self.line(f"{name:<{longest}}  {value}".rstrip())
+            self.line(f"{name:<{name_width}}  {value}".rstrip())
 
     def line(self, text: str) -> None:
         """Print one line of data; line breaks in it are escaped."""
         print(shown(text), flush=True)
 
     def screen(self, lines: Sequence[str]) -> None:
-        """Print lines that replace the previous screen on a terminal, cut to its size; in a file or pipe they are
-        appended.
-        """
+        """On a terminal, replace the screen by these lines, cut to its size. Append them in a file or a pipe."""
         if sys.stdout.isatty():
             width, height = shutil.get_terminal_size((WIDTH, 24))
             cut = [shown(line)[:width] for line in lines[: height - 1]]
@@ -75,26 +74,24 @@ class Output:
             print(*map(shown, lines), "", sep="\n", flush=True)
 
     def text(self, text: str, indent: str = "") -> None:
-        """Print a text of several lines; with an indent, none of its lines can be mistaken for a line of the
-        command.
-        """
+        """Print a text of several lines. ``indent`` distinguishes its lines from those of the command."""
         for line in shown_lines(text.removesuffix("\n"), len(text)):
             print(f"{indent}{line}", flush=True)
 
     def raw(self, body: bytes) -> None:
-        """Write a body, or a file that a command makes: unchanged into a file or a pipe, escaped on a terminal."""
+        """Write the bytes of a body or a file: unchanged into a file or a pipe, escaped on a terminal."""
         if sys.stdout.isatty():
             self.text(body.decode("utf-8", "backslashreplace"))
         else:
             sys.stdout.buffer.write(body)
             sys.stdout.buffer.flush()
 
-    def talk(self, text: str) -> None:
-        """Print a line that is neither data nor an error."""
+    def notice(self, text: str) -> None:
+        """Print a line for people on standard error, which is neither data nor an error."""
         print(shown(text), file=sys.stderr, flush=True)
 
-    def passing(self, text: str) -> None:
-        """Print the current activity on a terminal; the next line replaces it."""
+    def progress(self, text: str) -> None:
+        """Show the current activity on a terminal until the next line replaces it."""
         if sys.stderr.isatty():
             print(f"\r{shown(text)}\x1b[K\r", end="", file=sys.stderr, flush=True)
 
@@ -105,20 +102,20 @@ def _bold(line: str) -> str:
 
 
 def escape_unprintable_characters() -> None:
-    """Make streams escape characters that their encoding does not have, instead of failing."""
+    """Let standard output and error escape characters that their encoding lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 class OneLineFormatter(logging.Formatter):
-    """A formatter whose messages are one line each, and whose tracebacks are indented: no line can be forged."""
+    """A formatter that escapes line breaks of messages and indents tracebacks, so that no log line can be forged."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - name in the standard library
         record.message = shown(record.message)
         return super().formatMessage(record)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the same
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - name in the standard library
         return "\n".join(f"    {line}" for line in shown_lines(super().formatException(ei)))
 
 
@@ -130,5 +127,5 @@ def log_to_terminal() -> None:
 
 
 def complain(text: str) -> None:
-    """Print the reason of a failure, on one line of standard error."""
+    """Print the reason of a failure on one line of standard error."""
     print(f"semq: {shown(in_local(' '.join(text.split())))}", file=sys.stderr, flush=True)

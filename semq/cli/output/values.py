@@ -1,7 +1,7 @@
-"""Values in words: times, sizes, numbers and statuses of the JSON answers of nodes.
+"""Conversion of values in the JSON answers of nodes to texts: times, sizes, numbers, statuses.
 
-Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset. `printer` prints facts by
-``lines``, so that no command shows a time in milliseconds or a value of Python.
+Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset from UTC. `printer` prints
+facts by ``fact_texts``, so that no command shows a time in milliseconds or a value of Python.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,36 +12,36 @@ from semq.moments import in_local, local_text, time_of_day
 from semq.sizes import size
 from semq.status_words import WORDS
 
-SIZES = ("size", "bytes")
-TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # they contain times in UTC
+SIZE_SUFFIXES = ("size", "bytes")  # ends of the names of sizes
+TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # these contain times in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def moment(milliseconds: object) -> str:
-    """Return a time as 2026-03-31T14:00:05+02:00; empty if there is none."""
-    found = _datetime(milliseconds)
-    return "" if found is None else local_text(found)
+    """Return a time as 2026-03-31T14:00:05+02:00; empty if the value is not a time."""
+    time = _datetime(milliseconds)
+    return "" if time is None else local_text(time)
 
 
-def brief(milliseconds: object) -> str:
-    """Return a time for a table: 14:00:05+02:00 if it is today, otherwise 2026-03-31T14:00+02:00."""
-    found = _datetime(milliseconds)
-    if found is None:
+def brief_time(milliseconds: object) -> str:
+    """Return a time for a table: 14:00:05+02:00 today, 2026-03-31T14:00+02:00 on other days; empty without a time."""
+    time = _datetime(milliseconds)
+    if time is None:
         return ""
-    is_today = found.date() == datetime.now().astimezone().date()
-    return time_of_day(found) if is_today else local_text(found, "minutes")
+    is_today = time.date() == datetime.now().astimezone().date()
+    return time_of_day(time) if is_today else local_text(time, "minutes")
 
 
-def local(text: object) -> str:
-    """Return a time that a node has written as text in the form of ``moment``; any other text unchanged."""
+def local_time(text: object) -> str:
+    """Return a time in ISO 8601, as nodes write it, in the form of ``moment``; return any other text unchanged."""
     try:
         return local_text(str(text))
     except (ValueError, OverflowError, OSError):
         return str(text)
 
 
-def ago(text: object) -> str:
-    """Return the age of a time in its two largest units; empty if the text is no time."""
+def age_of(text: object) -> str:
+    """Return the age of a time in ISO 8601, in its two largest units (1 d 2 h); empty if the text is not a time."""
     try:
         seconds = int((datetime.now().astimezone() - datetime.fromisoformat(str(text)).astimezone()).total_seconds())
     except (ValueError, OverflowError, OSError):
@@ -54,41 +54,41 @@ def ago(text: object) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def counted(number: object, one: str, many: str = "") -> str:
-    """Return a number with its noun: 1 line, 2 lines."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def counted(number: object, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: 1 line, 2 lines. ``plural``: default, the noun with an s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def node_name(address: object) -> str:
-    """Return an institution without the type of its node."""
+    """Return the address of an institution without the node type: 10008 for 1.10008."""
     return str(address).removeprefix("1.")
 
 
-def lines(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield facts as names and texts: a tree as dotted names, without empty values."""
+def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each fact that is not empty; names within a mapping are dotted: ``hub.link``."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield from lines(value, f"{prefix}{name}.")
+            yield from fact_texts(value, f"{prefix}{name}.")
         elif value not in (None, "", [], ()):
-            yield prefix + name, plain(value, name)
+            yield prefix + name, as_text(value, name)
 
 
-def plain(value: Any, name: str = "") -> str:
-    """Return one value as text, by the kind that its name implies."""
+def as_text(value: Any, name: str = "") -> str:
+    """Return one value as text. The name implies times (``…_at``), sizes (``…_bytes``) and texts with times."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "at" or name.endswith(("_at", "not_after", "not_before", "_since")):
-        return moment(value) if isinstance(value, int | float) else local(value)
-    if isinstance(value, int | float) and name.endswith(SIZES):
+        return moment(value) if isinstance(value, int | float) else local_time(value)
+    if isinstance(value, int | float) and name.endswith(SIZE_SUFFIXES):
         return size(value) if value < 1024 else f"{size(value)} ({counted(value, 'byte')})"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {text}" for key, text in lines(value))
+        return ", ".join(f"{key} {text}" for key, text in fact_texts(value))
     if isinstance(value, list | tuple):
-        return in_local(" ".join(map(plain, value))) if name == "reason" else ", ".join(map(plain, value))
+        return in_local(" ".join(map(as_text, value))) if name == "reason" else ", ".join(map(as_text, value))
     text = in_local(str(value)) if name in TEXTS_OF_NODES else str(value)
     return f"{text} ({WORDS[text]})" if text in WORDS else text
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import semq
-from semq.cli.errors import NoSuchCode
+from semq.cli.errors import UnknownCode
 from semq.cli.output.printer import Output
 from semq.cli.session import JsonOption
 
@@ -41,7 +41,7 @@ def lookup(code: Annotated[str, typer.Argument(help="SEMQ-1201 or 1201")], json:
     wanted = code.upper() if code.upper().startswith("SEMQ-") else f"SEMQ-{code}"
     found = [row for row in all_errors() if row["code"] == wanted]
     if not found:
-        raise NoSuchCode(code=wanted)
+        raise UnknownCode(code=wanted)
     for row in found:
         if json:
             out.data(row)

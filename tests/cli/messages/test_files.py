@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.app import AppKey, Document
-from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
+from semq.cli.errors import EmptyDocument, NoFileNamed, UnreadableFile
 from semq.cli.messages.files import NAME_BYTES_MAX, file_name, read_bodies, write_body
 from semq.foreign_text import shown
 
@@ -84,7 +84,7 @@ def test_an_empty_document_needs_an_option(tmp_path: Path, monkeypatch: pytest.M
     full.write_bytes(b"x")
     empty.write_bytes(b"")
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO()))
-    with pytest.raises(NoFile):
+    with pytest.raises(NoFileNamed):
         list(read_bodies(None, allow_empty=False))
     with pytest.raises(EmptyDocument):
         list(read_bodies(["-"], allow_empty=False))
@@ -98,6 +98,6 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = TextIOWrapper(BytesIO(b"typed"))
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stdin", stream)
-    with pytest.raises(NoFile):
+    with pytest.raises(NoFileNamed):
         list(read_bodies(None, allow_empty=True))
     assert list(read_bodies(["-"], allow_empty=False)) == [("-", b"typed")]

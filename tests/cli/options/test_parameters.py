@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from semq.cli.groups import GROUPS, TOP
+from semq.cli.groups import GROUPS, TOP_COMMANDS
 from semq.cli.main import make
 from semq.cli.options import parameters
 from semq.cli.options.parameters import literal_help
@@ -101,7 +101,7 @@ def test_every_parameter_of_every_command_is_read_here() -> None:
         for parameter in command.params:
             assert parameters.reading_of(parameter) is not None, (*path, parameter.name)
             seen += 1
-    assert seen > len(GROUPS) + len(TOP)
+    assert seen > len(GROUPS) + len(TOP_COMMANDS)
 
 
 def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -1,4 +1,4 @@
-"""The output of commands: no Python values, no control characters on a terminal."""
+"""The output of commands contains no values of Python and, on a terminal, no control characters."""
 
 import json
 from typing import Any
@@ -22,13 +22,13 @@ def test_cells_of_tables_are_printed_as_words_not_python_values(capsys: pytest.C
 BAD = "x\x1b[2J\r\n\u202e\x9b\ud800y"
 
 
-@pytest.mark.parametrize("how", ["line", "text", "talk", "facts", "table", "say"])
-def test_control_characters_are_escaped_on_the_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("method", ["line", "text", "notice", "facts", "table", "result"])
+def test_control_characters_are_escaped_on_the_terminal(method: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = Output(as_json=False)
-    given: dict[str, tuple[Any, ...]] = {
-        "facts": ({BAD: BAD},), "table": ((("a", "<"),), [(BAD,)]), "say": ({}, BAD),
+    arguments: dict[str, tuple[Any, ...]] = {
+        "facts": ({BAD: BAD},), "table": ((("a", "<"),), [(BAD,)]), "result": ({}, BAD),
     }  # fmt: skip
-    getattr(out, how)(*given.get(how, (BAD,)))
+    getattr(out, method)(*arguments.get(method, (BAD,)))
     output = "".join(capsys.readouterr())
     assert not set(output) & set(BAD) - set("x[2J\ny")
     assert "\\x1b[2J" in output
