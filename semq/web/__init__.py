@@ -2,15 +2,17 @@
 
 | room                    | subject                                                                             |
 |-------------------------|-------------------------------------------------------------------------------------|
-| process, services       | the process: its parts, start and end                                               |
-| application, mounts     | the routes of all parts, and answers to what no route serves                        |
-| own_routes, errors      | the pages and forms of this package as rows; its errors                             |
+| process, services       | start and end of the process; its services in one object                            |
+| application, mounts     | the routes of all parts of the site; answers to requests without a route            |
+| own_routes, errors      | the pages and forms of this package as rows; the errors of this package             |
 | transport               | HTTP on sockets: connections, bodies, security headers, event streams, errors       |
 | access                  | authentication and rights: sign-in, sessions, tokens, passwords, forms, rates       |
 | node                    | interfaces to the node: operations, database, audit log, figures and health         |
-| pages                   | the tools of pages: visit, templates, languages; pages of users and tokens          |
+| pages                   | visits, templates and languages of all pages; pages of users and tokens             |
 | api                     | the HTTP API                                                                        |
 
-It uses the node by AMQP as any application, and reads the node's database for pages that no operation serves. Messages
-do not depend on it: a slow page delays no commit. ``semq.console`` has the pages of operators.
+The node starts this process (``semq.service.companion``). The process uses the node over AMQP like any application, and
+reads the node's database for pages that no operation serves. Messages do not depend on this process: a slow page delays
+no commit.
+``semq.console`` has the pages of operators.
 """

@@ -1,4 +1,4 @@
-"""The application: the routes of all parts, static files, and answers to requests without a route."""
+"""The ASGI application: the routes of all parts, static files, and answers to requests without a route."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ API = "/api/"
 STATIC_S = 3600
 
 
-class KeptFiles(StaticFiles):
-    """Static files, which browsers may keep for an hour and then ask about."""
+class CachedFiles(StaticFiles):
+    """Static files that browsers may cache for STATIC_S seconds."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -38,7 +38,7 @@ class KeptFiles(StaticFiles):
 def build(web: Web) -> ASGIApp:
     """Return the application of a web process."""
     static: list[BaseRoute] = [
-        Mount(f"/{name}", KeptFiles(directory=folder / "static"))
+        Mount(f"/{name}", CachedFiles(directory=folder / "static"))
         for name, folder in web.folders.items()
         if (folder / "static").is_dir()
     ]
@@ -48,17 +48,17 @@ def build(web: Web) -> ASGIApp:
             Mount("/static", routes=static),
             *web.routes,
         ],
-        exception_handlers={HTTPException: _refused, SemqError: _failed},
+        exception_handlers={HTTPException: _on_http_exception, SemqError: _on_error},
     )
     app.state.web = web
     app.router.redirect_slashes = False
-    # Without Starlette's own answer to failures, which shows no code: ``Guarded`` has one.
+    # Replaces Starlette's stack, whose answer to unexpected failures has no error code: ``FailureGuard`` answers them.
     app.middleware_stack = ExceptionMiddleware(app.router, app.exception_handlers)
-    return ResponseHeaders(KnownHosts(Guarded(app), web.http), is_tls=web.is_tls)
+    return ResponseHeaders(KnownHosts(FailureGuard(app), web.http), is_tls=web.is_tls)
 
 
-class Guarded:
-    """An ASGI application around another one: an unexpected failure is logged, without the request's content."""
+class FailureGuard:
+    """An ASGI application around another one: it logs unexpected failures, without the content of requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -66,13 +66,13 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
 
-        async def noted(message: Any) -> None:
+        async def send_and_note(message: Any) -> None:
             nonlocal has_begun
             has_begun = True
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, send_and_note)
         except Exception:
             log.exception("request_failed", method=scope.get("method"), route=_route(scope))
             if has_begun:
@@ -82,21 +82,23 @@ class Guarded:
 
 
 def _route(scope: Scope) -> str:
-    """Return the pattern of the route: the path itself may contain a secret."""
+    """Return the pattern of the route for the log; the path itself may contain a secret."""
     return str(getattr(scope.get("route"), "path", "") or getattr(scope.get("endpoint"), "__name__", ""))
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    """Answer an error of Starlette: no route, or a method that the route does not have."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return await _failed(request, NoSuchPage())
-    response = await _failed(request, BadRequest(error.detail, status=error.status_code))
+        return await _on_error(request, NoSuchPage())
+    response = await _on_error(request, BadRequest(error.detail, status=error.status_code))
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Answer an error with a page for persons, or a problem document for programs."""
     assert isinstance(error, SemqError)
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(API)
     return failure_page(Visit(request, web_of(request), None, ""), error) if wants_page else problem(error)

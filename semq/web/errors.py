@@ -2,21 +2,21 @@
 
 SemqError
 ├── BadInput
-│   ├── NotSignedIn      no one is signed in, or the token is not valid
-│   ├── RoleMissing       the role or scope is missing
+│   ├── NotSignedIn      nobody is signed in, or the token is not valid
+│   ├── RoleMissing      the role or scope is missing
 │   ├── ForeignForm      a form without the secret of the session
 │   ├── NoSuchPage       there is nothing at this address
 │   ├── BadRequest       the request cannot be read
 │   ├── BodyTooLarge     the body is larger than the limit
 │   ├── OidcRefused      the sign-in through the provider is refused
-│   ├── LeaseGone        the time to acknowledge a document is over
+│   ├── LeaseGone        the lease of a document has ended
 │   ├── RangeNotSatisfiable  the body has none of the requested bytes
-│   └── ForeignHost      the request names another host
+│   └── ForeignHost      the request is for a host of another name
 ├── Unavailable
-│   ├── TooManyRequests  the rate of this user is exceeded
+│   ├── TooManyRequests  the rate, or another limit, of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
 │   ├── SpoolFull        large bodies fill the disk
-│   ├── OidcAway         the OpenID Connect provider does not answer
+│   ├── OidcAway         the OpenID Connect provider does not answer, or not as it should
 │   └── QueryTooSlow     a page needs more time of the database than it may use
 └── Misconfigured
     ├── WebPortTaken     the port is in use
@@ -66,16 +66,18 @@ class BodyTooLarge(BadInput):
 
     code = "SEMQ-1405"
     remedy = (
-        "Send it as it is instead of in JSON; or send smaller documents, or raise protocol.max_document_bytes or"
+        "Send the body itself instead of JSON; or send smaller documents, or raise protocol.max_document_bytes or"
         " max_large_document_bytes at the node and its partners."
     )
 
 
 class LeaseGone(BadInput):
-    """The document is not yours any more: its time is over, it was settled, or the connection to the node was lost."""
+    """The lease has ended: its time is over, it was settled, or the connection to the node was lost."""
 
     code = "SEMQ-1406"
-    remedy = "Undo the work done for it, or make that work repeatable: unless it was settled it comes again."
+    remedy = (
+        "Undo your work on the document, or make it repeatable: unless the document was settled, it is delivered again."
+    )
 
 
 class RangeNotSatisfiable(BadInput):
@@ -96,7 +98,7 @@ class OidcRefused(BadInput):
     """The sign-in through the provider is refused."""
 
     code = "SEMQ-1407"
-    remedy = "Begin again at /sign-in; if it fails again, compare [http.oidc] with what the provider says."
+    remedy = "Begin again at /sign-in; if it fails again, compare [http.oidc] with the configuration of the provider."
 
 
 class OidcAway(Unavailable):
@@ -124,21 +126,21 @@ class BodiesFull(Unavailable):
     """The bodies of other requests and answers fill the memory of the web process."""
 
     code = "SEMQ-1412"
-    remedy = "Repeat it later, with the same Idempotency-Key if it submits a document; http.memory_bytes is the limit."
+    remedy = "Repeat the request later, with the same Idempotency-Key for a document; http.memory_bytes is the limit."
 
 
 class SpoolFull(Unavailable):
-    """There is no room for a large body: other ones in progress need it, or the disk is full."""
+    """There is no room for a large body: other bodies need it, or the disk is full."""
 
     code = "SEMQ-1414"
     remedy = (
-        "Repeat it later, with the same Idempotency-Key if it submits a document; http.spool_bytes is the limit,"
-        " TMPDIR of the node the folder."
+        "Repeat the request later, with the same Idempotency-Key; http.spool_bytes is the limit, and TMPDIR of the node"
+        " selects the folder."
     )
 
 
 class QueryTooSlow(Unavailable):
-    """The database took too long for this page; it was not allowed to delay the node."""
+    """The database took too long for this page, and the query was ended so as not to delay the node."""
 
     code = "SEMQ-1411"
     remedy = "Select fewer rows: a shorter time, one partner, one state."
@@ -148,7 +150,9 @@ class WebPortTaken(Misconfigured):
     """The port of the web process is in use."""
 
     code = "SEMQ-1420"
-    remedy = "Stop what listens there (the node starts this process itself), or set http.port to another port."
+    remedy = (
+        "Stop the program that uses the port (the node starts this process itself), or set http.port to another port."
+    )
 
 
 class NoHttpSection(Misconfigured):

@@ -1,6 +1,6 @@
-"""The parts of the web process as a table: packages with routes, templates, static files and translations.
+"""The parts of the site as a table: packages with routes, templates, static files and translations.
 
-A package is named by a string and imported at the start of the process, like the groups of the command line.
+A part is named by a text and imported at the start of the process, because the part itself imports this package.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class Mount:
     """A part of the site."""
 
     name: str  #: name in the address of its static files: /static/NAME/…
-    where: str  #: module:name of its list of routes
+    routes: str  #: module:name of its list of routes
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was imported."""
+    """An imported part of the site."""
 
     name: str
     folder: Path
@@ -35,11 +35,11 @@ MOUNTS = (
 
 
 def parts() -> list[Part]:
-    """Import the parts; routes of an earlier one come first."""
+    """Import the parts; the routes of an earlier part take precedence."""
     return [_part(mount) for mount in MOUNTS]
 
 
 def _part(mount: Mount) -> Part:
-    module_name, _, name = mount.where.partition(":")
+    module_name, _, name = mount.routes.partition(":")
     module: Any = import_module(module_name)
     return Part(mount.name, Path(module.__file__).parent, list(getattr(module, name)))

@@ -1,4 +1,4 @@
-"""The routes of this package: sign-in, users, tokens, language, monitoring."""
+"""The routes of pages and forms of this package, as rows: sign-in, users, tokens, language, monitoring."""
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -13,7 +13,7 @@ from semq.web.pages.visit import Visit, form, page
 
 
 async def choose_language(visit: Visit) -> Response:
-    """Keep the chosen language in the browser."""
+    """Store the chosen language in a cookie of the browser."""
     fields = await visit.form()
     response = visit.see_other(own_path(str(fields.get("next", "/"))))
     chosen = str(fields.get("language", ""))
@@ -26,9 +26,9 @@ ROUTES: list[BaseRoute] = [
     page("/sign-in", sign_in.show, role=None),
     form("/sign-in", sign_in.sign_in, role=None),
     page(oidc_sign_in.BEGIN, oidc_sign_in.begin, role=None, name="oidc_begin"),
-    page(oidc_sign_in.BACK, oidc_sign_in.back, role=None, name="oidc_back"),
+    page(oidc_sign_in.CALLBACK, oidc_sign_in.callback, role=None, name="oidc_callback"),
     form("/sign-out", sign_in.sign_out, role=AccessRole.VIEWER),
-    page("/first/{secret}", sign_in.first, role=None),
+    page("/first/{secret}", sign_in.use_link, role=None),
     form("/language", choose_language, role=None),
     page("/account", account_pages.account),
     form("/account/password", account_pages.change_own_password, role=AccessRole.VIEWER),

@@ -1,6 +1,7 @@
-"""``python -m semq.web --config FILE``: serves console and API of one node until a signal, or until the node ends.
+"""``python -m semq.web --config FILE``: serve console and API of one node until a signal, or until the node ends.
 
-It prints one line: ``console URL``, with the one-time link as long as nobody can sign in.
+The process prints one line, ``console URL``: with the one-time link as long as nobody can sign in. ``semq.cli.web``
+also makes a link, by ``new_link``.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 
 async def serve(settings: Settings, url: str, stopped: Job) -> None:
     """Serve until ``stopped`` returns. Raises NoHttpSection, WebPortTaken, UnusablePath, BadUrl."""
-    web = Web(settings, url, finder(settings), SystemClock())
+    web = Web(settings, url, database_finder(settings), SystemClock())
     server = Server(web.http, build(web))
     try:
         await server.start()
@@ -47,7 +48,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
         log.info("web_serves", url=server.url)
 
         async def announce() -> None:
-            say(await announcement(web, server.url))
+            print_line(await announcement(web, server.url))
             await asyncio.Event().wait()
 
         await companion_process.until(stopped, [announce])
@@ -59,20 +60,20 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
 
 
 async def announcement(web: Web, url: str) -> str:
-    """Return the line for the terminal, with a new one-time link if nobody can sign in. Raises StoreUnavailable."""
+    """Return the line to print, with a new one-time link if nobody can sign in. Raises StoreUnavailable."""
     link = await one_time_link(web, url, always=False)
     return f"console {link or url + '/'}"
 
 
 async def one_time_link(web: Web, url: str, *, always: bool) -> str:
-    """Return a new one-time link, which replaces earlier ones; empty if somebody can sign in, unless ``always``."""
+    """Return a new one-time link, which replaces earlier links; empty if somebody can sign in, unless ``always``."""
     secret, now = new_secret(), web.clock.wall()
-    ends = now + timedelta(seconds=web.http.first_link_s)
-    is_made = await web.database.write(accounts.offer_first, hash_of(secret), now, ends, always=always)
+    ends_at = now + timedelta(seconds=web.http.first_link_s)
+    is_made = await web.database.write(accounts.offer_first, hash_of(secret), now, ends_at, always=always)
     return f"{url}/first/{secret}" if is_made else ""
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line, if standard output is open."""
     try:
         print(line, flush=True)
@@ -80,8 +81,11 @@ def say(line: str) -> None:
         log.info("nobody_reads", text="standard output is closed; `semq web --link` prints a new one-time link")
 
 
-def finder(settings: Settings) -> Callable[[], str | None]:
-    """Return a function that finds the node's database: passed by the node, configured, or the embedded one."""
+def database_finder(settings: Settings) -> Callable[[], str | None]:
+    """Return a function that returns the URL of the node's database; the function returns None while there is none.
+
+    The URL comes from the node (environment), from the configuration, or from the embedded server.
+    """
     dsn = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
     if dsn:
         return lambda: dsn
@@ -90,7 +94,7 @@ def finder(settings: Settings) -> Callable[[], str | None]:
 
 
 def port_file(settings: Settings) -> Path:
-    """Return the file with the port of the running web process, if the system has chosen it."""
+    """Return the file with the port of the running web process, which exists if the system chose the port."""
     return settings.data_dir / "web-port"
 
 
@@ -104,7 +108,7 @@ def port_of(settings: Settings, http: HttpSection) -> int:
 
 async def new_link(settings: Settings) -> str:
     """Return a new one-time link to the web process. Raises NoHttpSection, StoreUnavailable, NodeUnreachable."""
-    web = Web(settings, url_of(settings), finder(settings), SystemClock())
+    web = Web(settings, url_of(settings), database_finder(settings), SystemClock())
     try:
         return await one_time_link(web, address_of(web.http, port_of(settings, web.http)), always=True)
     finally:

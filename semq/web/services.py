@@ -1,4 +1,7 @@
-"""The services of the web process: node, database, sessions, audit, limits, templates. One object for all parts."""
+"""The services of the web process in one object: node, database, sessions, audit, limits, templates.
+
+Made by ``process``; handlers get it from the request (``web_of``).
+"""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,20 +27,23 @@ from semq.web.node.operations import Operations, table
 from semq.web.node.snapshots import Snapshots
 from semq.web.pages.languages import Languages
 from semq.web.pages.templates import environment
-from semq.web.transport.bodies import Amount
+from semq.web.transport.bodies import ByteBudget
 from semq.web.transport.streams import Streams
 
 if TYPE_CHECKING:
     from semq.web.access.oidc import OidcProvider
 
-PATIENCE_S = 8.0  # for a node that is not available
+PATIENCE_S = 8.0  # longest wait for a node that is not available
 
 
 class Web:
-    """The parts of the web process."""
+    """The services of one web process, which serves one node."""
 
     def __init__(self, settings: Settings, url: str, find_database: Callable[[], str | None], clock: Clock) -> None:
-        """``url`` is the node's. Raises NoHttpSection, BadUrl."""
+        """``url``: AMQP URL of the node; ``find_database``: returns the URL of its database; None while there is none.
+
+        Raises NoHttpSection, OidcMissing, BadUrl.
+        """
         if settings.http is None:
             raise NoHttpSection(file=str(settings.file or ""))
         self.settings = settings
@@ -46,15 +52,15 @@ class Web:
         self.clock = clock
         self.is_tls = self.http.certificate is not None
         self.client = Client(url, patience_s=PATIENCE_S, clock=clock)
-        #: for large documents: a connection whose reading the node pauses, and which ends with an incomplete body
+        #: a separate connection for large documents: the node pauses it, and an incomplete body ends it
         self.bulk = Client(url, patience_s=PATIENCE_S, clock=clock)
         self.database = Database(find_database)
         self.audit = Audit(self.database, clock)
         self.operations = Operations(table(settings.node.kind), self.client, self.audit)
         self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
         self.tokens = Tokens(self.database, clock)
-        self.memory = Amount(self.http.memory_bytes)
-        self.disk = Amount(self.http.spool_bytes, SpoolFull)
+        self.memory = ByteBudget(self.http.memory_bytes)
+        self.disk = ByteBudget(self.http.spool_bytes, SpoolFull)
         self.sent_events = SentEvents()
         self.leases = Leases(self.http.leases)
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
@@ -71,11 +77,11 @@ class Web:
         self.routes = [route for part in parts for route in part.routes]
 
     async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
-        """Return an answer that all visitors share, at most ``seconds`` old. Names are few and fixed."""
+        """Return an answer that all visitors share, at most ``seconds`` old. Answers of all names stay in memory."""
         return await self._snapshots.get(name, seconds, make)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """End leases and close all connections."""
         await self.leases.close()
         await self.logins.close()
         await self.client.close()
@@ -85,7 +91,7 @@ class Web:
 
 
 def _provider(section: OidcSection, clock: Clock) -> "OidcProvider":
-    """Return the provider of the sign-in. Raises OidcMissing."""
+    """Return the provider for sign-ins through OpenID Connect. Raises OidcMissing."""
     try:
         from semq.web.access.oidc import OidcProvider
     except ModuleNotFoundError as error:
@@ -94,6 +100,6 @@ def _provider(section: OidcSection, clock: Clock) -> "OidcProvider":
 
 
 def web_of(request: Request) -> Web:
-    """Return the parts for a request."""
-    found: Web = request.app.state.web
-    return found
+    """Return the services for the handler of a request."""
+    web: Web = request.app.state.web
+    return web

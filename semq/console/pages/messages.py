@@ -162,11 +162,11 @@ async def payload(visit: Visit) -> Response:
     """Show or save the payload of a message. The audit log has a line about every look."""
     given = await visit.form()
     web = visit.web
-    give_back = await web.memory.take(web.settings.protocol.max_document_bytes)
+    release = await web.memory.reserve(web.settings.protocol.max_document_bytes)
     try:
         found = await visit.ask("msg.body", id=str(given.get("id", "")), offset=0)
     except BaseException:
-        give_back()
+        release()
         raise
     if given.get("how") == "save":
         name = re.sub(r"[^0-9A-Za-z-]", "_", str(found["name"]))
@@ -175,8 +175,8 @@ async def payload(visit: Visit) -> Response:
             "x-content-type-options": "nosniff",
         }  # fmt: skip
         chunks, size_bytes = payload_chunks(web.client, visit.who.name, found)
-        return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", give_back)
-    give_back()
+        return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", release)
+    release()
     text, is_hex = _readable(base64.b64decode(found["body_base64"])[:SHOWN_MAX])
     answer = show(
         visit, "payload.html", name=found["name"], digest=found["digest"], size_bytes=found["size"], text=text,

@@ -1,4 +1,4 @@
-"""Forms of other sites: refused by a token that only pages of this session contain, and by the origin of the request.
+"""Protection against forms of other sites: a token that only pages of the session contain, and the request's origin.
 
 The token is derived from the secret of the session, in the form field ``csrf`` or the header ``X-CSRF-Token``.
 Browsers also send the origin of a request (``Sec-Fetch-Site``, ``Origin``); a request from another site is refused.
@@ -12,7 +12,7 @@ from semq.web.access.secret import derived, is_same
 from semq.web.errors import ForeignForm
 
 FIELD, HEADER = "csrf", "x-csrf-token"
-OWN_SITES = ("same-origin", "none")
+OWN_SITES = ("same-origin", "none")  # values of Sec-Fetch-Site; none: the user entered the address
 
 
 def token_of(secret: str) -> str:
@@ -29,7 +29,7 @@ def check_origin(request: Request) -> None:
         raise ForeignForm("The request comes from another origin.")
 
 
-def check_token(secret: str, given: str) -> None:
-    """Refuse a form without the token of the session. Raises ForeignForm."""
-    if not secret or not is_same(token_of(secret), given):
+def check_token(secret: str, token: str) -> None:
+    """Refuse a form whose token does not belong to the session of ``secret``. Raises ForeignForm."""
+    if not secret or not is_same(token_of(secret), token):
         raise ForeignForm

@@ -1,4 +1,4 @@
-"""Users of the node: which of them administer it, and whether the node accepts a password."""
+"""Logins of the node's users: which users administer the node, and whether the node accepts a password."""
 
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 from semq.app import Client
 from semq.app.errors import LoginRefused
 from semq.clock import Clock
-from semq.config.reach import door_of
+from semq.config.reach import admin_address_of
 from semq.config.settings import Settings
 from semq.web.access.limits import Attempts
 
-LOGIN_S = 10.0
+LOGIN_S = 10.0  # longest wait for a connection to the node
 PASSWORD_MAX = 1000
 
 
-class NodeOfUsers(Protocol):
-    """The part of the web process that the login of a user of the node uses."""
+class LoginServices(Protocol):
+    """The attributes of ``services.Web`` that logins of the node's users need."""
 
     settings: Settings
     node_url: str
@@ -24,13 +24,12 @@ class NodeOfUsers(Protocol):
 
 
 def is_node_admin(settings: Settings, name: str) -> bool:
-    """Whether a user of the configuration may administer the node. The default user guest is not in the
-    configuration."""
+    """Whether a user may administer the node; False for the default user guest, which is not in the configuration."""
     user = settings.amqp.users.get(name)
     return user is not None and user.is_admin
 
 
-async def node_accepts(web: NodeOfUsers, name: str, password: str) -> bool:
+async def node_accepts(web: LoginServices, name: str, password: str) -> bool:
     """Whether the node accepts this login. Raises NodeUnreachable."""
     if not password or not password.isprintable() or len(password) > PASSWORD_MAX:
         return False
@@ -44,8 +43,8 @@ async def node_accepts(web: NodeOfUsers, name: str, password: str) -> bool:
     return True
 
 
-def node_url(web: NodeOfUsers, name: str, password: str) -> str:
-    """Return the URL of the node for another user."""
+def node_url(web: LoginServices, name: str, password: str) -> str:
+    """Return the URL of the node with this user and password."""
     parts = urlsplit(web.node_url)
-    door = door_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)
-    return door.url(parts.port)
+    address = admin_address_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)
+    return address.url(parts.port)

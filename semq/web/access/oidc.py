@@ -1,9 +1,9 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-Optional: ``joserfc`` (``pip install semq[oidc]``) is imported with the section [http.oidc] only. A sign-in in
-progress is kept in memory for BEGUN_S; a cookie binds it to one browser. An ID token is accepted only if a key of the
-provider has signed it, for this client, and it is within its validity. Roles are taken from the claim at the sign-in;
-they end with the session.
+Called by ``oidc_sign_in``. This module needs ``joserfc`` (``pip install semq[oidc]``), and is imported only if the
+configuration has a section [http.oidc]. A sign-in in progress is kept in memory for OIDC_SIGN_IN_S; a cookie binds it
+to one browser. An ID token is accepted only if it is signed by a key of the provider, is issued for this client, and is
+within its validity. The roles in the token hold until the end of the session.
 """
 
 import asyncio
@@ -25,27 +25,28 @@ from joserfc.jwk import KeySet
 
 from semq.clock import Clock
 from semq.config.web import OidcSection
-from semq.web.access.limits import BEGUN_S
+from semq.web.access.limits import OIDC_SIGN_IN_S
 from semq.web.access.secret import hash_of, is_same, new_secret
 from semq.web.errors import OidcAway, OidcRefused
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
-BEGUN_MAX = 1000
-KNOWN_S, KEYS_AGAIN_S = 3600.0, 30.0
+PENDING_MAX = 1000
+CACHE_S = 3600.0  # for metadata and keys of the provider
+KEYS_S_MIN = 30.0  # shortest interval between two requests for its keys
 ANSWER_MAX, TIMEOUT_S, SKEW_S = 1 << 20, 10.0, 60
-NAME_MAX = 100
+TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingSignIn:
     """A sign-in in progress at the provider."""
 
-    browser: bytes  #: hash of the browser's cookie
+    browser: bytes  #: hash of the secret in the browser's cookie
     nonce: str
     verifier: str
-    redirect: str
-    next: str
-    at: float
+    redirect: str  #: address to which the provider sends the browser back
+    next_path: str  #: requested before the sign-in
+    began_at: float  #: monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,69 +63,78 @@ class OidcProvider:
     def __init__(self, section: OidcSection, clock: Clock) -> None:
         self._section = section
         self._clock = clock
-        self._begun: OrderedDict[str, Begun] = OrderedDict()
-        self._facts: tuple[float, Mapping[str, Any]] | None = None
+        self._pending: OrderedDict[str, PendingSignIn] = OrderedDict()  #: by state
+        self._metadata: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
-        self._asking = asyncio.Lock()
+        self._fetch_lock = asyncio.Lock()
 
-    async def begin(self, browser: str, redirect: str, next_: str) -> str:
-        """Return the address at the provider that the browser goes to. Raises OidcAway."""
-        facts = await self._provider()
+    async def begin(self, browser: str, redirect: str, next_path: str) -> str:
+        """Begin a sign-in; return the provider's address to which the browser has to be redirected. Raises OidcAway.
+
+        ``browser`` is the secret in its cookie.
+        """
+        metadata = await self._provider_metadata()
         now = self._clock.monotonic()
         state, nonce, verifier = new_secret(), new_secret(), new_secret()
-        self._begun[state] = Begun(hash_of(browser), nonce, verifier, redirect, next_, now)
-        while len(self._begun) > BEGUN_MAX or now - next(iter(self._begun.values())).at > BEGUN_S:
-            self._begun.popitem(last=False)
-        given = {
+        self._pending[state] = PendingSignIn(hash_of(browser), nonce, verifier, redirect, next_path, now)
+        while len(self._pending) > PENDING_MAX or now - next(iter(self._pending.values())).began_at > OIDC_SIGN_IN_S:
+            self._pending.popitem(last=False)
+        parameters = {
             "response_type": "code", "client_id": self._section.client_id, "redirect_uri": redirect,
             "scope": " ".join(self._section.scopes), "state": state, "nonce": nonce,
             "code_challenge": _challenge(verifier), "code_challenge_method": "S256",
         }  # fmt: skip
-        address = str(facts["authorization_endpoint"])
-        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(given)}"
+        address = str(metadata["authorization_endpoint"])
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     async def end(self, browser: str, query: Mapping[str, str]) -> tuple[Person, str]:
-        """Return the identified person, and the path requested before the sign-in. Raises OidcRefused, OidcAway."""
-        begun = self._begun.pop(query.get("state", ""), None)
-        if begun is None or self._clock.monotonic() - begun.at > BEGUN_S or hash_of(browser) != begun.browser:
+        """End a sign-in: return the identified person, and the path requested before. Raises OidcRefused, OidcAway.
+
+        ``query`` holds the parameters with which the provider sent the browser back.
+        """
+        pending = self._pending.pop(query.get("state", ""), None)
+        is_late = pending is not None and self._clock.monotonic() - pending.began_at > OIDC_SIGN_IN_S
+        if pending is None or is_late or hash_of(browser) != pending.browser:
             raise OidcRefused("This sign-in did not begin in this browser, or it took too long.")
         if query.get("iss", self._section.issuer) != self._section.issuer:
             raise OidcRefused("The answer comes from another provider.")
         if "code" not in query:
-            raise OidcRefused("The provider did not sign you in.", error=query.get("error", "")[:NAME_MAX])
-        claims = await self._claims(begun, query["code"])
-        return self._person(claims), begun.next
+            raise OidcRefused("The provider did not sign you in.", error=query.get("error", "")[:TEXT_MAX])
+        claims = await self._redeemed_claims(pending, query["code"])
+        return self._person(claims), pending.next_path
 
-    async def _claims(self, begun: Begun, code: str) -> Mapping[str, Any]:
-        facts, section = await self._provider(), self._section
+    async def _redeemed_claims(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
+        """Exchange the code for an ID token; return its claims. Raises OidcRefused, OidcAway."""
+        metadata, section = await self._provider_metadata(), self._section
         form = {
-            "grant_type": "authorization_code", "code": code, "redirect_uri": begun.redirect,
-            "client_id": section.client_id, "code_verifier": begun.verifier,
+            "grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect,
+            "client_id": section.client_id, "code_verifier": pending.verifier,
         }  # fmt: skip
         auth = None
         if section.client_secret is not None:  # RFC 6749, 2.3.1: both are encoded as in a form
             auth = httpx.BasicAuth(quote_plus(section.client_id), quote_plus(section.client_secret.get_secret_value()))
-        status, token = await _asked("POST", facts["token_endpoint"], data=form, auth=auth)
+        status, token = await _request("POST", metadata["token_endpoint"], data=form, auth=auth)
         if status != 200:
             raise OidcRefused(
-                "The provider does not accept the code.", error=str(token.get("error", status))[:NAME_MAX]
+                "The provider does not accept the code.", error=str(token.get("error", status))[:TEXT_MAX]
             )
         text = token.get("id_token")
         if not isinstance(text, str):
             raise OidcRefused("The provider sent no ID token.")
-        return self._checked(await self._decoded(text), begun.nonce)
+        return self._checked_claims(await self._decoded(text), pending.nonce)
 
     async def _decoded(self, text: str) -> Mapping[str, Any]:
-        """Return the claims of an ID token with a valid signature; fetch new keys at most once in KEYS_AGAIN_S."""
+        """Return the claims of an ID token with a valid signature; fetch new keys at most once in KEYS_S_MIN."""
         try:
-            return dict(jwt.decode(text, await self._key_set(KNOWN_S), algorithms=ALGORITHMS).claims)
+            return dict(jwt.decode(text, await self._key_set(CACHE_S), algorithms=ALGORITHMS).claims)
         except (JoseError, ValueError):
             try:
-                return dict(jwt.decode(text, await self._key_set(KEYS_AGAIN_S), algorithms=ALGORITHMS).claims)
+                return dict(jwt.decode(text, await self._key_set(KEYS_S_MIN), algorithms=ALGORITHMS).claims)
             except (JoseError, ValueError) as error:
-                raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:NAME_MAX]) from error
+                raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:TEXT_MAX]) from error
 
-    def _checked(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
+    def _checked_claims(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
+        """Return the claims if they belong to this sign-in (OpenID Connect Core 1.0, 3.1.3.7). Raises OidcRefused."""
         section, now = self._section, int(self._clock.wall().timestamp())
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
@@ -146,9 +156,10 @@ class OidcProvider:
         return claims
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
+        """Return the name and the roles in the claims. Raises OidcRefused."""
         section = self._section
         name = claims.get(section.name_claim)
-        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_MAX:
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= TEXT_MAX:
             raise OidcRefused(f"The ID token has no usable claim {section.name_claim}.")
         if section.name_claim == "email" and claims.get("email_verified") is not True:
             raise OidcRefused("The provider has not verified this address.")
@@ -159,25 +170,26 @@ class OidcProvider:
             raise OidcRefused("You are known to the provider and have no role here.", name=name)
         return Person(f"oidc:{name}", tuple(roles))
 
-    async def _provider(self) -> Mapping[str, Any]:
+    async def _provider_metadata(self) -> Mapping[str, Any]:
         """Return the metadata of the provider. Raises OidcAway."""
-        async with self._asking:
-            if self._facts is None or self._clock.monotonic() - self._facts[0] > KNOWN_S:
-                found = await _fetched(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
-                if found.get("issuer") != self._section.issuer:
-                    raise OidcAway("The provider has another name than http.oidc.issuer.")
+        async with self._fetch_lock:
+            if self._metadata is None or self._clock.monotonic() - self._metadata[0] > CACHE_S:
+                metadata = await _fetch_object(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
+                if metadata.get("issuer") != self._section.issuer:
+                    raise OidcAway("The metadata of the provider name another issuer than http.oidc.issuer.")
                 for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                    _check_address(found.get(name), self._section.issuer)
-                self._facts = self._clock.monotonic(), found
-            return self._facts[1]
+                    _check_address(metadata.get(name), self._section.issuer)
+                self._metadata = self._clock.monotonic(), metadata
+            return self._metadata[1]
 
     async def _key_set(self, age_s_max: float) -> KeySet:
-        facts = await self._provider()
-        async with self._asking:
+        """Return the keys of the provider, fetched at most ``age_s_max`` ago. Raises OidcAway."""
+        metadata = await self._provider_metadata()
+        async with self._fetch_lock:
             if self._keys is None or self._clock.monotonic() - self._keys[0] > age_s_max:
-                found = await _fetched(facts["jwks_uri"])
+                keys = await _fetch_object(metadata["jwks_uri"])
                 try:
-                    self._keys = self._clock.monotonic(), KeySet.import_key_set(found)  # type: ignore[arg-type]
+                    self._keys = self._clock.monotonic(), KeySet.import_key_set(keys)  # type: ignore[arg-type]
                 except (JoseError, ValueError, KeyError, TypeError) as error:
                     raise OidcAway("The keys of the provider cannot be read.") from error
             return self._keys[1]
@@ -188,7 +200,7 @@ def _check_address(address: object, issuer: str) -> None:
     if not isinstance(address, str):
         raise OidcAway("The provider does not name its addresses.")
     if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
-        raise OidcAway("An address of the provider has no TLS.", address=address[:NAME_MAX])
+        raise OidcAway("An address of the provider has no TLS.", address=address[:TEXT_MAX])
 
 
 def _challenge(verifier: str) -> str:
@@ -198,19 +210,19 @@ def _challenge(verifier: str) -> str:
 
 @cache
 def _trust() -> SSLContext:
-    """Return the TLS context of all requests: reading the authorities blocks the process for 15 ms."""
+    """Return the TLS context of all requests; cached, because reading the authorities blocks the process for 15 ms."""
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def _fetched(address: str) -> Mapping[str, Any]:
-    status, found = await _asked("GET", address)
+async def _fetch_object(address: str) -> Mapping[str, Any]:
+    status, content = await _request("GET", address)
     if status != 200:
         raise OidcAway(status=status)
-    return found
+    return content
 
 
-async def _asked(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-    """Return status and JSON object of an answer of bounded size; redirects are not followed. Raises OidcAway."""
+async def _request(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
+    """Send a request; return status and JSON object of the answer. Redirects are not followed. Raises OidcAway."""
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
@@ -223,9 +235,9 @@ async def _asked(method: str, address: str, **more: Any) -> tuple[int, Mapping[s
                 if len(body) > ANSWER_MAX:
                     raise OidcAway("An answer of the provider is too large.")
             status = answer.status_code
-        found = json.loads(body)
+        content = json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
         raise OidcAway(fault=type(error).__name__) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise OidcAway("The provider did not answer with a JSON object.")
-    return status, found
+    return status, content

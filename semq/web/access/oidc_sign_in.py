@@ -1,19 +1,20 @@
 """The two pages of a sign-in through a provider: the redirect to the provider, and the return from it.
 
-The provider is another site, and browsers do not send strict cookies with its redirect. Therefore the cookie of a
-sign-in in progress is lax, and the page after it, which belongs to this site, redirects automatically.
+The provider is another site, and browsers send no cookie with ``SameSite=Strict`` after a redirect from another site.
+Therefore the cookie of a sign-in in progress is ``SameSite=Lax``. For the same reason the callback does not redirect to
+the requested page, for which the cookie of the session would be missing: it answers with a page that loads it.
 """
 
 from starlette.responses import RedirectResponse, Response
 
 from semq.errors import SemqError
-from semq.web.access.limits import BEGUN_S
+from semq.web.access.limits import OIDC_SIGN_IN_S
 from semq.web.access.secret import new_secret
 from semq.web.access.sign_in import own_path, peer_of
 from semq.web.errors import BadRequest, NoSuchPage, OidcRefused
 from semq.web.pages.visit import Visit
 
-BEGIN, BACK = "/sign-in/oidc", "/sign-in/oidc/callback"
+BEGIN, CALLBACK = "/sign-in/oidc", "/sign-in/oidc/callback"
 VIA = "oidc"
 
 
@@ -25,15 +26,21 @@ async def begin(visit: Visit) -> Response:
     visit.web.attempts.check(peer_of(visit))
     browser = new_secret()
     response = RedirectResponse(
-        await provider.begin(browser, _redirect(visit), own_path(visit.query.get("next", "/"))), 303
+        await provider.begin(browser, _redirect_address(visit), own_path(visit.query.get("next", "/"))), 303
     )
     response.set_cookie(
-        _cookie(visit), browser, max_age=int(BEGUN_S), path=BACK, secure=visit.web.is_tls, httponly=True, samesite="lax"
+        _cookie(visit),
+        browser,
+        max_age=int(OIDC_SIGN_IN_S),
+        path=CALLBACK,
+        secure=visit.web.is_tls,
+        httponly=True,
+        samesite="lax",
     )
     return response
 
 
-async def back(visit: Visit) -> Response:
+async def callback(visit: Visit) -> Response:
     """Begin a session for the person that the provider has identified. Raises OidcRefused, OidcAway,
     TooManyRequests.
     """
@@ -50,21 +57,21 @@ async def back(visit: Visit) -> Response:
         await visit.web.audit.note(name, VIA, peer, "sign-in", outcome="refused", detail=str(error))
         raise
     except SemqError:
-        visit.web.attempts.succeeded(peer)  # the provider was away: no guess
+        visit.web.attempts.succeeded(peer)  # the provider was away: this was no guess
         raise
     visit.web.attempts.succeeded(peer)
     await visit.web.audit.note(person.name, VIA, peer, "sign-in", {"roles": list(person.roles)})
     sessions = visit.web.sessions
     secret = await sessions.open(person.name, person.roles, peer)
     response = visit.render("signed_in.html", path=path, name=person.name)
-    sessions.hand_over(response, secret)
-    response.delete_cookie(_cookie(visit), path=BACK, secure=visit.web.is_tls, httponly=True, samesite="lax")
+    sessions.set_cookie(response, secret)
+    response.delete_cookie(_cookie(visit), path=CALLBACK, secure=visit.web.is_tls, httponly=True, samesite="lax")
     return response
 
 
-def _redirect(visit: Visit) -> str:
-    """Return the redirect address for the provider, which refuses unregistered ones."""
-    return f"{visit.web.http.url.rstrip('/') or str(visit.request.base_url).rstrip('/')}{BACK}"
+def _redirect_address(visit: Visit) -> str:
+    """Return the address of the callback, which has to be registered at the provider."""
+    return f"{visit.web.http.url.rstrip('/') or str(visit.request.base_url).rstrip('/')}{CALLBACK}"
 
 
 def _cookie(visit: Visit) -> str:

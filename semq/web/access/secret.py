@@ -1,6 +1,6 @@
-"""Secrets of sessions, links and tokens: drawn here, stored as hashes, compared by looking up the hash.
+"""Secrets of sessions, links and tokens: drawn here, stored as hashes, found again by their hashes.
 
-Each has 256 random bits, so one pass of SHA-256 is enough.
+A secret has 256 random bits, so that one pass of SHA-256 is enough.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def new_secret() -> str:
 
 
 def hash_of(secret: str) -> bytes:
-    """Return the stored hash of a secret."""
+    """Return the hash of a secret as it is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -27,6 +27,6 @@ def derived(secret: str, purpose: str) -> str:
     return hmac.new(secret.encode("utf-8", "surrogatepass"), purpose.encode(), hashlib.sha256).hexdigest()
 
 
-def is_same(one: str, other: str) -> bool:
-    """Compare in constant time."""
-    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
+def is_same(text: str, expected: str) -> bool:
+    """Compare two texts in constant time."""
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass"))

@@ -1,7 +1,7 @@
-"""Sessions of signed-in users: a random cookie, its hash in the database, and the present roles of the account.
+"""Sessions of signed-in users: a secret in a cookie, its hash in the database, and the present roles of the account.
 
-A session is looked up at most once a second, so that a change of roles takes effect within that time. The cookie
-carries the name of the node, because browsers share cookies between the ports of one host.
+A session is looked up at most once a second, so that a change of roles takes effect within that time. The name of the
+cookie contains that of the node, because browsers share cookies between the ports of one host.
 """
 
 from collections import OrderedDict
@@ -20,9 +20,10 @@ from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-KNOWN_S, KNOWN_MAX = 1.0, 1000
-SEEN_S = 60.0  # shortest interval between two notes of a session's use
-FIRST = "first sign-in"  # the name of the person who used the one-time link
+CACHE_S, CACHE_MAX = 1.0, 1000  # age and number of sessions in memory
+SEEN_S = 60.0  # shortest interval between two updates of the time at which a session was last used
+FORM_S = 3600  # validity of the cookie for forms that precede the sign-in
+LINK_USER = "first sign-in"  # the user of a session that the one-time link began
 
 
 class Sessions:
@@ -33,66 +34,71 @@ class Sessions:
         self._database = database
         self._clock = clock
         self._is_tls = is_tls
-        self._known: OrderedDict[bytes, tuple[float, AccountSession]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[float, AccountSession]] = (
+            OrderedDict()
+        )  #: by hash; with the time of reading
         prefix = "__Host-" if is_tls else ""
         self.cookie = f"{prefix}semq_{address.type}_{address.id}"
         self.form_cookie = f"{prefix}semq_form_{address.type}_{address.id}"
 
     async def open(self, account: str, roles: Sequence[str] | None, peer: str) -> str:
-        """Begin a session and return its secret. ``roles`` None: those of the account. Raises StoreUnavailable."""
+        """Begin a session and return its secret. ``roles`` None: the roles of the account. Raises StoreUnavailable."""
         secret, now = new_secret(), self._clock.wall()
         ends_at = now + timedelta(seconds=self._http.session_s)
-        new = AccountSession(hash_of(secret), account, tuple(roles or ()), now, now, ends_at, peer)
-        await self._database.write(accounts.add_session, new, roles)
+        session = AccountSession(hash_of(secret), account, tuple(roles or ()), now, now, ends_at, peer)
+        await self._database.write(accounts.add_session, session, roles)
         return secret
 
     async def visitor(self, secret: str, peer: str) -> Visitor | None:
-        """Return the visitor of this session; None if there is none, or it has ended. Raises StoreUnavailable."""
-        found = await self._find(hash_of(secret))
-        if found is None:
+        """Return the visitor of a session; None if the session is unknown or has ended. Raises StoreUnavailable."""
+        session = await self._find(hash_of(secret))
+        if session is None:
             return None
-        return Visitor(found.account, "link" if found.account == FIRST else "session", peer, rights_of(found.roles))
+        return Visitor(
+            session.account, "link" if session.account == LINK_USER else "session", peer, rights_of(session.roles)
+        )
 
     async def _find(self, hash_: bytes) -> AccountSession | None:
         now, moment = self._clock.wall(), self._clock.monotonic()
-        known = self._known.get(hash_)
-        if known is not None and moment - known[0] < KNOWN_S and now < known[1].ends_at:
-            return known[1]
+        if hash_ in self._cache:
+            read_at, session = self._cache[hash_]
+            if moment - read_at < CACHE_S and now < session.ends_at:
+                return session
         idle_since = now - timedelta(seconds=self._http.idle_s)
-        found = await self._database.read(accounts.session, hash_, now, idle_since)
-        self._known.pop(hash_, None)
-        if found is not None:
-            self._known[hash_] = moment, found
-            if len(self._known) > KNOWN_MAX:
-                self._known.popitem(last=False)
-            if (now - found.seen_at).total_seconds() > min(SEEN_S, self._http.idle_s / 10):
+        stored = await self._database.read(accounts.session, hash_, now, idle_since)
+        self._cache.pop(hash_, None)
+        if stored is not None:
+            self._cache[hash_] = moment, stored
+            if len(self._cache) > CACHE_MAX:
+                self._cache.popitem(last=False)
+            if (now - stored.seen_at).total_seconds() > min(SEEN_S, self._http.idle_s / 10):
                 await self._database.write(accounts.see_session, hash_, now)
-        return found
+        return stored
 
     async def end(self, secret: str) -> None:
         """End a session. Raises StoreUnavailable."""
-        self._known.pop(hash_of(secret), None)
+        self._cache.pop(hash_of(secret), None)
         await self._database.write(accounts.end_session, hash_of(secret))
 
     def forget(self) -> None:
-        """Look up all sessions again, because accounts have changed."""
-        self._known.clear()
+        """Forget what was looked up, because accounts have changed."""
+        self._cache.clear()
 
     def secret_of(self, request: Request) -> str:
-        """Return the secret that a request carries; empty without one."""
+        """Return the secret in the cookie of a request; an empty text without a cookie."""
         return request.cookies.get(self.cookie, "")
 
-    def hand_over(self, response: Response, secret: str) -> None:
+    def set_cookie(self, response: Response, secret: str) -> None:
         """Store a session in the browser's cookie; an empty secret removes it."""
         self._set(response, self.cookie, secret, int(self._http.session_s))
 
     def form_secret_of(self, request: Request) -> str:
-        """Return the secret of forms before the sign-in."""
+        """Return the secret of the forms that precede the sign-in."""
         return request.cookies.get(self.form_cookie, "")
 
-    def hand_over_form(self, response: Response, secret: str) -> None:
-        """Store the secret of forms before the sign-in in a cookie."""
-        self._set(response, self.form_cookie, secret, 3600)
+    def set_form_cookie(self, response: Response, secret: str) -> None:
+        """Store the secret of the forms that precede the sign-in in a cookie; an empty secret removes it."""
+        self._set(response, self.form_cookie, secret, FORM_S)
 
     def _set(self, response: Response, name: str, secret: str, seconds: int) -> None:
         if secret:

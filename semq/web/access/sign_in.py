@@ -1,7 +1,7 @@
-"""The sign-in: by the one-time link of the first start, with a password of a user, or as a user of the node.
+"""The sign-in: by the one-time link, with the password of an account, or with that of a user of the node.
 
-A refusal does not reveal the cause and always takes the same time. Each sign-in begins a new session, so that an
-earlier cookie is not valid for it.
+A refusal does not reveal its cause, neither by its text nor by its duration. Each sign-in begins a new session, so that
+a cookie set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
 """
 
 import asyncio
@@ -15,21 +15,21 @@ from semq.web.access import csrf, passwords
 from semq.web.access.limits import refusal_pause_s
 from semq.web.access.node_login import is_node_admin, node_accepts
 from semq.web.access.secret import hash_of, new_secret
-from semq.web.access.sessions import FIRST
+from semq.web.access.sessions import LINK_USER
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
 log = structlog.get_logger("semq.web")
 
-NODE_ROLES = ("admin", "payload")  # roles of a node's user with the right to use semq.admin
-FIRST_ROLES = ("admin", "payload")
+NODE_ROLES = ("admin", "payload")  # roles of a user who may administer the node
+LINK_ROLES = ("admin", "payload")
 NAME_MAX = 64
 REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form, with a secret of its own in a cookie."""
+    """Show the form; a cookie has its secret, because there is no session yet."""
     if visit.is_signed_in:
         return visit.see_other(own_path(visit.query.get("next", "/")))
     return _form(visit)
@@ -44,7 +44,7 @@ def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
         "sign_in_csrf": csrf.token_of(secret),
     }
     response = visit.render("sign_in.html", status, **context)
-    visit.web.sessions.hand_over_form(response, secret)
+    visit.web.sessions.set_form_cookie(response, secret)
     return response
 
 
@@ -54,9 +54,9 @@ async def sign_in(visit: Visit) -> Response:
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
     peer = peer_of(visit)
     visit.web.attempts.begin(peer)
-    begun = visit.web.clock.monotonic()
-    if not await _is_known(visit.web, name, password):
-        await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - begun))
+    began_at = visit.web.clock.monotonic()
+    if not await _is_right(visit.web, name, password):
+        await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - began_at))
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
         return _form(visit, REFUSED, 401)
@@ -65,7 +65,7 @@ async def sign_in(visit: Visit) -> Response:
     return await _begin(visit, name, None, own_path(str(fields.get("next", "/"))))
 
 
-async def first(visit: Visit) -> Response:
+async def use_link(visit: Visit) -> Response:
     """Begin a session by the one-time link. Raises TooManyRequests."""
     peer = peer_of(visit)
     if visit.request.method != "GET":  # HEAD must not consume the link
@@ -75,8 +75,8 @@ async def first(visit: Visit) -> Response:
     if not await visit.web.database.write(accounts.use_link, hash_of(secret), visit.web.clock.wall()):
         return visit.render("link_used.html", 403)
     visit.web.attempts.succeeded(peer)
-    await visit.web.audit.note(FIRST, "link", peer, "sign-in")
-    return await _begin(visit, FIRST, FIRST_ROLES, "/users")
+    await visit.web.audit.note(LINK_USER, "link", peer, "sign-in")
+    return await _begin(visit, LINK_USER, LINK_ROLES, "/users")
 
 
 async def sign_out(visit: Visit) -> Response:
@@ -84,43 +84,43 @@ async def sign_out(visit: Visit) -> Response:
     await visit.note("sign-out")
     await visit.web.sessions.end(visit.secret)
     response = visit.see_other("/sign-in")
-    visit.web.sessions.hand_over(response, "")
+    visit.web.sessions.set_cookie(response, "")
     return response
 
 
 async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: str) -> Response:
     sessions = visit.web.sessions
-    before = sessions.secret_of(visit.request)
-    if before:
-        await sessions.end(before)
+    if former := sessions.secret_of(visit.request):
+        await sessions.end(former)
     secret = await sessions.open(name, roles, peer_of(visit))
     response = visit.see_other(path)
-    sessions.hand_over(response, secret)
-    sessions.hand_over_form(response, "")
+    sessions.set_cookie(response, secret)
+    sessions.set_form_cookie(response, "")
     return response
 
 
-async def _is_known(web: Web, name: str, password: str) -> bool:
-    known = await web.database.read(accounts.account, name)
-    if known is not None and known.password is not None:
-        return await passwords.is_right(password, known.password) and known.disabled_at is None
-    is_of_node = is_node_admin(web.settings, name)
-    if not is_of_node or (known is not None and known.disabled_at is not None):
-        await passwords.is_right(password, None)
+async def _is_right(web: Web, name: str, password: str) -> bool:
+    """Whether a user may sign in with this password; an administrator of the node gets an account at the first time."""
+    account = await web.database.read(accounts.account, name)
+    if account is not None and account.password is not None:
+        return await passwords.is_right(password, account.password) and account.disabled_at is None
+    is_disabled = account is not None and account.disabled_at is not None
+    if is_disabled or not is_node_admin(web.settings, name):
+        await passwords.is_right(password, None)  # takes as long as the check of a password
         return False
     if not await node_accepts(web, name, password):
         return False
-    if known is None:
+    if account is None:
         await web.database.write(accounts.add_account, Account(name, None, NODE_ROLES, web.clock.wall(), "the node"))
     return True
 
 
 def own_path(path: str) -> str:
-    """Return a path of this site; another address becomes the start page."""
+    """Return the path of a page of this site; for any other address, that of the start page."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if is_own and path.isascii() else "/"
 
 
 def peer_of(visit: Visit) -> str:
-    """Return the address that a request comes from."""
+    """Return the address of the client."""
     return visit.request.client.host if visit.request.client else ""

@@ -1,4 +1,7 @@
-"""Bearer tokens of programs, looked up at most once a second. The operations ``token.*`` make and revoke them."""
+"""Bearer tokens of programs, looked up in the database at most once a second.
+
+The operations ``token.*`` of the node (``semq.service.operations.tokens``) make and revoke them.
+"""
 
 import math
 from collections import OrderedDict
@@ -10,8 +13,8 @@ from semq.store.accounts import Token
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-KNOWN_S, KNOWN_MAX = 1.0, 10_000
-LENGTH_MAX = 100
+CACHE_S, CACHE_MAX = 1.0, 10_000  # age and number of tokens in memory
+LENGTH_MAX = 100  # characters of a token
 
 
 class Tokens:
@@ -20,34 +23,38 @@ class Tokens:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[float, Token | None]] = (
+            OrderedDict()
+        )  #: by hash; with the time of reading
 
     def forget(self) -> None:
-        """Look up all tokens again, because one was revoked."""
-        for hash_, (_, found) in self._known.items():
-            self._known[hash_] = -math.inf, found
+        """Look up each token again at its next use, because one was revoked; ``knows`` still remembers them."""
+        for hash_, (_, token) in self._cache.items():
+            self._cache[hash_] = -math.inf, token
 
     def knows(self, text: str) -> bool:
         """Whether a token was valid when it was last looked up."""
-        _, found = self._known.get(token_hash(text), (0.0, None))
-        return found is not None and found.is_valid(self._clock.wall())
+        _, token = self._cache.get(token_hash(text), (0.0, None))
+        return token is not None and token.is_valid(self._clock.wall())
 
     async def visitor(self, text: str, peer: str) -> Visitor | None:
-        """Return the program of a token; None if it is not valid. Raises StoreUnavailable."""
+        """Return the program with this token; None if the token is not valid. Raises StoreUnavailable."""
         if not text.startswith(PREFIX) or len(text) > LENGTH_MAX:
             return None
-        found = await self._find(token_hash(text))
-        if found is None or not found.is_valid(self._clock.wall()):
+        token = await self._find(token_hash(text))
+        if token is None or not token.is_valid(self._clock.wall()):
             return None
-        return Visitor(f"{found.name} ({found.id})", "token", peer, rights_of(found.scopes), found.inbox)
+        return Visitor(f"{token.name} ({token.id})", "token", peer, rights_of(token.scopes), token.inbox)
 
     async def _find(self, hash_: bytes) -> Token | None:
-        now, known = self._clock.monotonic(), self._known.get(hash_)
-        if known is not None and now - known[0] < KNOWN_S:
-            return known[1]
-        found = await self._database.read(accounts.token, hash_)
-        self._known.pop(hash_, None)
-        self._known[hash_] = now, found
-        if len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
-        return found
+        now = self._clock.monotonic()
+        if hash_ in self._cache:
+            read_at, token = self._cache[hash_]
+            if now - read_at < CACHE_S:
+                return token
+        token = await self._database.read(accounts.token, hash_)
+        self._cache.pop(hash_, None)
+        self._cache[hash_] = now, token
+        if len(self._cache) > CACHE_MAX:
+            self._cache.popitem(last=False)
+        return token

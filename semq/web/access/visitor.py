@@ -1,7 +1,6 @@
-"""The sender of a request: a person in a session, or a program with a token, a certificate or a password; and its
-rights.
+"""The sender of a request and its rights: a person in a session, or a program with a token, certificate or password.
 
-Roles are those of the table of operations; scopes are rights of programs that no operation has.
+Roles are the rights to operations of the node; scopes are rights of programs to endpoints without an operation.
 """
 
 from collections.abc import Iterable
@@ -12,30 +11,30 @@ from semq.app import Client
 from semq.web.errors import RoleMissing
 
 Right = AccessRole | AccessScope
-RIGHTS: dict[str, Right] = {str(one): one for one in (*AccessRole, *AccessScope)}
-# Right | those that it includes
+RIGHTS: dict[str, Right] = {str(right): right for right in (*AccessRole, *AccessScope)}
+# Right | the rights that it includes
 INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
-# Rights to read payloads; only visitors who have such a right may give it to others
+# Rights to read payloads; only visitors with the right to payloads may grant one
 SHOW_PAYLOADS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 EVERYTHING = frozenset(RIGHTS.values())
 
 
 def rights_of(names: Iterable[str]) -> frozenset[Right]:
-    """Return rights by name, with those that they include; unknown names give nothing."""
+    """Return the rights of these names, and the rights that they include; unknown names are ignored."""
     own = {RIGHTS[name] for name in names if name in RIGHTS}
-    return frozenset(own.union(*(INCLUDED.get(one, ()) for one in own)))
+    return frozenset(own.union(*(INCLUDED.get(right, ()) for right in own)))
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The party that makes a request."""
+    """The sender of a request."""
 
     name: str
     via: str  #: session, link, token, password, certificate
-    peer: str  #: address
+    peer: str  #: address of the client
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
     #: the connection of a user of the node, whose permissions the node checks
@@ -43,16 +42,16 @@ class Visitor:
 
     @property
     def key(self) -> str:
-        """The name under which requests are counted."""
+        """The name under which requests, streams and leases are counted."""
         return f"{self.via}:{self.name}"
 
     @property
     def roles(self) -> frozenset[AccessRole]:
         """The rights that are roles."""
-        return frozenset(one for one in self.rights if isinstance(one, AccessRole))
+        return frozenset(right for right in self.rights if isinstance(right, AccessRole))
 
-    def check_giving(self, names: Iterable[str]) -> None:
-        """Refuse to give others a right to payloads that the visitor does not have. Raises RoleMissing."""
+    def check_grant(self, names: Iterable[str]) -> None:
+        """Refuse to grant a right to payloads if the visitor does not have it. Raises RoleMissing."""
         if not self.may(AccessRole.PAYLOAD) and SHOW_PAYLOADS.intersection(names):
             raise RoleMissing("A user without the right to payloads cannot grant it.", role=AccessRole.PAYLOAD.value)
 

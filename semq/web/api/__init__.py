@@ -1,15 +1,16 @@
-"""The HTTP API, ``/api/v1``.
+"""The HTTP API, ``/api/v1``. ``semq.web.application`` includes its routes.
 
 | module          | subject                                                                     |
 |-----------------|-----------------------------------------------------------------------------|
 | routes          | the table of all endpoints of a kind of node                                |
-| endpoint        | one endpoint: who asks, rates, rights, problem documents                    |
+| endpoint        | one endpoint: caller, rates, rights, problem documents                      |
 | authentication  | bearer tokens, users of the node, client certificates, sessions             |
-| logins          | connections of users of the node                                            |
+| logins          | connections of the node's users                                             |
 | node_operations | an endpoint for each operation of the node                                  |
-| documents       | submit a document; state, trace and body of one                             |
-| inbox, leases   | receive by long polling; acknowledge within a time                          |
-| sent_events     | what streams have sent, for clients that come back                          |
+| attributes      | attributes of documents in headers, query and JSON                          |
+| documents       | submit and search documents; state, trace and body of a document            |
+| inbox, leases   | receive by long polling; acknowledge within the time of a lease             |
+| sent_events     | events that streams have sent, for clients that reconnect                   |
 | events          | events about sent documents as server-sent events                           |
 | description     | the OpenAPI document                                                        |
 """

@@ -21,31 +21,36 @@ from semq.web.errors import BadRequest
 PREFIX = b"semq-"
 OWN_PREFIX = b"semq-header-"  # prefix of the application's own headers
 KEY_HEADER = b"idempotency-key"  # the same as SEMQ-Token
-ELSEWHERE = ("body_base64", "headers", "sender", "content_type", "content_encoding")
-NAMES = tuple(one.encode_name for one in msgspec.structs.fields(SubmitDocument) if one.encode_name not in ELSEWHERE)
-STANDARD = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
-BY_HEADER = {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {KEY_HEADER: "token"} | STANDARD
+# Arguments of msg.submit without a header SEMQ-…
+NOT_PREFIXED = ("body_base64", "headers", "sender", "content_type", "content_encoding")
+NAMES = tuple(
+    field.encode_name for field in msgspec.structs.fields(SubmitDocument) if field.encode_name not in NOT_PREFIXED
+)
+STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
+BY_HEADER = (
+    {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {KEY_HEADER: "token"} | STANDARD_HEADERS
+)
 
 
 def header_of(name: str) -> str:
-    """Return the header of an attribute in its usual case."""
+    """Return the name of the header of an attribute: SEMQ-Save-Fwd for save_fwd."""
     return "SEMQ-" + "-".join(part.capitalize() for part in name.split("_"))
 
 
-def given_attributes(request: Request) -> dict[str, Any]:
-    """Return the attributes in headers and query. Raises BadRequest."""
+def attributes_of(request: Request) -> dict[str, Any]:
+    """Return the attributes in headers and query of a request, as arguments of ``msg.submit``. Raises BadRequest."""
     given: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    own_headers: dict[str, Any] = {}
     for name, value in request.headers.raw:
         if name.startswith(OWN_PREFIX):
-            own[_text(name[len(OWN_PREFIX) :])] = _text(value)
+            own_headers[_text(name[len(OWN_PREFIX) :])] = _text(value)
         elif name in BY_HEADER:
             _put(given, BY_HEADER[name], _text(value))
         elif name.startswith(PREFIX):
             raise BadRequest(f"There is no attribute {_text(name)[:60]}.", attributes=" ".join(map(header_of, NAMES)))
     for key, text in request.query_params.multi_items():
         _put(given, key, text)
-    return given | ({"headers": own} if own else {})
+    return given | ({"headers": own_headers} if own_headers else {})
 
 
 def _put(given: dict[str, Any], name: str, value: str) -> None:
@@ -57,34 +62,35 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise BadRequest("Headers with attributes are UTF-8.") from None
+        raise BadRequest("Headers with attributes must be UTF-8.") from None
 
 
 def submission(given: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
-    """Return target, body of the JSON form, and arguments for ``Client.send``. Raises BadArguments."""
-    read = read_arguments("documents", SubmitDocument, given)
-    values = {name: getattr(read, name) for name in (*NAMES, "content_type", "content_encoding", "headers")}
+    """Return target, body (of the JSON form), and other arguments of ``Client.send``. Raises BadArguments."""
+    arguments = read_arguments("documents", SubmitDocument, given)
+    values = {name: getattr(arguments, name) for name in (*NAMES, "content_type", "content_encoding", "headers")}
     present = {name: value for name, value in values.items() if value is not None and name != "target"}
     if isinstance(present.get("app_key"), tuple | list):
         present["app_key"] = AppKey(*present["app_key"])
-    return read.target, read.body_base64, present
+    return arguments.target, arguments.body_base64, present
 
 
 def described(document: Document) -> dict[str, Any]:
-    """Return a received document without its payload."""
+    """Return the attributes of a received document, without its payload, by name."""
     return document.described() | {"bytes": document.size}
 
 
 def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
-    """Add a description as headers."""
+    """Add the attributes of a document to an answer, as headers."""
     response.headers.update(trace_context(attributes.get("headers", {})))
-    for name, value in _flat(attributes):
+    for name, value in _as_headers(attributes):
         text = shown(str(int(value) if isinstance(value, bool) else value), 2000)
         if text:
             response.raw_headers.append((name.encode("utf-8", "replace"), text.encode("utf-8", "replace")))
 
 
-def _flat(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each header. Own headers whose names HTTP does not permit are left out."""
     for name, value in attributes.items():
         if name != "headers":
             yield header_of(name).lower(), value

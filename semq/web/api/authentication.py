@@ -1,7 +1,8 @@
 """Authentication of API requests: by token, user of the node, client certificate, or session of the console.
 
-Failures count for the address that they come from; after too many, its requests are refused unread, except tokens and
-passwords that were valid before: others may share the address, for instance that of a proxy.
+Failures are counted for the address of the client. After too many failures, tokens and passwords from this address are
+refused without a check, except those that were valid before: several clients may share an address, for instance that of
+a proxy.
 """
 
 import asyncio
@@ -24,20 +25,21 @@ HEADER_MAX = 4096
 
 
 async def authenticated(request: Request, web: "Web") -> Visitor:
-    """Return who sends a request.
+    """Return the sender of a request.
 
     Raises NotSignedIn, ForeignForm, TooManyRequests, StoreUnavailable, NodeUnreachable.
     """
     peer = request.client.host if request.client else ""
-    given = request.headers.get("authorization")
-    if given is not None:
-        begun = web.clock.monotonic()
-        found = await _by_header(given, web, peer) if len(given) <= HEADER_MAX else None
-        if found is None:
-            web.attempts.failed(peer)  # before the pause, so that guesses that wait for their turn are counted
-            await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - begun))
+    authorization = request.headers.get("authorization")
+    if authorization is not None:
+        began_at = web.clock.monotonic()
+        is_short = len(authorization) <= HEADER_MAX
+        visitor = await _by_header(authorization, web, peer) if is_short else None
+        if visitor is None:
+            web.attempts.failed(peer)  # before the pause, so that parallel guesses are counted
+            await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - began_at))
             raise NotSignedIn("The token, or user and password, are not valid.")
-        return found
+        return visitor
     fingerprint = request.scope.get("extensions", {}).get(CERTIFICATE, {}).get("sha256")
     if fingerprint in web.http.certificates:
         return Visitor(fingerprint[:16], "certificate", peer, rights_of(web.http.certificates[fingerprint]))
@@ -51,8 +53,9 @@ async def authenticated(request: Request, web: "Web") -> Visitor:
     return visitor
 
 
-async def _by_header(given: str, web: "Web", peer: str) -> Visitor | None:
-    scheme, _, text = given.partition(" ")
+async def _by_header(authorization: str, web: "Web", peer: str) -> Visitor | None:
+    """Return the visitor that the header ``Authorization`` names; None if it is not valid."""
+    scheme, _, text = authorization.partition(" ")
     match scheme.lower():
         case "bearer":
             if not web.tokens.knows(text.strip()):

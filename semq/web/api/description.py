@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, derived from the rows of the endpoints.
 
-``openapi.local.json`` and ``openapi.hub.json`` beside this module are these documents as files; a test compares.
+``openapi.local.json`` and ``openapi.hub.json`` beside this module are these documents as files;
+``tests/web/api/test_description.py`` compares.
 """
 
 import re
@@ -37,23 +38,23 @@ SECURITY = {
 }
 MEANINGS = {
     400: "The request is wrong.",
-    401: "Nobody is signed in.",
-    403: "The right is missing.",
-    404: "There is nothing of this name.",
-    409: "The node refuses it in the present state.",
-    410: "The time to settle the document is over.",
+    401: "The request has no valid login.",
+    403: "The caller does not have the right.",
+    404: "Nothing has this name.",
+    409: "The node refuses the request in the present state.",
+    410: "The lease of the document has ended.",
     413: "The body is too large.",
     416: "The body has none of the requested bytes.",
-    421: "The request names another host.",
+    421: "The request is for a host of another name.",
     422: "The target is unknown.",
     429: "Too many requests.",
-    503: "The node or its database is away.",
+    503: "The node or its database is not available.",
     504: "The node does not answer in time.",
     507: "There is no room for the body.",
 }
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
-COMMON = (400, 401, 403, 421, 429, 503, 504)
-CONVERTOR = re.compile(r":[a-z]+}")
+COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that needs a right
+CONVERTOR = re.compile(r":[a-z]+}")  # of Starlette's paths: {name:path}
 
 
 def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _operation(row: Endpoint) -> dict[str, Any]:
     if not rights:
         described["security"] = []
     if row.parameters:
-        described["parameters"] = [_parameter(one) for one in row.parameters]
+        described["parameters"] = [_parameter(parameter) for parameter in row.parameters]
     if row.body:
         content = {media: {"schema": dict(schema)} for media, schema in row.body.items()}
         described["requestBody"] = {"required": True, "content": content}
@@ -97,20 +98,25 @@ def _operation(row: Endpoint) -> dict[str, Any]:
     return described
 
 
-def _parameter(one: Parameter) -> dict[str, Any]:
-    described = {"name": one.name, "in": one.place, "schema": dict(one.schema), "description": one.meaning}
-    return described | ({"required": True} if one.is_required else {})
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    described = {
+        "name": parameter.name, "in": parameter.place, "schema": dict(parameter.schema),
+        "description": parameter.meaning,
+    }  # fmt: skip
+    return described | ({"required": True} if parameter.is_required else {})
 
 
 def _responses(row: Endpoint) -> dict[str, Any]:
-    good = {status: text for status, text in row.answers.items() if status < 400}
-    if not good:
-        good[200] = "The result."
+    results = {status: text for status, text in row.answers.items() if status < 400}
+    if not results:
+        results[200] = "The result."
     described: dict[str, Any] = {
-        str(status): {"description": text} | _content(row, status) for status, text in good.items()
+        str(status): {"description": text} | _content(row, status) for status, text in results.items()
     }
-    bad = {*(COMMON if row.rights else ()), *(status for status in row.answers if status >= 400)}
-    return described | {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status]}"} for status in sorted(bad)}
+    problems = {*(COMMON if row.rights else ()), *(status for status in row.answers if status >= 400)}
+    return described | {
+        str(status): {"$ref": f"#/components/responses/{PROBLEMS[status]}"} for status in sorted(problems)
+    }
 
 
 def _content(row: Endpoint, status: int) -> dict[str, Any]:

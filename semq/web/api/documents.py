@@ -1,7 +1,8 @@
-"""Documents: submit one, and read its state.
+"""Documents: submit and search them, and read state, trace and body of a document.
 
-A submission is answered after the commit at the node. A large body is in a file until then. The header
-``Idempotency-Key`` is its token: a repeat after a lost answer is not accepted as a second document.
+A submission is answered after the commit at the node; until then a large body is kept in a file. The header
+``Idempotency-Key`` is the token of the document: a repeated request with the same token, for instance after a lost
+answer, makes no second document.
 """
 
 from typing import Any
@@ -26,34 +27,34 @@ from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 FORM_BODY_MAX = 16 << 20  # bytes; the form is complete in memory
-SUBMIT_S = 60.0
-ACT = "document.submit"
+SUBMIT_S = 60.0  # longest wait for the commit
+ACT = "document.submit"  # in the audit log
 
 
 async def submit(call: Call) -> Response:
     """Submit a document. Raises BadArguments, BodyTooLarge, RefusedByNode, NodeBusy, NodeUnreachable."""
     web = call.web
-    given = attributes.given_attributes(call.request)
+    given = attributes.attributes_of(call.request)
     is_form = str(given.get("content_type", "")).partition(";")[0].strip().lower() == FORM
     if is_form:
         del given["content_type"]
         at_most = min(web.settings.protocol.max_document_bytes, FORM_BODY_MAX)
         form = await read_object(call, at_most * 4 // 3 + 65_536)
         target, decoded, arguments = attributes.submission(form | given)
-        return await _send(call, target, decoded, arguments)
+        return await _submit(call, target, decoded, arguments)
     target, _, arguments = attributes.submission(given)
     at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)
     async with kept_body(call.request, at_most, web.memory, web.disk) as body:
-        return await _send(call, target, body, arguments)
+        return await _submit(call, target, body, arguments)
 
 
-async def _send(call: Call, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Response:
-    if traced := trace_context(call.request.headers) | dict(arguments.get("headers", {})):
-        arguments = arguments | {"headers": traced}
+async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Response:
+    if headers := trace_context(call.request.headers) | dict(arguments.get("headers", {})):
+        arguments = arguments | {"headers": headers}
     facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
     try:
         client = call.web.bulk if isinstance(body, SpooledBody) else call.web.client
-        sent = await _sent(call.who.login or client, target, body, arguments)
+        sent = await _send(call.who.login or client, target, body, arguments)
     except SemqError as error:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
         _note(call, facts, outcome, str(error))
@@ -65,13 +66,13 @@ async def _send(call: Call, target: str, body: bytes | SpooledBody, arguments: d
     return json_response(answer, 200 if sent.repeated else 201, location)
 
 
-async def _sent(client: Client, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Sent:
+async def _send(client: Client, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Sent:
     try:
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
     except AmqpError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:  # a header that AMQP cannot carry
-        raise BadRequest("A header cannot be carried.", fault=str(error)) from error
+    except (TypeError, ValueError, OverflowError) as error:  # a value that AMQP has no type for
+        raise BadRequest("A header cannot be carried over AMQP.", fault=str(error)) from error
 
 
 def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> None:
@@ -87,20 +88,20 @@ async def search(call: Call) -> Response:
 
 async def show(call: Call) -> Response:
     """Show one document: its state, and its next event."""
-    return json_response(await _shown(call))
+    return json_response(await _record(call))
 
 
 async def trace(call: Call) -> Response:
     """Show the history of a document at all parties."""
-    found = await _shown(call)
-    arguments = {"id": found.get("lk0") or _name(call), "parties": True}
+    record = await _record(call)
+    arguments = {"id": record.get("lk0") or _name(call), "parties": True}
     return json_response(await call.web.client.request("msg.trace", arguments, timeout_s=PATIENCE_S))
 
 
 async def body(call: Call) -> Response:
-    """Return the payload of a document that is still in a queue, as it is, or one range of its bytes.
+    """Return the payload of a document that is still in a queue of the node, or one range of its bytes.
 
-    Raises RangeNotSatisfiable.
+    Raises RangeNotSatisfiable, RoleMissing, RefusedByNode, NodeUnreachable, BodiesFull.
     """
     wanted = ByteRange.requested(call.request)
     arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
@@ -109,37 +110,38 @@ async def body(call: Call) -> Response:
     has_body = call.request.method != "HEAD"
     if not has_body:
         arguments["length"] = 0
-    give_back = await call.web.memory.take(call.web.settings.protocol.max_document_bytes)
+    release = await call.web.memory.reserve(call.web.settings.protocol.max_document_bytes)
     try:
-        found = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
-        tag = entity_tag(str(found["digest"]))
-        extent = wanted.within(found["size"]) if wanted and holds(call.request, tag) else None
+        answer = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
+        tag = entity_tag(str(answer["digest"]))
+        extent = wanted.within(answer["size"]) if wanted and holds(call.request, tag) else None
         client = call.who.login or call.web.client
-        chunks, size = payload_chunks(client, call.who.name, found, arguments["offset"], extent)
+        chunks, size = payload_chunks(client, call.who.name, answer, arguments["offset"], extent)
         chunks = chunks if has_body else ()
     except BaseException:
-        give_back()
+        release()
         raise
     headers = {
-        "content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"]),
+        "content-disposition": "attachment", "semq-lk0": str(answer["lk0"]), "semq-digest": str(answer["digest"]),
         "accept-ranges": "bytes",
     }  # fmt: skip
     if tag:
         headers["etag"] = tag
     if extent is not None:
-        headers["content-range"] = f"bytes {extent.begin}-{extent.end - 1}/{found['size']}"
+        headers["content-range"] = f"bytes {extent.begin}-{extent.end - 1}/{answer['size']}"
     status = 200 if extent is None else 206
-    return ChunkedResponse(chunks, size, headers, "application/octet-stream", give_back, status)
+    return ChunkedResponse(chunks, size, headers, "application/octet-stream", release, status)
 
 
-async def _shown(call: Call) -> dict[str, Any]:
-    """Return the record of a document; a caller without a role sees sent documents only. Raises NoSuchPage,
-    RefusedByNode.
+async def _record(call: Call) -> dict[str, Any]:
+    """Return the record of a document. A caller without the role viewer sees sent documents only.
+
+    Raises NoSuchPage, RefusedByNode.
     """
-    found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
-    if not call.who.may(AccessRole.VIEWER) and found.get("side", "outbound") == "inbound":
+    record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
+    if not call.who.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")
-    return found
+    return record
 
 
 def _name(call: Call) -> str:

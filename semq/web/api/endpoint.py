@@ -1,4 +1,4 @@
-"""One endpoint of the API: a row with its description, and the frame around its handler.
+"""The endpoints of the API as rows: the type of a row, and the frame around its handler.
 
 The frame authenticates the caller, counts the request, checks the right, and turns errors into problem documents. A
 handler gets a ``Call`` and returns a response.
@@ -42,7 +42,7 @@ CallHandler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of an endpoint, for its description."""
+    """A parameter of an endpoint, in the OpenAPI document."""
 
     name: str
     place: str  #: query, header, path
@@ -63,9 +63,9 @@ class Endpoint:
     rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
-    answers: Mapping[int, str] = field(default_factory=dict)  #: status | meaning; those of errors are common
-    media: tuple[str, ...] = (JSON,)
-    act: str = ""  #: its name in the audit log, if it is recorded
+    answers: Mapping[int, str] = field(default_factory=dict)  #: status | meaning, empty for errors (``description``)
+    media: tuple[str, ...] = (JSON,)  #: media types of the answer
+    act: str = ""  #: name of the act in the audit log; empty: not recorded
     definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
 
 
@@ -81,13 +81,13 @@ def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
 
 
 async def answer(request: Request, row: Endpoint) -> Response:
-    """Answer a request by a row."""
+    """Answer a request to the endpoint of a row."""
     web = web_of(request)
     try:
         if not row.rights:
             return await row.handler(Call(request, web, NOBODY))
         who = await authenticated(request, web)
-        web.rates.take(who.key)
+        web.rates.count(who.key)
         call = Call(request, web, who)
         if not any(right in who.rights for right in row.rights):
             if row.act:

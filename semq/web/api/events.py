@@ -1,10 +1,12 @@
 """Events about sent documents, as server-sent events.
 
 Without ``queue`` a stream has only new events; a client that reconnects with Last-Event-ID gets an event ``gap``,
-because some events may be missing. With ``queue`` the node keeps unsent events for EXPIRES_S after the last connection,
-and also the last BEHIND events sent, because the client may not have received them. A client that reconnects with
-Last-Event-ID gets the events after that one. If it sends no Last-Event-ID, or this process was restarted in between,
-it gets some events again; a program recognizes these by their identifiers.
+because some events may be missing.
+
+With ``queue`` the node keeps unsent events for EXPIRES_S after the last connection, and also the last BEHIND events
+that were sent, because the client may not have received them. A client that reconnects with Last-Event-ID gets the
+events after the one with this identifier. A client that sends no Last-Event-ID gets some events again, and so does each
+client after a restart of this process; a program recognizes repeated events by their identifiers.
 """
 
 import re
@@ -26,10 +28,10 @@ from semq.web.errors import BadRequest
 from semq.web.transport.event_stream import event, stream
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-KEYS_MAX, ID_MAX = 255, 400
+KEYS_MAX, ID_MAX = 255, 400  # bytes of a pattern, characters of an identifier
 GAP = "Events between this stream and the one before may be missing: name a queue (?queue=NAME) to have them kept."
 EXPIRES_S = 7 * 86_400
-PREFETCH = BEHIND + 64
+PREFETCH = BEHIND + 64  # the sent events, which are acknowledged later, and some that are on their way
 
 
 async def events(call: Call) -> Response:
@@ -53,22 +55,23 @@ async def events(call: Call) -> Response:
         leave()
         raise
 
-    async def sent() -> AsyncIterator[str]:
+    async def texts() -> AsyncIterator[str]:
         async with subscription:
             if queue is None and last:
                 yield event("gap", GAP)
-            passed = call.web.sent_events.until(queue, last) if queue is not None else set()
-            sent_now = call.web.sent_events.begin(queue) if queue is not None else deque(maxlen=1)
-            async for one in subscription:
+            received = call.web.sent_events.until(queue, last) if queue is not None else set()
+            sent = call.web.sent_events.begin(queue) if queue is not None else deque(maxlen=1)
+            async for document_event in subscription:
                 if not await _may_follow(call):
                     return
-                if name_of(one) in passed:
+                id_ = event_id(document_event)
+                if id_ in received:
                     subscription.settle()
                 else:
-                    yield written(one)
-                sent_now.append(name_of(one))
+                    yield event_text(document_event)
+                sent.append(id_)
 
-    return stream(sent(), leave)
+    return stream(texts(), leave)
 
 
 async def _may_follow(call: Call) -> bool:
@@ -79,17 +82,18 @@ async def _may_follow(call: Call) -> bool:
         return False
 
 
-def written(one: DocumentEvent) -> str:
-    """Return an event as text. Its identifier is the same for each repeat."""
+def event_text(document_event: DocumentEvent) -> str:
+    """Return an event as a server-sent event."""
     facts = {
-        "event": one.kind, "lk0": one.lk0, "target": one.target, "app_key": str(one.app_key),
-        "at": utc_text(one.at, exact=True), "attempt": one.attempt, "outcome": one.outcome, "reason": one.reason,
-        "corrects": one.corrects, "token": one.token, "group": one.group or "",
+        "event": document_event.kind, "lk0": document_event.lk0, "target": document_event.target,
+        "app_key": str(document_event.app_key), "at": utc_text(document_event.at, exact=True),
+        "attempt": document_event.attempt, "outcome": document_event.outcome, "reason": document_event.reason,
+        "corrects": document_event.corrects, "token": document_event.token, "group": document_event.group or "",
     }  # fmt: skip
     text = in_json(msgspec.json.encode({name: value for name, value in facts.items() if value != ""}).decode())
-    return event(one.kind, text, name_of(one))
+    return event(document_event.kind, text, event_id(document_event))
 
 
-def name_of(one: DocumentEvent) -> str:
-    """Return the identifier of an event."""
-    return f"{one.lk0 or one.token}:{one.kind}:{one.attempt}"
+def event_id(document_event: DocumentEvent) -> str:
+    """Return the identifier of an event, which is the same whenever the event is sent again."""
+    return f"{document_event.lk0 or document_event.token}:{document_event.kind}:{document_event.attempt}"

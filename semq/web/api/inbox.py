@@ -1,12 +1,14 @@
 """The inbox over HTTP: receive documents by long polling, then acknowledge, requeue or park each one.
 
-A received document is leased to the program for a time; a document that is not settled by then is delivered again.
+A received document is leased to the program for a time (``leases``). A document that is not settled within this time
+is delivered again.
 """
 
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +25,9 @@ from semq.web.transport.bodies import ChunkedResponse, chunks_of
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
 WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
+# The parts of the answer around the attributes and bodies of the documents
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
+# Act in the address | act in the audit log
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
 
@@ -34,37 +38,37 @@ async def receive(call: Call) -> Response:
     if not USER.fullmatch(user):
         raise BadRequest("The user of an inbox has up to 64 letters, digits, _ or -.")
     if call.who.inbox is not None and user != call.who.inbox:
-        raise RoleMissing("This token may open another inbox only.", inbox=call.who.inbox)
+        raise RoleMissing("This token may open only the inbox of another user.", inbox=call.who.inbox)
     wait_s = _number(call, "wait_s", 0.0, 0.0, WAIT_S_MAX)
     lease_s = _number(call, "lease_s", call.web.http.lease_s, 1.0, max(LEASE_S_MAX, call.web.http.lease_s))
     is_raw = RAW in call.request.headers.get("accept", "")
     wanted = 1 if is_raw else int(_number(call, "max", 1, 1, AT_MOST_MAX))
     owner = call.who.key
-    room = call.web.leases.room(owner)
+    free = call.web.leases.free(owner)
     leave = call.web.streams.enter(owner)
     try:
         client = call.who.login or call.web.client
-        pulled = await client.pull(user, at_most=min(wanted, room), wait_s=wait_s)
+        pulled = await client.pull(user, at_most=min(wanted, free), wait_s=wait_s)
     finally:
         leave()
     leases = call.web.leases.add(owner, pulled, lease_s)
-    give_back = _nothing
+    release = _nothing
     try:
-        give_back = _room(call, leases)
+        release = _reserve(call, leases)
 
-        def ended() -> None:
-            give_back()
+        def on_end() -> None:
+            release()
             call.web.leases.begin(leases)
 
-        answer = _raw(leases, ended) if is_raw else _listed(leases, ended)
-        await call.note("inbox.receive", {"user": user, "documents": [one.document.lk0 for one in leases]})
+        answer = _raw_answer(leases, on_end) if is_raw else _json_answer(leases, on_end)
+        await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
     except BaseException:
-        give_back()
+        release()
         for one in leases:
             await call.web.leases.settle(owner, one.id, "requeue")
         raise
-    for one in leases:
-        one.document.drop_body()  # it is in the answer
+    for lease in leases:
+        lease.document.drop_body()  # the answer has it
     return answer
 
 
@@ -78,51 +82,52 @@ async def settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
-def _room(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
+def _reserve(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
     """Reserve memory and disk space for bodies; return the function that releases it. Raises BodiesFull, SpoolFull."""
-    spooled = sum(one.document.size for one in leases if isinstance(one.document.body, SpooledBody))
-    on_disk = call.web.disk.take_at_once(spooled)
+    spooled = sum(lease.document.size for lease in leases if isinstance(lease.document.body, SpooledBody))
+    release_disk = call.web.disk.reserve_now(spooled)
     try:
-        in_memory = call.web.memory.take_at_once(sum(one.document.size for one in leases) - spooled)
+        release_memory = call.web.memory.reserve_now(sum(lease.document.size for lease in leases) - spooled)
     except BaseException:
-        on_disk()
+        release_disk()
         raise
 
-    def give_back() -> None:
-        on_disk()
-        in_memory()
+    def release() -> None:
+        release_disk()
+        release_memory()
 
-    return give_back
-
-
-def _listed(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
-    facts = [in_json(msgspec.json.encode(_facts(one), enc_hook=str).decode()).encode() for one in leases]
-    bodies = [one.document.body for one in leases]
-    frame = len(BEGIN) + len(END) + sum(len(one) + len(FIELD) + 1 for one in facts) + max(0, len(facts) - 1)
-    size = frame + sum(4 * -(-len(body) // 3) for body in bodies)
-    return ChunkedResponse(_written(facts, bodies), size, {}, JSON, ended)
+    return release
 
 
-def _written(facts: list[bytes], bodies: list[bytes | SpooledBody]) -> Iterator[bytes]:
-    """Yield the answer; each body is forgotten when it was sent."""
-    before = BEGIN
-    for fact in facts:
-        yield before + fact[:-1] + FIELD
-        for chunk in chunks_of(bodies.pop(0)):
+def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
+    """Return documents as JSON, of which the size is known before the bodies are encoded."""
+    objects = [in_json(msgspec.json.encode(_attributes(lease), enc_hook=str).decode()).encode() for lease in leases]
+    bodies = [lease.document.body for lease in leases]
+    size = sum(map(len, _json_chunks(objects, [b""] * len(objects)))) + sum(4 * -(-len(body) // 3) for body in bodies)
+    return ChunkedResponse(_json_chunks(objects, bodies), size, {}, JSON, on_end)
+
+
+def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) -> Iterator[bytes]:
+    """Yield the answer: each object with its body in base64. A body is dropped as soon as it was sent."""
+    remaining = deque(bodies)
+    yield BEGIN
+    for number, attributes in enumerate(objects):
+        yield (b"," if number else b"") + attributes.removesuffix(b"}") + FIELD
+        for chunk in chunks_of(remaining.popleft()):
             yield b64encode(chunk)
         yield b'"}'
-        before = b","
-    yield END if facts else BEGIN + END
+    yield END
 
 
-def _raw(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
+def _raw_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
+    """Return one document as bytes, with its attributes as headers; status 204 without a document."""
     if not leases:
-        ended()
+        on_end()
         return Response(status_code=204)
     (lease,) = leases
     body = lease.document.body
-    response = ChunkedResponse(chunks_of(body), len(body), {"content-disposition": "attachment"}, RAW, ended)
-    add_headers(response, _facts(lease))
+    response = ChunkedResponse(chunks_of(body), len(body), {"content-disposition": "attachment"}, RAW, on_end)
+    add_headers(response, _attributes(lease))
     return response
 
 
@@ -130,11 +135,12 @@ def _nothing() -> None:
     """Release nothing: used until the space is reserved."""
 
 
-def _facts(lease: DocumentLease) -> dict[str, Any]:
+def _attributes(lease: DocumentLease) -> dict[str, Any]:
     return {"lease": lease.id, **described(lease.document)}
 
 
 def _number(call: Call, name: str, default: float, least: float, most: float) -> float:
+    """Return a number in the query. Raises BadRequest."""
     text = call.request.query_params.get(name)
     try:
         value = default if text is None else float(text)

@@ -1,8 +1,8 @@
-"""Documents that programs have received by HTTP and not settled yet: each has an owner, and a time from the end of the
-answer that brings it.
+"""Leases: documents that programs have received by HTTP and have not settled yet. Used by ``inbox``.
 
-When the time is over, the document goes back to its queue and is delivered again. When this process or the connection
-ends, the node does the same.
+A lease has an owner and a time, which begins at the end of the answer that contains the document. When the time is
+over, the document goes back to its queue and is delivered again. When this process or its connection ends, the node
+puts the document back.
 """
 
 import asyncio
@@ -26,44 +26,44 @@ class DocumentLease:
     """One document that is leased to a program."""
 
     id: str
-    owner: str
+    owner: str  #: key of the visitor
     document: Document
     pulled: PulledDocuments
     seconds: float
-    timer: asyncio.TimerHandle | None = None
+    timer: asyncio.TimerHandle | None = None  #: None until the answer has been sent
 
 
 class Leases:
     """All leases, by id."""
 
     def __init__(self, at_most: int) -> None:
-        """``at_most``: documents of one owner."""
+        """``at_most``: number of documents of one owner."""
         self._at_most = at_most
         self._open: dict[str, DocumentLease] = {}
         self._counts: dict[str, int] = {}
         self._returns: set[asyncio.Task[None]] = set()
 
     def has(self, owner: str) -> bool:
-        """Whether an owner has documents."""
+        """Whether an owner has leases."""
         return owner in self._counts
 
-    def room(self, owner: str) -> int:
-        """Return how many documents an owner may receive now. Raises TooManyRequests if none."""
-        room = self._at_most - self._counts.get(owner, 0)
-        if room <= 0:
+    def free(self, owner: str) -> int:
+        """Return the number of documents that an owner may receive now. Raises TooManyRequests if it is 0."""
+        free = self._at_most - self._counts.get(owner, 0)
+        if free <= 0:
             raise TooManyRequests("Too many documents are received and not acknowledged.", at_most=self._at_most)
-        return room
+        return free
 
     def add(self, owner: str, pulled: PulledDocuments, seconds: float) -> list[DocumentLease]:
-        """Give documents to an owner, for a time that begins with ``begin``."""
-        made = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
-        for lease in made:
+        """Lease documents to an owner. The time begins when ``begin`` is called."""
+        leases = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
+        for lease in leases:
             self._open[lease.id] = lease
-        self._counts[owner] = self._counts.get(owner, 0) + len(made)
-        return made
+        self._counts[owner] = self._counts.get(owner, 0) + len(leases)
+        return leases
 
     def begin(self, leases: Iterable[DocumentLease]) -> None:
-        """Begin the time of documents that were sent to their owner, unless they are settled already."""
+        """Begin the time of leases whose documents were sent to their owner, unless they are settled already."""
         loop = asyncio.get_running_loop()
         for lease in leases:
             if lease.id in self._open:

@@ -1,6 +1,7 @@
 """An endpoint for each operation of the node: ``/api/v1/GROUP/VERB``.
 
-Operations that show something take their arguments from the query of a GET; all of them take a JSON object by POST.
+Every operation takes its arguments as a JSON object by POST; an operation that changes nothing also takes them from the
+query of a GET, unless an argument is an object.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,8 @@ from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, 
 from semq.web.errors import BadRequest
 from semq.web.transport.bodies import announced, read_body
 
-PATIENCE_S = 60.0
-BODY_MAX = 8 << 20  # size limit of arguments; definitions are the largest
+PATIENCE_S = 60.0  # longest wait for an answer of the node
+BODY_MAX = 8 << 20  # bytes of arguments; definitions are the largest
 ANSWERS = {200: "The result.", 404: "", 409: ""}
 ANSWERS_TO_BODY = {**ANSWERS, 413: "", 422: ""}
 
@@ -42,11 +43,11 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schema of the arguments, and all schemas by name."""
+    """Return the JSON schema of an operation's arguments, and all schemas to which it refers, by name."""
     return _schemas(row.arguments)
 
 
-@cache  # each operation needs them several times, and a process may have many nodes
+@cache  # each operation needs its schemas several times, and a process may have many nodes
 def _schemas(arguments: type) -> tuple[dict[str, Any], dict[str, Any]]:
     (schema,), components = msgspec.json.schema_components([arguments], ref_template="#/components/schemas/{name}")
     return components[schema["$ref"].rpartition("/")[2]], components
@@ -75,7 +76,7 @@ def _by_query(row: Operation) -> CallHandler:
         query = call.request.query_params
         for name in set(query):
             if name not in lists and len(query.getlist(name)) > 1:
-                raise BadRequest(f"{name[:60]} is there twice.")
+                raise BadRequest(f"{name[:60]} is given twice.")
         given = {name: query.getlist(name) if name in lists else query[name] for name in query}
         return json_response(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
 

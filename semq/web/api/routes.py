@@ -15,7 +15,7 @@ from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
-VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
+VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)  # rights to see sent documents
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )
@@ -30,8 +30,8 @@ async def who(call: Call) -> Response:
 
 def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
     """Return the endpoints of a kind of node."""
-    every = tuple(AccessRole) + tuple(AccessScope)
-    found = [
+    any_right = tuple(AccessRole) + tuple(AccessScope)
+    rows = [
         Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, ()),
         Endpoint(
             "GET",
@@ -39,13 +39,13 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
             "who",
             "Show the name and the rights of the caller.",
             who,
-            every,
+            any_right,
             answers={200: "Name and rights."},
         ),
     ]
     if kind == "local":
-        found += _of_documents(table)
-    return [*found, *endpoints_of(table)]
+        rows += _of_documents(table)
+    return [*rows, *endpoints_of(table)]
 
 
 def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
@@ -62,24 +62,60 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
     number = {"type": "number", "minimum": 0}
     pull = (
         Parameter("user", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{0,64}$"}, "User of the inbox."),
-        Parameter("wait_s", "query", number | {"maximum": inbox.WAIT_S_MAX}, "Longest wait for a document."),
-        Parameter("max", "query", {"type": "integer", "minimum": 1, "maximum": inbox.AT_MOST_MAX}, "Documents."),
-        Parameter("lease_s", "query", {"type": "number", "minimum": 1, "maximum": inbox.LEASE_S_MAX}, "Lease."),
+        Parameter(
+            "wait_s", "query", number | {"maximum": inbox.WAIT_S_MAX}, "Longest wait for a document, in seconds."
+        ),
+        Parameter(
+            "max",
+            "query",
+            {"type": "integer", "minimum": 1, "maximum": inbox.AT_MOST_MAX},
+            "Largest number of documents.",
+        ),
+        Parameter(
+            "lease_s",
+            "query",
+            {"type": "number", "minimum": 1, "maximum": inbox.LEASE_S_MAX},
+            "Time to settle the documents, in seconds.",
+        ),
     )
     lease = (
         Parameter("lease", "path", {"type": "string"}, "The lease of the document.", is_required=True),
-        Parameter("act", "path", {"type": "string", "enum": list(inbox.ACTS)}, "What to do.", is_required=True),
+        Parameter(
+            "act", "path", {"type": "string", "enum": list(inbox.ACTS)}, "How to settle the document.", is_required=True
+        ),
     )
     listen = (
-        Parameter("keys", "query", {"type": "string", "maxLength": 255}, "EVENT.TARGET.TYPE with * and #."),
-        Parameter("queue", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}, "Keeps events."),
+        Parameter(
+            "keys",
+            "query",
+            {"type": "string", "maxLength": 255},
+            "Pattern of the events: EVENT.TARGET.TYPE with * and #.",
+        ),
+        Parameter(
+            "queue",
+            "query",
+            {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+            "Name of a queue that keeps events between connections.",
+        ),
     )
-    submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: "", 507: ""}
-    missing = {200: "The present state.", 404: ""}
-    some = (
+    submitted = {
+        201: "The document is committed.",
+        200: "A document with this token was committed before.",
+        409: "",
+        413: "",
+        422: "",
+        507: "",
+    }
+    shown = {200: "The present state.", 404: ""}
+    range_of_body = (
         NAME,
         Parameter("Range", "header", {"type": "string"}, "One range of bytes, for instance `bytes=1000-`."),
-        Parameter("If-Range", "header", {"type": "string"}, "ETag of an earlier answer: without a match, all bytes."),
+        Parameter(
+            "If-Range",
+            "header",
+            {"type": "string"},
+            "ETag of an earlier answer; all bytes are returned if the body has another one.",
+        ),
     )
     bytes_read = {200: "All bytes.", 206: "The bytes that Content-Range names.", 404: "", 416: ""}
     stream = ("text/event-stream",)
@@ -89,16 +125,16 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
                  act=documents.ACT, definitions=definitions),
         Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
                  tuple(parameters(search)), definitions=more),
-        Endpoint("GET", "/documents/{name:path}/trace", "documents.trace", "Show the history at all parties.",
-                 documents.trace, VIEWING, (NAME,), answers=missing),
-        Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload, or a range of its bytes.",
-                 documents.body, (AccessRole.PAYLOAD,), some, answers=bytes_read,
-                 media=("application/octet-stream",), act="msg.body"),
+        Endpoint("GET", "/documents/{name:path}/trace", "documents.trace",
+                 "Show the history of a document at all parties.", documents.trace, VIEWING, (NAME,), answers=shown),
+        Endpoint("GET", "/documents/{name:path}/body", "documents.body",
+                 "Return the payload of a document, or a range of its bytes.", documents.body, (AccessRole.PAYLOAD,),
+                 range_of_body, answers=bytes_read, media=("application/octet-stream",), act="msg.body"),
         Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
-                 VIEWING, (NAME,), answers=missing),
+                 VIEWING, (NAME,), answers=shown),
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
                  (AccessScope.RECEIVE,), pull,
-                 answers={200: "Documents with their leases.", 204: "There is no document.", 507: ""},
+                 answers={200: "Documents with their leases.", 204: "No document is waiting.", 507: ""},
                  media=(JSON, inbox.RAW), act="inbox.receive"),
         Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
                  inbox.settle, (AccessScope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
@@ -110,7 +146,7 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
 async def _describe(call: Call) -> Response:
     kind = call.web.settings.node.kind
 
-    async def make() -> Response:  # once: everybody may ask, and it takes long
+    async def make() -> Response:  # only once, because it takes long and everybody may request it
         return json_response(description(kind, endpoints(kind, call.web.operations.table)))
 
     document: Response = await call.web.snapshot("openapi", math.inf, make)
@@ -118,7 +154,7 @@ async def _describe(call: Call) -> Response:
 
 
 def api_routes(kind: str, table: Mapping[str, Operation]) -> list[BaseRoute]:
-    """Return the routes of the API."""
+    """Return the routes of the API of a kind of node. Called by ``semq.web.application``."""
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for row in endpoints(kind, table):
         by_path[row.path][row.method] = row

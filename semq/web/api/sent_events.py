@@ -1,33 +1,32 @@
-"""The identifiers of the events that the latest streams have sent, by queue: a client that continues a stream does not
-get these events again.
+"""Identifiers of the events that the latest streams have sent, by queue.
+
+``events`` uses them when a client continues a stream: it does not send the events again that the client has received.
 """
 
 from collections import OrderedDict, deque
 from itertools import islice
 
 BEHIND = 1000  # number of sent events that are remembered for each stream
-QUEUES_KNOWN, STREAMS_KNOWN = 256, 4
+QUEUES_MAX, STREAMS_MAX = 256, 4  # queues that are remembered, and streams of each queue
 
 
 class SentEvents:
-    """The memory of one process."""
+    """The identifiers that this process remembers."""
 
     def __init__(self) -> None:
         self._streams: OrderedDict[str, deque[deque[str]]] = OrderedDict()
 
     def begin(self, queue: str) -> deque[str]:
-        """Return the list of a new stream, which appends what it sends."""
-        streams = self._streams.pop(queue, None) or deque(maxlen=STREAMS_KNOWN)
+        """Return an empty list for a new stream, which appends the identifier of each event that it sends."""
+        streams = self._streams.pop(queue, None) or deque(maxlen=STREAMS_MAX)
         self._streams[queue] = streams
-        if len(self._streams) > QUEUES_KNOWN:
+        if len(self._streams) > QUEUES_MAX:
             self._streams.popitem(last=False)
         streams.append(deque(maxlen=BEHIND))
         return streams[-1]
 
     def until(self, queue: str, last: str) -> set[str]:
-        """Return the events that a stream sent up to the one that its client received last; nothing if that one is not
-        remembered.
-        """
+        """Return the events up to ``last`` in the stream that has sent it; an empty set if it is not remembered."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

@@ -2,10 +2,10 @@
 
 | module         | subject                                                                            |
 |----------------|------------------------------------------------------------------------------------|
-| operations     | operations of the node by role                                                     |
-| audit          | a line for every act                                                               |
+| operations     | operations of the node for visitors, by role                                       |
+| audit          | the audit log, with a line for every act                                           |
 | database       | the node's database: views with a time limit, and the tables of the web process    |
-| payloads       | payloads of documents, part by part                                                |
-| snapshots      | answers that several viewers share                                                 |
+| payloads       | payloads of documents, in chunks                                                   |
+| snapshots      | answers that several visitors share                                                |
 | monitoring     | health and figures for orchestrators and Prometheus                                |
 """

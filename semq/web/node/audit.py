@@ -1,7 +1,8 @@
 """The audit log: a line for every act.
 
-``note`` commits the line before the act is answered; ``note_soon``, for acts that the node's ledger has, afterwards.
-Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in bounded length.
+``note`` returns when the line is committed. ``note_soon`` writes the line afterwards; it is for acts that the node's
+ledger contains. Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in
+bounded length.
 """
 
 import asyncio
@@ -20,21 +21,21 @@ from semq.web.node.database import Database
 
 log = structlog.get_logger("semq.web.audit")
 
-BATCH_MAX = 1000
-SOON_S, LATER_MAX = 0.2, 100_000
-CLOSE_S = 5.0
+BATCH_MAX = 1000  # lines of a commit
+DEFERRED_S, DEFERRED_MAX = 0.2, 100_000  # delay of deferred lines, and their number in memory
+CLOSE_S = 5.0  # longest wait for deferred lines at the end
 
 
 class Audit:
-    """The log of one process."""
+    """The audit log, as one web process writes it."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._waiting: list[tuple[Line, asyncio.Future[int]]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._later: list[Line] = []
-        self._soon: asyncio.Task[None] | None = None
+        self._deferred: list[Line] = []
+        self._deferred_task: asyncio.Task[None] | None = None
 
     async def note(
         self,
@@ -49,7 +50,10 @@ class Audit:
         asked: int | None = None,
         read_payload: bool = False,
     ) -> int:
-        """Commit a line and return its number. Raises StoreUnavailable: then the act must not take place."""
+        """Commit a line and return its number. If this raises StoreUnavailable, the act must not take place.
+
+        ``asked``: number of the line that was written before the act.
+        """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         line = self._line(who, via, peer, act, arguments, outcome, detail, asked, read_payload)
         self._waiting.append((line, done))
@@ -60,22 +64,22 @@ class Audit:
     def note_soon(
         self, who: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
     ) -> None:
-        """Write a line about an act that is in the node's ledger already: within SOON_S, in a commit with others."""
-        if len(self._later) >= LATER_MAX:
-            self._later.pop(0)  # the database has been unavailable for long; the ledger has the documents
-        self._later.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))
-        if self._soon is None or self._soon.done():
-            self._soon = asyncio.get_running_loop().create_task(self._write_soon())
+        """Write a line after DEFERRED_S, in a commit with others, about an act that the node's ledger contains."""
+        if len(self._deferred) >= DEFERRED_MAX:
+            self._deferred.pop(0)  # the database has been unavailable for long; the ledger contains the acts
+        self._deferred.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))
+        if self._deferred_task is None or self._deferred_task.done():
+            self._deferred_task = asyncio.get_running_loop().create_task(self._write_deferred())
 
-    async def _write_soon(self) -> None:
-        while self._later:
-            await asyncio.sleep(SOON_S)
-            batch, self._later = self._later[:BATCH_MAX], self._later[BATCH_MAX:]
+    async def _write_deferred(self) -> None:
+        while self._deferred:
+            await asyncio.sleep(DEFERRED_S)
+            batch, self._deferred = self._deferred[:BATCH_MAX], self._deferred[BATCH_MAX:]
             try:
                 await self._database.write(store.add, batch)
             except SemqError as error:
-                log.warning("audit_not_written", error=str(error), again_in_s=SOON_S)
-                self._later = batch + self._later
+                log.warning("audit_not_written", error=str(error), again_in_s=DEFERRED_S)
+                self._deferred = batch + self._deferred
 
     def _line(
         self,
@@ -98,9 +102,9 @@ class Audit:
         """Wait until the lines of ``note`` are written, and for those of ``note_soon`` at most CLOSE_S."""
         if self._writing is not None:
             await self._writing
-        if self._soon is not None:
+        if self._deferred_task is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._soon, CLOSE_S)
+                await asyncio.wait_for(self._deferred_task, CLOSE_S)
 
     async def _write(self) -> None:
         while self._waiting:
@@ -110,14 +114,14 @@ class Audit:
             except Exception as error:
                 if not isinstance(error, SemqError):
                     log.exception("audit_not_written")
-                _settle(batch, error)
+                _fail(batch, error)
             else:
                 for (_, done), number in zip(batch, numbers, strict=True):
                     if not done.done():
                         done.set_result(number)
 
 
-def _settle(batch: list[tuple[Line, asyncio.Future[int]]], error: Exception) -> None:
+def _fail(batch: list[tuple[Line, asyncio.Future[int]]], error: Exception) -> None:
     for _, done in batch:
         if not done.done():
             done.set_exception(error)

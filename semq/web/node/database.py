@@ -1,7 +1,8 @@
 """The node's database for the web process: views in read-only transactions with a time limit, and its own tables.
 
-The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The address is
-looked up for each connection: an embedded server may not run yet. Functions get a SQLAlchemy connection, in a thread.
+The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The URL is
+looked up for each connection, because an embedded server may not run yet. Queries are functions that get a SQLAlchemy
+connection; they run in a thread.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ from semq.store.reader import AWAY, KEEPALIVE
 from semq.web.errors import QueryTooSlow
 
 READERS, WRITERS = 4, 2
-READ_MS, WRITE_MS = 2_000, 5_000  # statement_timeout
+READ_MS, WRITE_MS = 2_000, 5_000  # statement_timeout of each pool
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Database:
-    """Two small pools of connections."""
+    """Two small pools of connections: one to read, one to write."""
 
     def __init__(self, find: Callable[[], str | None]) -> None:
         """``find`` returns the URL of the database; None while there is none."""
@@ -35,18 +36,16 @@ class Database:
         self._read_threads = ThreadPoolExecutor(READERS, "database-reader")
         self._write_threads = ThreadPoolExecutor(WRITERS, "database-writer")
         self._reader = self._engine(
-            "semq-web-reader", READERS, f"-c statement_timeout={READ_MS}", " -c default_transaction_read_only=on"
+            "semq-web-reader", READERS, f"-c statement_timeout={READ_MS}", "-c default_transaction_read_only=on"
         )
-        self._writer = self._engine(
-            "semq-web", WRITERS, f"-c statement_timeout={WRITE_MS}", " -c synchronous_commit=on"
-        )
+        self._writer = self._engine("semq-web", WRITERS, f"-c statement_timeout={WRITE_MS}", "-c synchronous_commit=on")
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query. Raises StoreUnavailable, QueryTooSlow."""
+        """Run a read-only query. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
         return await self._run(self._read_threads, self._reader, view, *args, **kwargs)
 
     async def write(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Change tables of the web process. Raises StoreUnavailable, QueryTooSlow."""
+        """Change tables of the web process. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
         return await self._run(self._write_threads, self._writer, change, *args, **kwargs)
 
     def close(self) -> None:
@@ -84,9 +83,9 @@ class Database:
             url = self._find()
             if url is None:
                 raise psycopg.OperationalError("the node's database does not run")
-            given = conninfo_to_dict(url)
-            own = f"{given.pop('options', None) or ''} {''.join(options)}"
-            return psycopg.connect(**{**KEEPALIVE, **given, "options": own, "application_name": name})
+            parameters = conninfo_to_dict(url)
+            parameters["options"] = " ".join((str(parameters.get("options") or ""), *options))
+            return psycopg.connect(**{**KEEPALIVE, **parameters, "application_name": name})
 
         return create_engine(
             "postgresql+psycopg://",

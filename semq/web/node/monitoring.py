@@ -1,13 +1,13 @@
-"""For orchestrators and Prometheus: ``/livez``, ``/readyz``, ``/healthz``, ``/metrics``, ``/metrics/detailed``.
+"""Health and figures for orchestrators and Prometheus.
 
-| path                | who      | answer                                                                             |
+| path                | for      | answer                                                                             |
 |---------------------|----------|------------------------------------------------------------------------------------|
-| /livez              | everyone | 200 while this process serves; alarms of the node never fail it                    |
+| /livez              | everyone | 200 while this process serves, whatever the state of the node                      |
 | /readyz             | everyone | 200 if the node answers, its store is open and it is not drained, else 503         |
 | /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
-| /metrics, /detailed | viewers  | the figures of ``node.metrics``; OpenMetrics if the request accepts it             |
+| /metrics, /detailed | viewers  | the figures of ``node.metrics``, as OpenMetrics if the request accepts that format |
 
-Answers are shared: the node is asked at most once a second.
+Requests within a second share an answer of the node.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,11 @@ from semq.web.api.endpoint import Call, Endpoint, json_response, route_of
 from semq.web.errors import RoleMissing
 from semq.web.services import Web
 
-KEPT_S = 1.0
-ASK_S = 5.0  # below the usual time limits of orchestrators and scrapes
+SHARED_S = 1.0  # time for which requests share an answer
+ASK_S = 5.0  # longest wait for the node; below the usual time limits of orchestrators and scrapes
 OPENMETRICS = "application/openmetrics-text"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
+READY_CHECKS = ("node", "store", "intake")
 NO_ANSWER = {"verdict": "failing", "checks": [{"check": "node", "verdict": "failing", "detail": "it does not answer"}]}
 
 
@@ -39,18 +40,18 @@ async def live(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """Show whether the node accepts documents."""
     checks = (await _health(call.web))["checks"]
-    is_ready = all(one["verdict"] == "ok" for one in checks if one["check"] in ("node", "store", "intake"))
+    is_ready = all(check["verdict"] == "ok" for check in checks if check["check"] in READY_CHECKS)
     return PlainTextResponse("ok\n" if is_ready else "not ready\n", 200 if is_ready else 503)
 
 
 async def health(call: Call) -> Response:
-    """Show the verdict over all health checks; with ``?verbose`` the checks, for viewers."""
-    found = await _health(call.web)
-    status = 503 if found["verdict"] == "failing" else 200
+    """Show the verdict over all health checks; with ``?verbose`` also the checks, for viewers."""
+    report = await _health(call.web)
+    status = 503 if report["verdict"] == "failing" else 200
     if "verbose" not in call.request.query_params:
-        return PlainTextResponse(f"{found['verdict']}\n", status)
-    _must_be_viewer(await authenticated(call.request, call.web))
-    return json_response(found, status)
+        return PlainTextResponse(f"{report['verdict']}\n", status)
+    _check_viewer(await authenticated(call.request, call.web))
+    return json_response(report, status)
 
 
 async def metrics(call: Call) -> Response:
@@ -64,29 +65,29 @@ async def detailed_metrics(call: Call) -> Response:
 
 
 async def _metrics(call: Call, *, detailed: bool) -> Response:
-    is_open = OPENMETRICS in call.request.headers.get("accept", "")
-    given = {"detailed": detailed, "format": "openmetrics" if is_open else "text"}
+    is_openmetrics = OPENMETRICS in call.request.headers.get("accept", "")
+    arguments = {"detailed": detailed, "format": "openmetrics" if is_openmetrics else "text"}
 
     async def make() -> str:
-        return str((await call.web.client.request("node.metrics", given, timeout_s=ASK_S))["text"])
+        return str((await call.web.client.request("node.metrics", arguments, timeout_s=ASK_S))["text"])
 
-    text = await call.web.snapshot(f"metrics {given}", KEPT_S, make)
-    return Response(text, media_type=f"{OPENMETRICS}; version=1.0.0; charset=utf-8" if is_open else TEXT)
+    text = await call.web.snapshot(f"metrics {arguments}", SHARED_S, make)
+    return Response(text, media_type=f"{OPENMETRICS}; version=1.0.0; charset=utf-8" if is_openmetrics else TEXT)
 
 
 async def _health(web: Web) -> Mapping[str, Any]:
     async def make() -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=ASK_S)
+            answer: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=ASK_S)
         except Unavailable:
             return NO_ANSWER
-        return found
+        return answer
 
-    found: Mapping[str, Any] = await web.snapshot("health", KEPT_S, make)
-    return found
+    report: Mapping[str, Any] = await web.snapshot("health", SHARED_S, make)
+    return report
 
 
-def _must_be_viewer(who: Visitor) -> None:
+def _check_viewer(who: Visitor) -> None:
     if not who.may(AccessRole.VIEWER):
         raise RoleMissing(rights=AccessRole.VIEWER.value)
 
@@ -97,6 +98,13 @@ ENDPOINTS = (
     Endpoint("GET", "/readyz", "ready", "Show whether the node accepts documents.", ready, ()),
     Endpoint("GET", "/healthz", "health", "Show the verdict over all health checks.", health, ()),
     Endpoint("GET", "/metrics", "metrics", "Return the figures of the node.", metrics, VIEWING),
-    Endpoint("GET", "/metrics/detailed", "metrics.detailed", "Also those of each partner.", detailed_metrics, VIEWING),
+    Endpoint(
+        "GET",
+        "/metrics/detailed",
+        "metrics.detailed",
+        "Return the figures of the node and of each partner.",
+        detailed_metrics,
+        VIEWING,
+    ),
 )
 ROUTES: list[BaseRoute] = [route_of(row.path, {row.method: row}) for row in ENDPOINTS]

@@ -1,7 +1,7 @@
-"""Operations of the node for visitors: refused beyond their roles, and recorded if they act or show a payload.
+"""Operations of the node for visitors. An operation needs its role; acts and displays of payloads are recorded.
 
-An act has two lines in the audit log: one before it is asked of the node, and one with its outcome. A process that dies
-between them leaves the first one.
+An act has two lines in the audit log: one before the request to the node, and one with the outcome. If this process
+dies between them, the first line remains.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ class Operations:
 
     def __init__(self, table: Mapping[str, Operation], client: Client, audit: Audit) -> None:
         self.table = table
-        self.client = client  #: an administrator's
+        self.client = client  #: connected as an administrator
         self._audit = audit
 
     async def ask(self, who: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S) -> Any:
-        """Run an operation and return its result. ``patience_s`` limits the wait for one that changes nothing.
+        """Run an operation and return its result. ``patience_s``: longest wait for an answer; for acts at least ACT_S.
 
         Raises RoleMissing, NoSuchPage, BadArguments, RefusedByNode, NodeBusy, NodeUnreachable, NoAnswer,
         StoreUnavailable.
@@ -41,13 +41,13 @@ class Operations:
             if row.is_recorded:
                 await self._note(who, row, arguments, "refused", RoleMissing.code)
             raise RoleMissing(operation=row.name, role=row.role.value)
-        read = read_arguments(row.name, row.arguments, arguments)
+        checked = read_arguments(row.name, row.arguments, arguments)
         if row.name == CREATE_TOKEN:
-            await self._check_giving(who, row, arguments)
+            await self._check_grant(who, row, arguments)
         client = who.login or self.client
         if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
-        patience_s = max(patience_s, ACT_S) + float(getattr(read, "timeout_s", 0))
+        patience_s = max(patience_s, ACT_S) + float(getattr(checked, "timeout_s", 0))
         asked = await self._note(who, row, arguments, "asked")
         try:
             repeat = row.kind is Kind.LOOK
@@ -56,17 +56,17 @@ class Operations:
             )
         except SemqError as error:
             outcome = "refused" if isinstance(error, BadInput) else "failed"
-            await self._afterwards(who, row, outcome, str(error), asked)
+            await self._note_outcome(who, row, outcome, str(error), asked)
             raise
         except BaseException:
-            await self._afterwards(who, row, "failed", "the request ended before the answer", asked)
+            await self._note_outcome(who, row, "failed", "the request ended before the answer", asked)
             raise
-        await self._afterwards(who, row, "done", "", asked)
+        await self._note_outcome(who, row, "done", "", asked)
         return result
 
-    async def _check_giving(self, who: Visitor, row: Operation, arguments: Mapping[str, Any]) -> None:
+    async def _check_grant(self, who: Visitor, row: Operation, arguments: Mapping[str, Any]) -> None:
         try:
-            who.check_giving(map(str, arguments.get("scopes") or ()))
+            who.check_grant(map(str, arguments.get("scopes") or ()))
         except RoleMissing:
             await self._note(who, row, arguments, "refused", RoleMissing.code)
             raise
@@ -85,15 +85,15 @@ class Operations:
             outcome=outcome, detail=detail, asked=asked, read_payload=row.role is AccessRole.PAYLOAD,
         )  # fmt: skip
 
-    async def _afterwards(self, who: Visitor, row: Operation, outcome: str, detail: str, asked: int) -> None:
+    async def _note_outcome(self, who: Visitor, row: Operation, outcome: str, detail: str, asked: int) -> None:
         try:
             await self._note(who, row, {}, outcome, detail, asked)
         except Unavailable:
-            pass  # the line before the act remains; the act itself cannot be undone
+            pass  # the line before the act remains, and the act cannot be undone
 
 
 def table(kind: str) -> dict[str, Operation]:
-    """Return the operations of a kind of node by name; they need no running node."""
+    """Return the operations of a kind of node, by name."""
     if kind == "local":
         from local_node.operations.table import OPERATIONS
     else:

@@ -1,6 +1,6 @@
-"""The payload of a document that is in the node's queues, or some bytes of it, in chunks.
+"""The payload of a document that is in the node's queues, or a range of its bytes, in chunks.
 
-The bytes of a document in pieces come in several answers of the node.
+The node returns the payload of a document in pieces in several answers.
 """
 
 from base64 import b64decode
@@ -16,18 +16,18 @@ ANSWER_S = 60.0  # longest wait for one answer
 
 
 def payload_chunks(
-    client: Client, by: str, found: Mapping[str, Any], begin: int = 0, extent: Extent | None = None
+    client: Client, by: str, answer: Mapping[str, Any], begin: int = 0, extent: Extent | None = None
 ) -> tuple[Iterable[bytes] | AsyncIterator[bytes], int]:
     """Return the chunks of a payload, and the number of their bytes.
 
-    ``found`` is the node's first answer to ``msg.body``, with the bytes from ``begin``; ``extent``: the bytes wanted,
-    by default all; ``by``: who reads them.
+    ``by``: name of the visitor, for the ledger; ``answer``: the node's first answer to ``msg.body``, whose bytes start
+    at ``begin``; ``extent``: the wanted bytes, by default all.
     """
-    wanted = extent or Extent(0, found["size"])
-    payload = b64decode(found["body_base64"]) if begin == wanted.begin else b""
+    wanted = extent or Extent(0, answer["size"])
+    payload = b64decode(answer["body_base64"]) if begin == wanted.begin else b""
     if len(payload) >= wanted.size:
         return chunks_of(payload[: wanted.size]), wanted.size
-    return _in_answers(client, by, found["lk0"], wanted, payload), wanted.size
+    return _in_answers(client, by, answer["lk0"], wanted, payload), wanted.size
 
 
 async def _in_answers(client: Client, by: str, lk0: str, wanted: Extent, payload: bytes) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The tools of all pages, and the pages of users and tokens.
+"""Pages: visits, templates and languages of all pages, and the pages of users and tokens.
 
 | module                      | subject                                                               |
 |-----------------------------|-----------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""Pages of users: one's own password; for administrators all users, their roles, and new passwords for them."""
+"""Pages of users: the visitor's own password; for administrators all users, their roles and passwords."""
 
 import re
 from collections.abc import Sequence
@@ -17,29 +17,29 @@ NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
 async def account(visit: Visit) -> Response:
-    """One's own user."""
-    found = await visit.read(accounts.account, visit.who.name)
-    return visit.render("account.html", account=found, length_min=passwords.LENGTH_MIN)
+    """Show the visitor's own user."""
+    own = await visit.read(accounts.account, visit.who.name)
+    return visit.render("account.html", account=own, length_min=passwords.LENGTH_MIN)
 
 
 async def change_own_password(visit: Visit) -> Response:
-    """Change one's own password; other sessions end. Raises BadRequest, TooManyRequests."""
+    """Change the visitor's own password and end its other sessions. Raises BadRequest, TooManyRequests."""
     fields = await visit.form()
-    found = await visit.read(accounts.account, visit.who.name)
+    own = await visit.read(accounts.account, visit.who.name)
     visit.web.attempts.begin(visit.who.peer)
-    if found is None or not await passwords.is_right(str(fields.get("old", "")), found.password):
+    if own is None or not await passwords.is_right(str(fields.get("old", "")), own.password):
         await visit.note("user.password", {"name": visit.who.name}, outcome="refused")
-        raise BadRequest("The present password is wrong, or the node keeps it.")
+        raise BadRequest("The present password is wrong, or it is in the configuration of the node.")
     visit.web.attempts.succeeded(visit.who.peer)
-    line = await passwords.line_of(str(fields.get("new", "")))
+    hash_ = await passwords.new_hash(str(fields.get("new", "")))
     await visit.note("user.password", {"name": visit.who.name})
-    await visit.web.database.write(accounts.set_password, visit.who.name, line, hash_of(visit.secret))
+    await visit.web.database.write(accounts.set_password, visit.who.name, hash_, hash_of(visit.secret))
     visit.web.sessions.forget()
     return visit.see_other("/account", "The password was changed; other sessions have ended.")
 
 
 async def users(visit: Visit) -> Response:
-    """All users."""
+    """Show all users."""
     return visit.render(
         "users.html",
         accounts=await visit.read(accounts.accounts),
@@ -54,10 +54,10 @@ async def add(visit: Visit) -> Response:
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
     if not NAME.fullmatch(name):
         raise BadRequest("A user's name has 1 to 64 letters, digits or . _ @ -")
-    visit.who.check_giving(roles)
-    line = await passwords.line_of(str(fields.get("password", "")))
+    visit.who.check_grant(roles)
+    hash_ = await passwords.new_hash(str(fields.get("password", "")))
     asked = await visit.note("user.add", {"name": name, "roles": roles}, outcome="asked")
-    new = Account(name, line, tuple(roles), visit.web.clock.wall(), visit.who.name)
+    new = Account(name, hash_, tuple(roles), visit.web.clock.wall(), visit.who.name)
     if not await visit.web.database.write(accounts.add_account, new):
         await visit.note("user.add", {"name": name}, outcome="refused", detail="exists", asked=asked)
         raise BadRequest("There is a user of this name.", name=name)
@@ -73,16 +73,18 @@ async def change(visit: Visit) -> Response:
         raise BadRequest("Another administrator has to change your own rights.")
     write, now = visit.web.database.write, visit.web.clock.wall()
     roles = _roles(fields.getlist("roles")) if act == "roles" else []
-    known = await visit.read(accounts.account, name)
-    if act in ("roles", "password", "enable"):
-        visit.who.check_giving([*roles, *(known.roles if known is not None and act != "roles" else ())])
-    line = await passwords.line_of(str(fields.get("password", ""))) if act == "password" else ""
+    user = await visit.read(accounts.account, name)
+    if act == "roles":
+        visit.who.check_grant(roles)
+    elif act in ("password", "enable") and user is not None:
+        visit.who.check_grant(user.roles)  # with a new password, an administrator could sign in as this user
+    hash_ = await passwords.new_hash(str(fields.get("password", ""))) if act == "password" else ""
     asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
     match act:
         case "roles":
             is_done = await write(accounts.set_roles, name, roles)
         case "password":
-            is_done = await write(accounts.set_password, name, line, None)
+            is_done = await write(accounts.set_password, name, hash_, None)
         case "disable" | "enable":
             is_done = await write(accounts.disable, name, now if act == "disable" else None)
         case _:
@@ -90,13 +92,14 @@ async def change(visit: Visit) -> Response:
     visit.web.sessions.forget()
     await visit.note(f"user.{act}", {"name": name}, outcome="done" if is_done else "refused", asked=asked)
     if not is_done:
-        raise BadRequest("There is no such user, or the node keeps its password.", name=name)
+        raise BadRequest("There is no such user, or its password is in the configuration of the node.", name=name)
     return visit.see_other("/users", f"The user {name} was changed.")
 
 
-def _roles(given: Sequence[object]) -> list[str]:
-    known = {role.value for role in AccessRole}
-    roles = [str(role) for role in given]
-    if not roles or not known.issuperset(roles):
-        raise BadRequest("A user has at least one role.", roles=" ".join(sorted(known)))
+def _roles(fields: Sequence[object]) -> list[str]:
+    """Return the roles in the fields of a form. Raises BadRequest without a role, or with an unknown one."""
+    all_roles = {role.value for role in AccessRole}
+    roles = [str(field) for field in fields]
+    if not roles or not all_roles.issuperset(roles):
+        raise BadRequest("A user has at least one role.", roles=" ".join(sorted(all_roles)))
     return roles

@@ -1,4 +1,4 @@
-"""Languages of pages: English in the sources, others from .po files that are read at the start.
+"""Languages of pages: English in the sources, other languages from .po files, which are read at the start.
 
 ``semq_language`` is a cookie with the chosen language; without it the browser's Accept-Language decides.
 """
@@ -25,24 +25,24 @@ class Languages:
     """The translations of all pages."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """``folders`` have one .po file for each language, for instance zh.po."""
-        self._known: dict[str, NullTranslations] = {}
+        """``folders``: each has a .po file for each language, for instance zh.po."""
+        self._by_language: dict[str, NullTranslations] = {}
         for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
-            found = Translations(BytesIO(_compiled(file)))
-            if file.stem in self._known:
-                found.add_fallback(self._known[file.stem])
-            self._known[file.stem] = found
+            translations = Translations(BytesIO(_compiled(file)))
+            if file.stem in self._by_language:
+                translations.add_fallback(self._by_language[file.stem])
+            self._by_language[file.stem] = translations
 
     def gettext(self, text: str) -> str:
         """Return a text in the current language."""
         return str(self._translations().gettext(text))
 
-    def ngettext(self, one: str, many: str, count: int) -> str:
+    def ngettext(self, singular: str, plural: str, count: int) -> str:
         """Return a text for a number in the current language."""
-        return str(self._translations().ngettext(one, many, count))
+        return str(self._translations().ngettext(singular, plural, count))
 
     def _translations(self) -> NullTranslations:
-        return self._known.get(_current.get(), _ENGLISH)
+        return self._by_language.get(_current.get(), _ENGLISH)
 
 
 _ENGLISH = NullTranslations()
@@ -54,7 +54,7 @@ def use(language: str) -> None:
 
 
 def language_of(request: Request) -> str:
-    """Return the language for a request."""
+    """Return the language of the page for a request."""
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:
         return chosen
@@ -64,9 +64,10 @@ def language_of(request: Request) -> str:
 
 
 def _weighed(part: str) -> tuple[float, str]:
-    name, _, rest = part.strip().partition(";q=")
+    """Return weight and language of a part of Accept-Language, for instance zh-CN;q=0.8."""
+    name, _, weight_text = part.strip().partition(";q=")
     try:
-        weight = float(rest) if rest else 1.0
+        weight = float(weight_text) if weight_text else 1.0
     except ValueError:
         weight = 0.0
     return weight, name.strip()[:2]

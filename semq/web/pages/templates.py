@@ -13,8 +13,8 @@ from semq.web.pages.languages import Languages
 
 
 def environment(folders: Sequence[Path], languages: Languages) -> Environment:
-    """Return the environment of all templates; those of an earlier folder come first."""
-    made = Environment(
+    """Return the environment of all templates; a template in an earlier folder takes precedence."""
+    templates = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -23,10 +23,10 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
         extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
         auto_reload=False,
     )
-    made.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
-    made.filters["safe_text"] = safe_text
-    made.filters["moment"] = moment
-    return made
+    templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
+    templates.filters["safe_text"] = safe_text
+    templates.filters["moment"] = moment
+    return templates
 
 
 def safe_text(value: object) -> str:
@@ -35,17 +35,17 @@ def safe_text(value: object) -> str:
 
 
 def moment(value: object) -> str:
-    """Return a time, or milliseconds since 1970 UTC, in UTC."""
+    """Return a time (a datetime, or milliseconds since 1970) as text in UTC; an empty text without a time."""
     if value is None or value == "":
         return ""
     return moment_text(value) if isinstance(value, int) else utc_text(value)  # type: ignore[arg-type]
 
 
-def field(token: str) -> Markup:
-    """Return the hidden field of a form."""
+def token_field(token: str) -> Markup:
+    """Return the hidden field of a form with the token of the session (``access.csrf``)."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token)
 
 
-def finished(page: str) -> str:
+def without_invisible(page: str) -> str:
     """Return a rendered page without invisible characters."""
     return in_page(page)

@@ -1,4 +1,4 @@
-"""Pages of tokens, for administrators: make one, which is shown once; revoke."""
+"""Pages of tokens, for administrators: list, create and revoke. The text of a token is shown once."""
 
 from typing import Any
 
@@ -17,21 +17,22 @@ async def tokens(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Make a token and show it once. Raises BadRequest, BadArguments, RefusedByNode."""
     fields = await visit.form()
-    given: dict[str, Any] = {name: str(fields.get(name, "")).strip() or None for name in ("name", "days", "inbox")}
+    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() or None for name in ("name", "days", "inbox")}
     scopes = [str(scope) for scope in fields.getlist("scopes")]
-    if given["name"] is None or not scopes:
+    if values["name"] is None or not scopes:
         raise BadRequest("A token has a name and at least one scope.")
-    made = await visit.ask("token.create", scopes=scopes, **given)
-    return await _page(visit, made["token"])
+    created = await visit.ask("token.create", scopes=scopes, **values)
+    return await _page(visit, created["token"])
 
 
 async def revoke(visit: Visit) -> Response:
     """Revoke a token. Raises RefusedByNode."""
     id_ = str((await visit.form()).get("id", ""))
-    found = await visit.ask("token.revoke", id=id_)
+    revoked = await visit.ask("token.revoke", id=id_)
     visit.web.tokens.forget()
-    return visit.see_other("/tokens", f"The token {found['name']} was revoked.")
+    return visit.see_other("/tokens", f"The token {revoked['name']} was revoked.")
 
 
 async def _page(visit: Visit, new: str) -> Response:
+    """Render the page; ``new``: text of a new token, or empty."""
     return visit.render("tokens.html", tokens=await visit.ask("token.list"), rights=list(RIGHTS), new=new)

@@ -1,15 +1,15 @@
-"""A visit: one request of a person for a page, with what the handler of the page needs; and the rows of routes.
+"""A visit: one request of a person for a page, with all that its handler needs; and the rows of routes.
 
     ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
-``page`` and ``form`` make Starlette routes: they find the visitor, check the role and the form's token, and turn errors
-into pages. The handler gets a ``Visit`` and returns a response.
+``page`` and ``form`` make Starlette routes. Such a route finds the visitor, checks the role and the token of the form,
+calls the handler with a ``Visit``, and turns errors into pages. ``api.endpoint`` does the same for programs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import structlog
 from sqlalchemy import Connection
@@ -25,7 +25,7 @@ from semq.web.access import csrf
 from semq.web.access.visitor import Visitor
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.pages import languages
-from semq.web.pages.templates import field, finished
+from semq.web.pages.templates import token_field, without_invisible
 from semq.web.services import Web, web_of
 from semq.web.transport import event_stream
 from semq.web.transport.bodies import announced, bounded
@@ -50,7 +50,7 @@ class Visit:
         self.language = languages.language_of(request)
         self._who = who
         self._secret = secret
-        self.unreached: dict[str, Any] = {}  #: stores of a hub that answers lack, and why
+        self.unreached: dict[str, Any] = {}  #: stores of a hub whose part is missing in answers, and the reasons
         self._form: FormData | None = None
 
     @property
@@ -72,7 +72,7 @@ class Visit:
 
     @property
     def secret(self) -> str:
-        """The secret of the session, or of the form before the sign-in."""
+        """The secret of the session; before the sign-in, that of the forms."""
         return self._secret
 
     async def form(self) -> FormData:
@@ -91,13 +91,13 @@ class Visit:
         return self._form
 
     async def ask(self, operation: str, **arguments: Any) -> Any:
-        """Run an operation of the node; arguments that are None are left out. Raises RoleMissing and SemqError.
+        """Run an operation of the node; arguments that are None are left out. Raises the errors of ``Operations.ask``.
 
-        Stores of a hub that are missing in the answer are named on the page.
+        If stores of a hub are missing in the answer, the page names them (``unreached``).
         """
-        given = {name: value for name, value in arguments.items() if value is not None}
+        present = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return await self.web.operations.ask(self.who, operation, given)
+            return await self.web.operations.ask(self.who, operation, present)
         except IncompleteAnswer as error:
             if error.result is None:
                 raise
@@ -109,26 +109,26 @@ class Visit:
         return await self.web.database.read(view, *args, **kwargs)
 
     async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
-        """Write a line of the audit log about an act that is no operation of the node."""
+        """Write a line of the audit log about an act that is no operation of the node; return its number."""
         return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
 
     def may(self, right: str) -> bool:
-        """Whether the visitor has a role."""
+        """Whether a visitor is signed in and has a role."""
         return self._who is not None and self._who.may(right)
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
-        """Return a page. Adds who, may, csrf, csrf_field, node, kind, path, language, languages, notice."""
+        """Return a page made from a template, which also gets the values of ``common``."""
         languages.use(self.language)
         token = csrf.token_of(self._secret)
         settings = self.web.settings
-        given = {
-            "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: field(token),
+        common = {
+            "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
             "query": self.query, "unreached": self.unreached,
         }  # fmt: skip
-        text = self.web.templates.get_template(template).render(given | context)
-        response = HTMLResponse(finished(text), http_status)
+        text = self.web.templates.get_template(template).render(common | context)
+        response = HTMLResponse(without_invisible(text), http_status)
         if NOTICE in self.request.cookies:
             response.delete_cookie(NOTICE, path="/", samesite="strict", httponly=True)
         return response
@@ -142,18 +142,16 @@ class Visit:
         return response
 
     def stream(self, events: AsyncIterator[str]) -> Response:
-        """Send events as long as the session lasts. Raises TooManyRequests."""
+        """Return a stream of events, which ends with the session. Raises TooManyRequests."""
         return event_stream.stream(self._while_signed_in(events), self.web.streams.enter(self.who.key))
 
     async def _while_signed_in(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
-        async for one in events:
+        async for event in events:
             if await self.web.sessions.visitor(self._secret, "") is None:
                 return
-            yield one
+            yield event
 
     def _notice(self) -> str:
-        from urllib.parse import unquote
-
         return unquote(self.request.cookies.get(NOTICE, ""))[:NOTICE_MAX]
 
 
@@ -173,7 +171,7 @@ def form(
 
 
 def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
-    """Return the frame of a handler; ``act`` names a form in the audit log when it is refused."""
+    """Return the frame around a handler; ``act``: name in the audit log of a form that is refused, empty for pages."""
 
     async def respond(request: Request) -> Response:
         web = web_of(request)
@@ -183,7 +181,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
             if act:
                 await _check_form(visit)
             if role is not None:
-                web.rates.take(visit.who.key)
+                web.rates.count(visit.who.key)
                 if not visit.may(role):
                     if act:
                         await visit.note(act, outcome="refused", detail=RoleMissing.code)
@@ -209,10 +207,10 @@ async def _visit_of(request: Request, web: Web) -> Visit:
 
 async def _check_form(visit: Visit) -> None:
     csrf.check_origin(visit.request)
-    given = visit.request.headers.get(csrf.HEADER)
-    if given is None:
-        given = str((await visit.form()).get(csrf.FIELD, ""))
-    csrf.check_token(visit.secret, given)
+    token = visit.request.headers.get(csrf.HEADER)
+    if token is None:
+        token = str((await visit.form()).get(csrf.FIELD, ""))
+    csrf.check_token(visit.secret, token)
 
 
 def _to_sign_in(visit: Visit) -> Response:

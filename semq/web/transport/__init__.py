@@ -5,7 +5,7 @@
 | server, connection       | the listening socket, TLS; limits of heads, pauses, connections          |
 | bodies, spooling         | bodies in bounded memory; large ones of requests in files                |
 | ranges                   | requests for some bytes of a body                                        |
-| hosts                    | the names under which it is reached                                      |
+| hosts                    | the host names that requests may use                                     |
 | response_headers         | what a browser may do with an answer                                     |
 | event_stream, streams    | server-sent events; the limit of open streams per user                   |
 | failures                 | errors as pages or problem documents                                     |

@@ -1,7 +1,7 @@
-"""Bodies of requests and answers in bounded memory: the bytes of all in progress are counted, and further ones wait.
+"""Bodies of requests and answers in bounded memory: each body reserves its bytes, or waits until enough are free.
 
-A body whose length is not announced counts as the largest one. Clients that pause are disconnected (``connection``),
-which limits the wait of the others. Large answers are sent in chunks, as fast as the client reads.
+A body whose length is not announced reserves the largest permitted length. ``connection`` disconnects clients that
+pause, so that the bytes become free again. Large answers are sent in chunks, as fast as the client reads.
 """
 
 import asyncio
@@ -18,56 +18,58 @@ from semq.errors import Unavailable
 from semq.transport.spool import SpooledBody
 from semq.web.errors import BadRequest, BodiesFull, BodyTooLarge
 
-WAIT_S = 30.0  # for memory
-CHUNK = 48 << 10  # bytes; a multiple of three, so that chunks in base64 join
+WAIT_S = 30.0  # longest wait for free memory
+CHUNK = 48 << 10  # bytes; a multiple of three, so that only the last chunk has padding in base64
 
 
-class Amount:
-    """An amount of memory or disk in bytes that requests share, in order of arrival."""
+class ByteBudget:
+    """Bytes of memory or disk that requests share; they are reserved in the order of the requests."""
 
     def __init__(self, size: int, full: type[Unavailable] = BodiesFull) -> None:
-        """``full``: the error when it does not suffice."""
+        """``full``: the error if too few bytes are free."""
         self._full = full
         self._free = size
         self._size = size
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  #: bytes, and their reservation
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Reserve bytes, perhaps after a wait. Raises ``full`` after WAIT_S."""
-        give_back = await self.take(size)
+        """Reserve bytes for a block of code, perhaps after a wait. Raises ``full`` after WAIT_S."""
+        release = await self.reserve(size)
         try:
             yield
         finally:
-            give_back()
+            release()
 
-    async def take(self, size: int) -> Callable[[], None]:
+    async def reserve(self, size: int) -> Callable[[], None]:
         """Reserve bytes, perhaps after a wait; return the function that releases them. Raises ``full`` after
         WAIT_S.
         """
         size = min(size, self._size)
-        await self._take(size)
-        return self._giver(size)
+        await self._wait(size)
+        return self._release_function(size)
 
-    def take_at_once(self, size: int) -> Callable[[], None]:
+    def reserve_now(self, size: int) -> Callable[[], None]:
         """Reserve bytes for a body that has arrived; return the function that releases them. Raises ``full``."""
         size = min(size, self._size)
         if self._waiting or size > self._free:
             raise self._full(retry_after_s=5)
         self._free -= size
-        return self._giver(size)
+        return self._release_function(size)
 
-    def _giver(self, size: int) -> Callable[[], None]:
-        left = [size]
+    def _release_function(self, size: int) -> Callable[[], None]:
+        is_reserved = True
 
-        def give_back() -> None:
-            if left:
-                self._free += left.pop()
+        def release() -> None:
+            nonlocal is_reserved
+            if is_reserved:
+                is_reserved = False
+                self._free += size
                 self._admit()
 
-        return give_back
+        return release
 
-    async def _take(self, size: int) -> None:
+    async def _wait(self, size: int) -> None:
         if not self._waiting and size <= self._free:
             self._free -= size
             return
@@ -126,20 +128,20 @@ def bounded(request: Request, at_most: int) -> Request:
 
 async def read_body(request: Request, at_most: int) -> bytes:
     """Read a body. Raises BodyTooLarge, BadRequest if the client disconnects."""
-    whole, size = BytesIO(), 0  # its value is its buffer: joined parts would be there twice
+    body, size = BytesIO(), 0  # ``getvalue`` returns its buffer; to join a list of parts would copy them
     try:
         async for part in request.stream():
             size += len(part)
             if size > at_most:
                 raise BodyTooLarge(at_most=at_most)
-            whole.write(part)
+            body.write(part)
     except ClientDisconnect as error:
         raise BadRequest("The client disconnected before the end of the body.") from error
-    return whole.getvalue()
+    return body.getvalue()
 
 
 class ChunkedResponse(StreamingResponse):
-    """An answer that is sent in chunks; ``ended`` is called when it has been sent, or cannot be."""
+    """An answer that is sent in chunks. ``on_end`` is called when it was sent, or cannot be sent."""
 
     def __init__(
         self,
@@ -147,22 +149,23 @@ class ChunkedResponse(StreamingResponse):
         size: int | None,
         headers: dict[str, str],
         media_type: str,
-        ended: Callable[[], None],
+        on_end: Callable[[], None],
         status: int = 200,
     ) -> None:
         length = {} if size is None else {"content-length": str(size)}
-        each = chunks if isinstance(chunks, AsyncIterator) else _one_by_one(chunks)
-        super().__init__(each, status, headers | length, media_type)
-        self._ended = ended
+        content = chunks if isinstance(chunks, AsyncIterator) else _one_by_one(chunks)
+        super().__init__(content, status, headers | length, media_type)
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._ended()
+            self._on_end()
 
 
 async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the chunks in the event loop: Starlette would take each chunk in a thread."""
     for chunk in chunks:
         yield chunk
 

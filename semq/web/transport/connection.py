@@ -1,7 +1,7 @@
 """One HTTP connection: uvicorn's protocol with limits for slow and careless clients, and the client's certificate.
 
-The head of a request must be complete in time and may not grow without bound; within a body and while a client reads an
-answer no pause may be too long. While the application itself does not read, the client is not to blame.
+The head of a request is limited in bytes and in time. A pause of the client within a body, or while it should read an
+answer, is limited, too. Time in which the application itself does not read is not counted. Used by ``server``.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from semq.web.transport.response_headers import ALWAYS, UNSTORED
 
 log = structlog.get_logger("semq.web")
 HEAD_MAX = 64 << 10  # bytes
-HEAD_TOO_LARGE = f"The head of a request may have {HEAD_MAX} bytes."
+HEAD_TOO_LARGE = f"The head of a request has at most {HEAD_MAX} bytes."
 CLOSE = (b"connection", b"close")
 CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of the client's certificate, hexadecimal
 
@@ -27,19 +27,19 @@ CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of t
 class Connection(HttpToolsProtocol):
     """A connection with limits."""
 
-    def __init__(self, limits: HttpSection, peers: Counter[str], **given: Any) -> None:
-        """``peers``: the connections of each address, shared by all."""
-        super().__init__(**given)
+    def __init__(self, limits: HttpSection, peers: Counter[str], **arguments: Any) -> None:
+        """``peers``: the number of connections from each address, shared by all connections."""
+        super().__init__(**arguments)
         self._peers = peers
         self._peer = ""
         self._limits = limits
         self._in_head = True
         self._head_bytes = 0
         self._certificate = ""
-        self._fault = ""  #: fault of a head that is refused
+        self._fault = ""  #: the reason for which a head is refused
         self._head_timer: asyncio.TimerHandle | None = None
         self._pause_timer: asyncio.TimerHandle | None = None
-        self._received_at = 0.0
+        self._active_at = 0.0  #: when the client last sent or could read, by the clock of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
@@ -68,7 +68,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Process what the client sends."""
-        self._received_at = self.loop.time()
+        self._active_at = self.loop.time()
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             self._head_bytes += len(data)
@@ -101,12 +101,12 @@ class Connection(HttpToolsProtocol):
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def _check_head(self) -> None:
-        """Refuse a head that is too large although it arrived at once, and one that a proxy may read differently."""
+        """Refuse a large head that arrived at once, and a head that a proxy may read differently. Raises BadRequest."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
             raise BadRequest(HEAD_TOO_LARGE)
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):  # RFC 9112, section 3.2
-            raise BadRequest("A request names its host, once.")
+            raise BadRequest("A request must have exactly one header Host.")
 
     def on_message_complete(self) -> None:
         """Stop waiting for the body."""
@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with an error of the usual form, and disconnect."""
+        """Answer input that is not HTTP with a problem document, and disconnect. Called by uvicorn."""
         answer = problem(BadRequest(self._fault or msg))
         lines = (b"%b: %b\r\n" % header for header in (*answer.raw_headers, *ALWAYS, UNSTORED, CLOSE))
         self.transport.write(b"".join((b"HTTP/1.1 400 Bad Request\r\n", *lines, b"\r\n", bytes(answer.body))))
@@ -125,40 +125,40 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait until the client reads."""
         super().pause_writing()
-        self._received_at = self.loop.time()
+        self._active_at = self.loop.time()
         if self._pause_timer is None:
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def resume_writing(self) -> None:
         """Note that the client reads."""
-        self._received_at = self.loop.time()
+        self._active_at = self.loop.time()
         super().resume_writing()
 
     def _expect_head(self) -> None:
-        """Limit the wait after bytes that belong to no request: uvicorn took them for the end of the idle time."""
+        """Limit the wait after bytes that belong to no request, at which uvicorn ends its limit of idle connections."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         is_idle = cycle is not None and cycle.response_complete and not cycle.more_body
         if is_idle and self._head_timer is None and not self.transport.is_closing():
             self._await_head()
 
     def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
+        self._head_timer = self.loop.call_later(self._limits.head_s, self._disconnect)
 
     def _check_pause(self) -> None:
-        """Disconnect a client that has been silent for too long, unless the application does not read."""
+        """Disconnect a client that was inactive for too long, unless it waits for the application to read."""
         self._pause_timer = None
         is_waiting = self.flow.write_paused or self.cycle.more_body
         if not is_waiting or self.transport.is_closing():
             return
         if self.flow.read_paused and not self.flow.write_paused:
-            self._received_at = self.loop.time()
-        left = self._received_at + self._limits.body_s - self.loop.time()
-        if left <= 0:
-            self._too_slow()
+            self._active_at = self.loop.time()
+        remaining_s = self._active_at + self._limits.body_s - self.loop.time()
+        if remaining_s <= 0:
+            self._disconnect()
         else:
-            self._pause_timer = self.loop.call_later(left, self._check_pause)
+            self._pause_timer = self.loop.call_later(remaining_s, self._check_pause)
 
-    def _too_slow(self) -> None:
+    def _disconnect(self) -> None:
         self._head_timer = None
         if not self.transport.is_closing():
             self.transport.abort()

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from starlette.responses import StreamingResponse
 
 HEARTBEAT_S = 15.0
-_closing: set[asyncio.Task[None]] = set()
 RETRY_MS = 2000  # pause of the browser before it connects again
+_closing: set[asyncio.Task[None]] = set()  # keeps the tasks alive until they end
 
 
-def event(name: str, data: str, id: str = "") -> str:  # the field's own name
+def event(name: str, data: str, id: str = "") -> str:  # ``id`` is the name of the field
     """Return one event; the browser sends ``id`` as Last-Event-ID when it reconnects."""
     lines = [f"id: {_one_line(id)}"] if id else []
     lines += [f"event: {_one_line(name)}"] if name else []
@@ -22,42 +22,43 @@ def _one_line(text: str) -> str:
     return "".join(text.splitlines()).replace("\0", "")
 
 
-async def with_heartbeat(events: AsyncIterator[str], ended: Callable[[], None]) -> AsyncIterator[str]:
-    """Yield events, and a comment when there is none for a while, which shows that the connection works. Call ``ended``
-    at the end.
+async def with_heartbeat(events: AsyncIterator[str], on_end: Callable[[], None]) -> AsyncIterator[str]:
+    """Yield events, and a comment after each HEARTBEAT_S without an event, so that proxies keep the connection open.
+
+    Call ``on_end`` at the end.
     """
-    coming: asyncio.Future[str] | None = None
+    upcoming: asyncio.Future[str] | None = None
     try:
         yield f"retry: {RETRY_MS}\n\n"
         while True:
-            coming = coming or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait((coming,), timeout=HEARTBEAT_S)
+            upcoming = upcoming or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait((upcoming,), timeout=HEARTBEAT_S)
             if not done:
                 yield ": still here\n\n"
                 continue
-            finished, coming = coming, None
+            finished, upcoming = upcoming, None
             try:
                 yield finished.result()
             except StopAsyncIteration:
                 return
     finally:
-        ended()
-        # In a task of its own: this one is cancelled when the browser has gone, and then each further wait in it, too.
-        closing = asyncio.get_running_loop().create_task(_close(events, coming))
+        on_end()
+        # In a task of its own: when the browser disconnects, this task is cancelled, and it could not wait any more.
+        closing = asyncio.get_running_loop().create_task(_close(events, upcoming))
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
 
 
-async def _close(events: AsyncIterator[str], coming: asyncio.Future[str] | None) -> None:
-    if coming is not None:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+async def _close(events: AsyncIterator[str], upcoming: asyncio.Future[str] | None) -> None:
+    if upcoming is not None:
+        upcoming.cancel()
+        await asyncio.gather(upcoming, return_exceptions=True)
     close = getattr(events, "aclose", None)
     if close is not None:
         await close()
 
 
-def stream(events: AsyncIterator[str], ended: Callable[[], None] = lambda: None) -> StreamingResponse:
-    """Return a response of events."""
+def stream(events: AsyncIterator[str], on_end: Callable[[], None] = lambda: None) -> StreamingResponse:
+    """Return a response of server-sent events; ``on_end`` is called at the end of the stream."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(with_heartbeat(events, ended), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(with_heartbeat(events, on_end), media_type="text/event-stream", headers=headers)

@@ -1,4 +1,4 @@
-"""Errors as answers: the HTTP status of each, a page for people, application/problem+json (RFC 9457) for programs."""
+"""Errors as answers: HTTP statuses, a page for persons, application/problem+json (RFC 9457) for programs."""
 
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 from semq.foreign_text import in_json
 from semq.web import errors as own
 
-# Class of the error | status
+# Class of the error | status; the first row that fits holds
 STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.NotSignedIn, 401),
     (own.RoleMissing, 403),
@@ -35,10 +35,10 @@ REFUSALS = {
     "SEMQ-1201": 422,  # no such target
     "SEMQ-1203": 413,  # too large
     "SEMQ-4403": 403,  # permissions of a user of the node
-    "SEMQ-4404": 404,
-    "SEMQ-1302": 401,
+    "SEMQ-4404": 404,  # no such queue or exchange
+    "SEMQ-1302": 401,  # login refused
 }
-REFUSED = 409  # the node refuses it because of its state
+REFUSED = 409  # all other refusals by the node
 PROBLEM = "application/problem+json"
 
 
@@ -50,7 +50,7 @@ def status_of(error: SemqError) -> int:
 
 
 def headers_of(error: SemqError) -> dict[str, str]:
-    """Return the headers of an error's answer."""
+    """Return the headers that the answer about an error needs."""
     if isinstance(error, own.NotSignedIn):
         return {"www-authenticate": 'Bearer realm="semq", Basic realm="semq", charset="UTF-8"'}
     if isinstance(error, own.RangeNotSatisfiable):
@@ -81,10 +81,10 @@ def problem(error: SemqError, instance: str = "") -> Response:
 
 
 class FailureView(Protocol):
-    """The part of a visit that a page of an error uses."""
+    """The part of ``pages.visit.Visit`` that the page of an error uses."""
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
-        """Return a page."""
+        """Return a page made from a template."""
 
 
 def failure_page(visit: FailureView, error: SemqError) -> Response:

@@ -1,4 +1,4 @@
-"""Range requests (RFC 9110, section 14): parts of a body that clients ask for, for instance to continue a download.
+"""Range requests (RFC 9110, section 14): clients request some bytes of a body, for instance to continue a download.
 
 One range of bytes is answered with 206. A request for several ranges, for another unit, or with a condition (If-Range)
 that does not hold is answered with the whole body, as the standard allows.
@@ -13,7 +13,7 @@ from semq.service.operations.arguments import INT64_MAX
 from semq.web.errors import RangeNotSatisfiable
 
 UNIT = "bytes"
-RANGE = re.compile(r"([0-9]{0,40})-([0-9]{0,40})")
+RANGE = re.compile(r"([0-9]{0,40})-([0-9]{0,40})")  # int() refuses texts of thousands of digits
 
 
 class Extent(NamedTuple):
@@ -29,10 +29,10 @@ class Extent(NamedTuple):
 
 
 class ByteRange(NamedTuple):
-    """A range as a request names it: from ``first`` to ``last``, or to the end; or the ``suffix`` last bytes."""
+    """A range as a request names it: the bytes from ``first`` to ``last``, inclusive; or the last ``suffix`` bytes."""
 
     first: int = 0
-    last: int = INT64_MAX - 1
+    last: int = INT64_MAX - 1  #: by default all bytes to the end
     suffix: int | None = None
 
     @classmethod
@@ -45,11 +45,11 @@ class ByteRange(NamedTuple):
     def read(cls, text: str) -> Self | None:
         """Return the range in the header ``Range``; None if the header has to be ignored."""
         unit, _, ranges = text.partition("=")
-        wanted = [one for part in ranges.split(",") if (one := part.strip(" \t"))]
-        found = RANGE.fullmatch(wanted[0]) if len(wanted) == 1 and unit.strip().lower() == UNIT else None
-        if found is None or not any(found.groups()):
+        wanted = [part.strip(" \t") for part in ranges.split(",") if part.strip(" \t")]
+        match = RANGE.fullmatch(wanted[0]) if len(wanted) == 1 and unit.strip().lower() == UNIT else None
+        if match is None or not any(match.groups()):
             return None
-        first, last = (min(int(number), INT64_MAX - 1) if number else None for number in found.groups())
+        first, last = (min(int(number), INT64_MAX - 1) if number else None for number in match.groups())
         if first is None:
             return cls(suffix=last)
         if last is None:
@@ -62,7 +62,7 @@ class ByteRange(NamedTuple):
         return Extent(0, 0) if self.suffix is not None else Extent(self.first, self.last + 1)
 
     def within(self, size: int) -> Extent:
-        """Return the bytes of a body of this size. Raises RangeNotSatisfiable if it has none of them."""
+        """Return the bytes of a body of this size. Raises RangeNotSatisfiable if the body has none of them."""
         begin, end = self.first, min(self.last + 1, size)
         if self.suffix is not None:
             begin, end = max(size - self.suffix, 0), size
@@ -77,6 +77,6 @@ def entity_tag(digest: str) -> str:
 
 
 def holds(request: Request, tag: str) -> bool:
-    """Whether the condition of a range (If-Range) holds; times never do, because bodies have none."""
+    """Whether the condition of a range (If-Range) holds. A time never holds, because bodies have no Last-Modified."""
     condition = request.headers.get("if-range")
     return condition is None or (bool(tag) and condition.strip() == tag)

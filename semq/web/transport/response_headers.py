@@ -6,7 +6,7 @@ CONTENT_SECURITY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-# Referrers of the own site stay: without them browsers send `Origin: null` with forms.
+# Referrer-Policy same-origin, not no-referrer: otherwise browsers send `Origin: null` with forms.
 ALWAYS = (
     (b"content-security-policy", CONTENT_SECURITY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -21,7 +21,7 @@ TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class ResponseHeaders:
-    """An ASGI application around another one."""
+    """An ASGI application that adds the headers to the responses of another one."""
 
     def __init__(self, app: ASGIApp, *, is_tls: bool) -> None:
         self._app = app
@@ -35,10 +35,8 @@ class ResponseHeaders:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 present = {name for name, _ in headers}
-                more = [row for row in self._always if row[0] not in present]
-                if UNSTORED[0] not in present:
-                    more.append(UNSTORED)
-                message = {**message, "headers": headers + more}
+                missing = [row for row in (*self._always, UNSTORED) if row[0] not in present]
+                message = {**message, "headers": headers + missing}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

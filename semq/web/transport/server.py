@@ -1,4 +1,4 @@
-"""The HTTP server: one listening socket, connections with limits, an orderly end."""
+"""The HTTP server: a listening socket, TLS, connections with limits, and the end of all connections."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.web")
 BACKLOG = 1024
 HANDSHAKE_S = 10.0
 KEEP_ALIVE_S = 75
-GRACE_S = 5.0  # from the order to stop until requests in progress are ended
+GRACE_S = 5.0  # longest wait for requests in progress when the server stops
 
 
 class Server:
@@ -35,27 +35,27 @@ class Server:
         )  # fmt: skip
         self._state = ServerState()
         self._listening: asyncio.Server | None = None
-        self._clock: asyncio.Task[None] | None = None
+        self._date_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen. Raises WebPortTaken, UnusablePath."""
         self._config.load()
-        make = partial(
+        new_connection = partial(
             Connection, limits=self._http, peers=Counter(), config=self._config, server_state=self._state, app_state={}
         )
         tls = tls_of(self._http)
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                make, self._http.host, self._http.port, ssl=tls, backlog=BACKLOG, reuse_address=True,
+                new_connection, self._http.host, self._http.port, ssl=tls, backlog=BACKLOG, reuse_address=True,
                 ssl_handshake_timeout=HANDSHAKE_S if tls else None,
             )  # fmt: skip
         except OSError as error:
             fault = error.strerror or str(error)
             raise WebPortTaken(host=self._http.host, port=self._http.port, fault=fault) from error
-        self._clock = asyncio.get_running_loop().create_task(self._refresh_date())
+        self._date_task = asyncio.get_running_loop().create_task(self._refresh_date())
 
     async def stop(self) -> None:
-        """Accept nothing more, let requests in progress end for a moment, then close all connections."""
+        """Stop listening, wait GRACE_S for requests in progress, then close all connections."""
         if self._listening is None:
             return
         self._listening.close()
@@ -67,13 +67,13 @@ class Server:
             task.cancel()
         for connection in list(self._state.connections):
             connection.transport.abort()
-        if self._clock is not None:
-            self._clock.cancel()
-            await asyncio.gather(self._clock, return_exceptions=True)
+        if self._date_task is not None:
+            self._date_task.cancel()
+            await asyncio.gather(self._date_task, return_exceptions=True)
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which the server listens."""
         assert self._listening is not None
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
@@ -84,6 +84,7 @@ class Server:
         return address_of(self._http, self.port)
 
     async def _refresh_date(self) -> None:
+        """Set the header Date of all answers, once a second."""
         while True:
             self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
             await asyncio.sleep(1.0)
@@ -117,5 +118,5 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 def unusable_pem(http: HttpSection, error: ssl.SSLError) -> Exception:
     """Return the error for files that do not hold a certificate and its key."""
-    found = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
-    return unusable(found) or found
+    fault = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
+    return unusable(fault) or fault

@@ -1,7 +1,7 @@
-"""Bodies of requests: small ones in memory, large ones in temporary files without a name, which end with the process.
+"""Bodies of requests: small bodies in memory, large ones in temporary files without a name, which end with the process.
 
-A body is written block by block as it arrives, in a thread, and the client is not read from meanwhile. The bytes of all
-files are counted, and the disk may be full before that: the request is then refused, and nothing was submitted.
+A body is written block by block as it arrives, in a thread; no further bytes are read from the client in the meantime.
+If the bytes of all files reach their limit, or the disk is full, the request is refused, and nothing was submitted.
 """
 
 import asyncio
@@ -13,14 +13,16 @@ from starlette.requests import ClientDisconnect, Request
 
 from semq.transport.spool import SpooledBody
 from semq.web.errors import BadRequest, BodyTooLarge, SpoolFull
-from semq.web.transport.bodies import Amount, announced
+from semq.web.transport.bodies import ByteBudget, announced
 
-IN_MEMORY = 1 << 20  # bytes of the largest body that is not written to a file, and of a block
+IN_MEMORY = 1 << 20  # bytes of the largest body without a file; larger bodies are written in blocks of this size
 
 
 @asynccontextmanager
-async def kept_body(request: Request, at_most: int, memory: Amount, disk: Amount) -> AsyncIterator[bytes | SpooledBody]:
-    """Read a body and keep it until the end of the block.
+async def kept_body(
+    request: Request, at_most: int, memory: ByteBudget, disk: ByteBudget
+) -> AsyncIterator[bytes | SpooledBody]:
+    """Read a body and keep it until the end of the ``async with``.
 
     Raises BodyTooLarge, BodiesFull, SpoolFull, BadRequest if the client disconnects.
     """
@@ -29,7 +31,7 @@ async def kept_body(request: Request, at_most: int, memory: Amount, disk: Amount
         yield await _read(request, at_most, disk, files)
 
 
-async def _read(request: Request, at_most: int, disk: Amount, files: AsyncExitStack) -> bytes | SpooledBody:
+async def _read(request: Request, at_most: int, disk: ByteBudget, files: AsyncExitStack) -> bytes | SpooledBody:
     block = bytearray()
     spooled: SpooledBody | None = None
     try:
@@ -48,13 +50,13 @@ async def _read(request: Request, at_most: int, disk: Amount, files: AsyncExitSt
     return spooled
 
 
-async def _write(spooled: SpooledBody, block: bytearray, disk: Amount, files: AsyncExitStack) -> None:
-    files.callback(disk.take_at_once(len(block)))
-    await _in_thread(_added, spooled, bytes(block))
+async def _write(spooled: SpooledBody, block: bytearray, disk: ByteBudget, files: AsyncExitStack) -> None:
+    files.callback(disk.reserve_now(len(block)))
+    await _in_thread(_append, spooled, bytes(block))
     block.clear()
 
 
-def _added(spooled: SpooledBody, data: bytes) -> None:
+def _append(spooled: SpooledBody, data: bytes) -> None:
     spooled.add(data)
     spooled.flush()
 

@@ -1,4 +1,4 @@
-"""The number of open event streams of each visitor, which is bounded."""
+"""Open event streams: their number for each visitor, which is limited."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from semq.web.errors import TooManyRequests
 
 
 class Streams:
-    """Open streams by the key of the visitor."""
+    """The numbers of open streams, by the key of the visitor."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
@@ -18,7 +18,7 @@ class Streams:
         return key in self._open
 
     def enter(self, key: str) -> Callable[[], None]:
-        """Count a stream; return a function that ends it. Raises TooManyRequests."""
+        """Count a stream; return the function to call at its end. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:
             raise TooManyRequests("Too many event streams are open.", at_most=self._at_most)
         self._open[key] += 1

@@ -9,7 +9,7 @@ from tests.clocks import ManualClock
 
 def refused(rates: Rates | Attempts, name: str = "a") -> float | None:
     try:
-        rates.take(name) if isinstance(rates, Rates) else rates.check(name)
+        rates.count(name) if isinstance(rates, Rates) else rates.check(name)
     except TooManyRequests as error:
         return float(error.facts["retry_after_s"])
     return None
@@ -29,10 +29,10 @@ def test_a_burst_and_then_a_rate() -> None:
 def test_the_number_of_counted_names_is_bounded() -> None:
     rates = Rates(1.0, 1, ManualClock())
     for number in range(NAMES_MAX + 10):
-        rates.take(str(number))
+        rates.count(str(number))
     assert len(rates._buckets) == NAMES_MAX
     with pytest.raises(TooManyRequests):
-        rates.take(str(NAMES_MAX + 9))
+        rates.count(str(NAMES_MAX + 9))
 
 
 def test_only_failures_count_as_attempts() -> None:

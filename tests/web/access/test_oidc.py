@@ -200,7 +200,7 @@ async def test_an_address_counts_only_if_the_provider_has_verified_it(inprocess:
 async def test_new_keys_of_the_provider_are_found(
     inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semq.web.access.oidc.KEYS_AGAIN_S", 0.0)
+    monkeypatch.setattr("semq.web.access.oidc.KEYS_S_MIN", 0.0)
     async with site_of(inprocess, provider) as site:
         for number in ("1", "2"):
             provider.signs_with = ECKey.generate_key("P-256", {"kid": number, "use": "sig"})
@@ -229,9 +229,9 @@ async def test_a_provider_that_answers_wrongly_is_away(
 async def test_sign_ins_that_have_begun_are_bounded(
     inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semq.web.access.oidc.BEGUN_MAX", 3)
+    monkeypatch.setattr("semq.web.access.oidc.PENDING_MAX", 3)
     async with site_of(inprocess, provider) as site:
         browser = await site.browser()
         await asyncio.gather(*[browser.get("/sign-in/oidc") for _ in range(9)])
         assert site.web.oidc is not None
-        assert len(site.web.oidc._begun) == 3
+        assert len(site.web.oidc._pending) == 3

@@ -19,7 +19,7 @@ WITH_USERS = HUB_CONFIG.replace(
 
 
 async def with_user(site: Site, *roles: str) -> None:
-    account = Account("ann", await passwords.line_of(PASSWORD), roles or ("admin",), site.web.clock.wall(), "test")
+    account = Account("ann", await passwords.new_hash(PASSWORD), roles or ("admin",), site.web.clock.wall(), "test")
     await site.web.database.write(add_account, account)
 
 

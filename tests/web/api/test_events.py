@@ -77,7 +77,7 @@ async def test_a_connection_in_use_outlives_its_idle_time(
         ]
         async with ops, other, following(ops, keys="stored.#") as events:
             assert (await other.get("/who")).status_code == 200  # its connection leads to a search for idle ones
-            assert list(site.web.logins._known) == ["ops", "other"]
+            assert list(site.web.logins._logins) == ["ops", "other"]
             sent = await site.web.client.send("56001", b"x")
             assert (await anext(events))["data"]["lk0"] == sent.lk0
 

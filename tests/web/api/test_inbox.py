@@ -76,11 +76,11 @@ async def waiting(site: Site, count: int) -> bool:
 async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(site: Site) -> None:
     program = await site.program("receive")
     await send(site, b"x" * 1000)
-    give_back = await site.web.memory.take(site.web.memory._size - 10)
+    release = await site.web.memory.reserve(site.web.memory._size - 10)
     full = await program.post("/inbox/receive", params={"wait_s": 30})
     assert (full.status_code, full.json()["code"]) == (503, "SEMQ-1412")
     assert full.headers["retry-after"] == "5"
-    give_back()
+    release()
     (document,) = await receive(program)
     assert (document["bytes"], document["redelivered"]) == (1000, True)
 

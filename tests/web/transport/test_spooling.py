@@ -80,12 +80,12 @@ async def test_no_byte_is_lost_where_a_body_becomes_a_file(site: Site, size: int
 
 async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> None:
     program, body = await site.program("submit"), body_of(SIZE)
-    give_back = site.web.disk.take_at_once(site.web.http.spool_bytes - 4 * MIB)
+    release = site.web.disk.reserve_now(site.web.http.spool_bytes - 4 * MIB)
     for content in (body, parts(body)):
         full = await program.post("/documents?target=10008", content=content)
         assert (full.status_code, full.json()["code"], full.json()["retry"]) == (507, "SEMQ-1414", True)
     assert rows(site) == 0
-    give_back()
+    release()
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
     large = await program.post("/documents?target=10008", content=body_of(2 * SIZE + 1))
     assert (large.status_code, large.json()["code"]) == (413, "SEMQ-1405")
