@@ -151,6 +151,7 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_kinds.py": "tests/kinds.py",
     "tests/test_surroundings.py": "tests/surroundings.py",
     "tests/test_protocol_references.py": "PROTOCOL.md",
+    "tests/test_protocol_forms.py": "PROTOCOL.md section 27",
     "tests/service/test_wire.py": "the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "the page as a browser lays it out",
     "tests/console/test_pages_in_browser.py": "all pages, in a browser",
