@@ -1,4 +1,4 @@
-"""The encoding of everything that is authenticated: a label for the purpose, then the facts, in MessagePack.
+"""The encoding of all authenticated data: a label for the purpose, then the facts, in MessagePack.
 
 Different facts never give the same bytes: MessagePack encodes types and lengths, keys are sorted, numbers have their
 shortest form, and the label separates the purposes. ``tagged`` converts the header values of applications into plain
@@ -39,7 +39,7 @@ def tagged(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return ["x", bytes(value)]
     if isinstance(value, Mapping):
-        return ["t", {str(name): tagged(each) for name, each in value.items()}]
+        return ["t", {str(name): tagged(item) for name, item in value.items()}]
     if isinstance(value, list | tuple):
-        return ["a", [tagged(each) for each in value]]
+        return ["a", [tagged(item) for item in value]]
     raise HeaderUnfit(kind=type(value).__name__)

@@ -1,12 +1,13 @@
 """The chain of the ledger: a running hash over all lines, in the order of their numbers.
 
-The chain is divided into links: each covers at most ``LINES_MAX`` lines of one day, and the last one is still growing.
-A link starts from the node's store, its day, its place, the number of its first line and the hash of the previous link;
-each line is then added as bytes (a row of Postgres' binary COPY, in which lines are written and read). So a line that
-is changed, missing, added or moved shows in its link, and a missing link shows in the next one.
+The chain is divided into links. Each link covers at most ``LINES_MAX`` lines of one day; the last link is still
+growing. The hash of a link starts from the node's store, the day, the place of the link, the number of its first line
+and the hash of the previous link; each line is then added as bytes (a row of Postgres' binary COPY, in which lines are
+written and read). So a line that is changed, missing, added or moved shows in its link, and a missing link shows in the
+next link.
 
-By itself the chain cannot show that its end was cut off, or that someone with access to the database rebuilt all of it.
-Evidence held elsewhere can: the head that the running node keeps in memory and logs, the heads that ``semq ledger
+The chain alone cannot show that its end was cut off, or that a person with access to the database rebuilt it.
+Evidence outside the database can: the head that the running node keeps in memory and logs, the heads that ``semq ledger
 verify`` printed earlier, and the signed receipts of partners.
 
 Used by ``semq.store.postgres.chain`` for each commit and each check.
@@ -18,8 +19,8 @@ from hashlib import sha256
 
 from semq.seal.canonical import canonical
 
-START = bytes(32)
-LINES_MAX = 1000
+START = bytes(32)  # takes the place of a previous link's hash in the first link
+LINES_MAX = 1000  # lines of one link
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,10 @@ class SignerAwaited(SignerUnknown):
 
     code = "SEMQ-5217"
     remedy = (
-        "None needed: what a node signs may arrive before its new certificate. If the certificate is still missing "
+        "None needed: signed data of a node may arrive before its new certificate. If the certificate is still missing "
         "after four inquiry intervals, documents are refused (SEMQ-5214), and receipts are violations (SEMQ-5204)."
     )
-    is_first = True  #: the first copy of a document, or receipts of a node, for which the certificate is awaited
+    is_first = True  #: whether this is the first copy or packet for which the certificate is awaited
 
 
 class SignerGone(BadInput):
@@ -63,9 +63,9 @@ class SignerGone(BadInput):
 
     @staticmethod
     def key_in(text: str) -> str:
-        """Return the key that the text of a refusal names; empty if it names none."""
-        found = re.search(r"\bkey ([0-9a-f]+)\b", text)
-        return found[1] if found is not None else ""
+        """Return the key that the text of a refusal names, or an empty string."""
+        match = re.search(r"\bkey ([0-9a-f]+)\b", text)
+        return match[1] if match is not None else ""
 
 
 class SignatureWrong(ProtocolViolation):

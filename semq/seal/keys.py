@@ -1,10 +1,10 @@
-"""Keys by kind: their names, wrapping of session keys, and signatures. A table of algorithms.
+"""Keys by kind: a table of algorithms, names of keys, wrapping of session keys, and signatures.
 
 Session keys are wrapped by HPKE in base mode (RFC 9180: DHKEM over the curve of the certificate, HKDF, AES-256-GCM) for
 EC keys, and by RSA-OAEP with SHA-256 (RFC 8017) for RSA keys. Signatures are ECDSA with the hash that matches the curve
 (FIPS 186-5), or RSA-PSS. HPKE's base mode does not authenticate the sender, so ``session`` signs. The same certificate
 key is used for TLS, wrapping and signing; wrapped and signed data start with different labels (``canonical``), and
-neither is a TLS transcript, so one use cannot be turned into another.
+neither is a TLS transcript, so data of one use are never valid for another use.
 """
 
 from dataclasses import dataclass
@@ -70,8 +70,8 @@ def wrap(key: PublicKey, secret: bytes, context: bytes) -> bytes:
 
 
 def unwrap(key: PrivateKey, alg: str, wrapped: bytes, context: bytes) -> bytes:
-    """Return the session key. Raises SealMalformed if ``alg`` is not that of the key, SealBroken if anything was
-    altered.
+    """Return the session key. Raises SealMalformed if ``alg`` is not the algorithm of the key, SealBroken if the
+    wrapped key or its context was altered.
     """
     if alg != alg_of(key):
         raise SealMalformed("The algorithm does not match the key.", alg=alg[:60], of_key=alg_of(key))

@@ -1,7 +1,8 @@
 """A bounded cache in memory of the session keys that this node has unwrapped: the hot path of a receiver.
 
-The first message under a session key costs one verification and one unwrapping; later ones cost a look-up and one pass
-of AES-GCM. The cache key contains all data to which the wrap is bound, so a hit proves the same as a new check.
+The first message under a session key costs one verification and one unwrapping; each later message costs a look-up and
+one pass of AES-GCM. The cache key contains all data to which the wrap is bound, so a hit proves the same as a new
+check. Called by ``semq.engine.secrecy.sealing``.
 """
 
 from collections import OrderedDict
@@ -10,35 +11,37 @@ from collections.abc import Callable
 from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed
 from semq.seal.keys import PrivateKey, PublicKey, unwrap, verify
 from semq.seal.session import SECRET_LENGTH, Opening, session_id_of
-from semq.seal.token import SealScope, check_alg, context, read_token, signed
+from semq.seal.token import SealScope, check_alg, read_token, signature_message, wrap_context
 
-OPENED_MAX = 4096
+OPENED_MAX = 4096  # session keys in the cache
+
+FindOwnKey = Callable[[str], PrivateKey | None]  # a private key of this node by its key id, or None
+FindSignerKey = Callable[[str, str], PublicKey]  # a key of a node by address and key id; raises SignerUnknown
 
 
-def unwrapped(
+def unwrap_session_key(
     text: str,
     alg: str,
     key_id: str,
     source: str,
     target: str,
     resent: str,
-    own: Callable[[str], PrivateKey | None],
-    signer: Callable[[str, str], PublicKey],
+    find_own_key: FindOwnKey,
+    find_signer_key: FindSignerKey,
 ) -> bytes:
-    """Return the session key in @SessionKey.
+    """Return the session key in @SessionKey (``text``). The arguments before the callbacks are those of ``SealScope``.
 
-    ``own`` finds a private key of this node by its id; ``signer`` finds the key of an institution by address and id,
-    and raises SignerUnknown. Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignatureWrong,
+    Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignerUnknown, SignatureWrong or
     SealBroken.
     """
     check_alg(alg)
     token = read_token(text)
-    key = own(key_id)
+    key = find_own_key(key_id)
     if key is None:
         raise KeyUnknown(f"The session key was wrapped for key {key_id[:64]}, which this node does not have.")
-    context_ = context(SealScope(alg, key_id, token.signer, source, target, resent), token.session_id)
-    verify(signer(source, token.signer), token.signature, signed(context_, token.wrapped))
-    secret = unwrap(key, alg, token.wrapped, context_)
+    context = wrap_context(SealScope(alg, key_id, token.signer, source, target, resent), token.session_id)
+    verify(find_signer_key(source, token.signer), token.signature, signature_message(context, token.wrapped))
+    secret = unwrap(key, alg, token.wrapped, context)
     if len(secret) != SECRET_LENGTH or session_id_of(secret) != token.session_id:
         raise SealBroken("The session key does not match its session id.")
     return secret
@@ -47,31 +50,27 @@ def unwrapped(
 class OpenedKeys:
     """The cache of unwrapped session keys; the least recently used key is removed first."""
 
-    def __init__(
-        self,
-        own: Callable[[str], PrivateKey | None],
-        signer: Callable[[str, str], PublicKey],
-        most: int = OPENED_MAX,
-    ) -> None:
-        self._own = own
-        self._signer = signer
-        self._most = most
+    def __init__(self, find_own_key: FindOwnKey, find_signer_key: FindSignerKey, opened_max: int = OPENED_MAX) -> None:
+        self._find_own_key = find_own_key
+        self._find_signer_key = find_signer_key
+        self._opened_max = opened_max
         self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
 
     def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
-        """Return the session key of a message. Raises as ``unwrapped`` does; SealMalformed if @SessionKey is
-        missing.
+        """Return the session key of a message. Raises the errors of ``unwrap_session_key``, and SealMalformed if
+        @SessionKey is missing.
         """
-        bound = (text, alg, key_id, source, target, resent)
-        opening = self._opened.get(bound)
+        cache_key = (text, alg, key_id, source, target, resent)
+        opening = self._opened.get(cache_key)
         if opening is None:
             if not text:
                 raise SealMalformed("The sealed document has no @SessionKey.")
-            opening = self._opened[bound] = Opening(unwrapped(*bound, self._own, self._signer))
-            if len(self._opened) > self._most:
+            secret = unwrap_session_key(*cache_key, self._find_own_key, self._find_signer_key)
+            opening = self._opened[cache_key] = Opening(secret)
+            if len(self._opened) > self._opened_max:
                 self._opened.popitem(last=False)
         else:
-            self._opened.move_to_end(bound)
+            self._opened.move_to_end(cache_key)
         return opening
 
     def forget(self) -> None:

@@ -5,8 +5,8 @@
 Documents sent together to one institution are the leaves of a hash tree (``receipts``); its root, the number of leaves
 and both institutions are signed once, and each document carries its path to the root. A leaf binds every attribute that
 the sender set, the place of the message, the digest of the payload and the size of the body, but nothing that changes
-in transit. A seal proves the same, but only to a node that can open it; this also works for the others, and for
-documents in clear.
+in transit. A seal proves the sender, too, but only to a node that can open it; a signature also proves the sender to
+other nodes, and of documents in clear.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from semq.seal.canonical import canonical
 from semq.seal.errors import ReceiptForged
 from semq.seal.keys import PrivateKey, key_id, sign
-from semq.seal.receipts import HASH_LENGTH, LEAF, climb, path, root
+from semq.seal.receipts import HASH_LENGTH, LEAF, path, root, root_of_path
 from semq.seal.token import bytes_of, text_of
 
 VERSION = "2"
-TOGETHER_MAX = 32  # documents under one signature; each carries up to five hashes
-COUNT_MAX = 1 << 16
+GROUP_MAX = 32  # documents that this version signs together; each carries up to five hashes
+COUNT_MAX = 1 << 16  # documents under one signature that a node accepts
 
 
 class Origin(NamedTuple):
@@ -31,23 +31,24 @@ class Origin(NamedTuple):
     signature: bytes
     size: int  #: bytes of the body as its sender sent it
     place: int
-    among: int  #: number of documents under the signature
+    document_count: int  #: number of documents under the signature
     path: tuple[bytes, ...]
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
         """Return the data that the sender has signed, if ``facts`` are those of the document."""
-        return _message(source, target, self.among, climb(_leaf(facts, self.size), self.place, self.path))
+        root_ = root_of_path(_leaf(facts, self.size), self.place, self.path)
+        return _message(source, target, self.document_count, root_)
 
 
 def write_origins(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
     """Return @Signature of each document, given its facts and the size of its body in bytes."""
-    starts = range(0, len(documents), TOGETHER_MAX)
-    return [
-        text for start in starts for text in _together(key, source, target, documents[start : start + TOGETHER_MAX])
-    ]
+    signatures = []
+    for start in range(0, len(documents), GROUP_MAX):
+        signatures += _sign_group(key, source, target, documents[start : start + GROUP_MAX])
+    return signatures
 
 
-def _together(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
+def _sign_group(key: PrivateKey, source: str, target: str, documents: Sequence[tuple[bytes, int]]) -> list[str]:
     leaves = [_leaf(facts, size) for facts, size in documents]
     count, name = len(leaves), key_id(key.public_key())
     signature = text_of(sign(key, _message(source, target, count, root(leaves))))
@@ -63,13 +64,14 @@ def read_origin(text: str) -> Origin:
     try:
         name, signature, size, place, count, *neighbours = parts
         hashes = tuple(map(bytes_of, neighbours))
-        found = Origin(name, bytes_of(signature), int(size), int(place), int(count), hashes)
+        origin = Origin(name, bytes_of(signature), int(size), int(place), int(count), hashes)
     except ValueError as error:
         raise ReceiptForged("The signature of the document cannot be read.") from error
-    lengths_fit = all(len(each) in (0, HASH_LENGTH) for each in hashes)
-    if version != VERSION or not lengths_fit or not 0 <= found.place < found.among <= COUNT_MAX or found.size < 0:
+    are_hashes = all(len(hash_) in (0, HASH_LENGTH) for hash_ in hashes)
+    is_placed = 0 <= origin.place < origin.document_count <= COUNT_MAX
+    if version != VERSION or not are_hashes or not is_placed or origin.size < 0:
         raise ReceiptForged("The signature of the document has an unknown form.", form=version[:20])
-    return found
+    return origin
 
 
 def _leaf(facts: bytes, size: int) -> bytes:

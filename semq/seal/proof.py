@@ -1,9 +1,9 @@
 """The file that proves a delivery to anyone, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
 
 It holds the receiver's statement about one message, the path from it to the root of the packet, the signature and the
-certificate chain. For a sealed document the digest in the statement is salted (``session.salted``); the file then
-includes the salt, so that the document itself can be compared. This module checks the file alone; its reader must also
-verify the certificate against the authorities (``semq.pki``).
+certificate chain. For a sealed document the digest in the statement is salted (``session.salted_digest``); the file
+then includes the salt, so that the document itself can be compared. This module checks the file alone; its caller must
+also verify the certificate against the authorities (``semq.pki``).
 """
 
 from hashlib import sha256
@@ -13,12 +13,12 @@ import msgspec
 from semq.foreign_text import shortened
 from semq.seal.errors import ProofWrong, SignatureWrong
 from semq.seal.keys import PublicKey, key_id, verify
-from semq.seal.receipts import HASH_LENGTH, Statement, climb, leaf, tree_message
-from semq.seal.session import salted
+from semq.seal.receipts import HASH_LENGTH, Statement, leaf, root_of_path, tree_message
+from semq.seal.session import salted_digest
 
 FORMAT = "semq-proof-1"
-PATH_MAX = 64
-PROVES = "RECV"  #: the status of a document that its receiver has recorded; no other status proves a delivery
+PATH_MAX = 64  # hashes
+DELIVERED_STATUS = "RECV"  # the receiver has recorded the document; no other status proves a delivery
 AT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
@@ -66,24 +66,25 @@ def read_proof(data: bytes) -> Proof:
 
 def check_proof(proof: Proof, key: PublicKey) -> None:
     """Check that the owner of ``key`` signed the statement. Raises ProofWrong."""
-    if len(proof.path) > PATH_MAX or any(len(each) not in (0, HASH_LENGTH) for each in proof.path):
+    if len(proof.path) > PATH_MAX or any(len(hash_) not in (0, HASH_LENGTH) for hash_ in proof.path):
         raise ProofWrong("The path in the file is not valid.")
-    if proof.status != PROVES:
+    if proof.status != DELIVERED_STATUS:
         raise ProofWrong("The receiver states that it has not recorded the document.", status=proof.status[:40])
     if not 0 <= proof.at <= AT_MAX:
         raise ProofWrong("The time in the file is not valid.", at=proof.at)
     if not 0 <= proof.place < proof.count:
         raise ProofWrong("The place in the file is not valid.", place=proof.place, count=proof.count)
-    found = climb(leaf(proof.statement), proof.place, proof.path)
+    root = root_of_path(leaf(proof.statement), proof.place, proof.path)
     try:
-        verify(key, proof.signature, tree_message(proof.receiver, proof.sender, proof.count, found))
+        verify(key, proof.signature, tree_message(proof.receiver, proof.sender, proof.count, root))
     except SignatureWrong as error:
         raise ProofWrong("The signature does not match the statement.", key_id=key_id(key)) from error
 
 
 def check_document(proof: Proof, document: bytes) -> None:
     """Check that the statement is about this document. Raises ProofWrong."""
-    plain = sha256(document).digest()
-    digest = plain if proof.salt is None else salted(proof.salt, plain)
+    digest = sha256(document).digest()
+    if proof.salt is not None:
+        digest = salted_digest(proof.salt, digest)
     if digest.hex() != proof.digest:
         raise ProofWrong("The proof is about another document.", lk0=proof.lk0)

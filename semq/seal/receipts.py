@@ -2,13 +2,13 @@
 
 A statement is (receiver, sender, LK0, position, status, digest, time, reason). The statements of a packet are the
 leaves of a hash tree (RFC 9162, section 2.1.1: leaves and nodes are hashed with different first bytes); its root, the
-number of leaves and both institutions are signed. The leaf names the addressee and the position in its stream, so that
-no statement can be used at another node or for another position; version 1 of the leaf named neither. So a burst of
-hundreds of documents costs one signature, and each can later be proved alone, by its path to the root, without
-revealing the others (``proof``).
+number of leaves and both institutions are signed. So the receipts of hundreds of documents cost one signature, and each
+receipt can later be proved alone, by its path to the root, without revealing the others (``proof``). The leaf names the
+node that gets the receipt and the position of the message, so that no statement is valid at another node or for another
+position; version 1 of the leaf named neither.
 
 Other records about messages (answers, inquiries of role R) are signed over the bytes of the packet: they settle rows,
-but prove nothing to others.
+but are no proofs for third parties.
 """
 
 from collections.abc import Sequence
@@ -61,18 +61,18 @@ def path(leaves: Sequence[bytes], place: int) -> list[bytes]:
     """Return the neighbours on the path from a leaf to the root; an empty entry means no neighbour."""
     nodes, neighbours = list(leaves), []
     while len(nodes) > 1:
-        beside = place ^ 1
-        neighbours.append(nodes[beside] if beside < len(nodes) else b"")
+        neighbour = place ^ 1
+        neighbours.append(nodes[neighbour] if neighbour < len(nodes) else b"")
         nodes, place = _level(nodes), place // 2
     return neighbours
 
 
-def climb(start: bytes, place: int, neighbours: Sequence[bytes]) -> bytes:
+def root_of_path(leaf_: bytes, place: int, neighbours: Sequence[bytes]) -> bytes:
     """Return the root that results from a leaf and its path."""
-    node = start
-    for beside in neighbours:
-        if beside:
-            node = sha256(NODE + (beside + node if place % 2 else node + beside)).digest()
+    node = leaf_
+    for neighbour in neighbours:
+        if neighbour:
+            node = sha256(NODE + (neighbour + node if place % 2 else node + neighbour)).digest()
         place //= 2
     return node
 

@@ -1,21 +1,22 @@
-"""Session keys at their sender: creation, counting of nonces, end of life.
+"""Session keys at their sender: creation, nonces, limits.
 
 **Why a nonce never repeats under a key.** A session key is 32 random bytes, drawn by the process that uses it, held in
 its memory only for sealing, and used for one pair of institutions. The nonce is a counter of 32 bits, which starts at 0
-with the key, rises with each use, and is kept beside the key in memory, followed by 64 bits drawn for this one message.
-There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a clone of the
-machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a unit that Postgres
-refused) takes two nonces. The stored copy of a key (wrapped for its own institution, ``keep``) is used to wrap it again
-and to prove digests; a ``SessionKey`` cannot be made from it, so nothing can be sealed under a key of an earlier
-process. Only a memory snapshot of a machine that is resumed twice restores key and counter together: then the drawn
-part keeps the nonces of the two copies apart (two messages with one count collide with a probability of 2**-64).
+with the key, rises with each use, and is kept beside the key in memory, followed by 64 random bits for this one
+message. There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a
+clone of the machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a unit that
+Postgres refused) takes two nonces. The stored copy of a key (wrapped for its own institution, ``wrapped_for_storage``)
+is used to wrap it again and to prove digests; no caller makes a ``SessionKey`` from it, so nothing is sealed under a
+key of an earlier process. Only a memory snapshot of a machine that is resumed twice restores key and counter together:
+then the random part distinguishes the nonces of the two copies (two messages with one count collide with a probability
+of 2**-64).
 
-A session ends after a number of messages, of bytes, or a time, long before AES-GCM requires it (NIST SP 800-38D: 2**32
-uses).
+A session key is replaced after a number of messages, of bytes, or a time, long before AES-GCM requires it (NIST SP
+800-38D: 2**32 uses).
 
-Three values are derived from a session key (HKDF-Expand, RFC 5869): one key for content, one for digests, and its
-public id, which commits to it: no two keys have the same session id, so no AES-GCM ciphertext can be made that opens
-under two.
+Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and its
+public id, which commits to it: no two keys have the same session id, so nobody can make an AES-GCM ciphertext that
+opens under two keys.
 """
 
 import hmac
@@ -29,19 +30,19 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, sign, wrap
-from semq.seal.token import SealScope, SessionToken, context, signed, write_token
+from semq.seal.token import SealScope, SessionToken, signature_message, wrap_context, write_token
 
 SECRET_LENGTH = 32
 ID_LENGTH = 16
 NONCE_LENGTH, TAG_LENGTH = 12, 16
-CHANCE_LENGTH = 8  # random bytes in each nonce
-MESSAGES_MAX = 1 << 31  # under one key, whatever is configured
+RANDOM_LENGTH = 8  # random bytes in each nonce
+MESSAGES_MAX = 1 << 31  # under one key, even if a larger number is configured
 OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """The limits after which a session key is replaced."""
+    """The limits at which a session key is replaced."""
 
     messages: int = 65_536
     payload_bytes: int = 1 << 30
@@ -58,7 +59,7 @@ def session_id_of(secret: bytes) -> bytes:
 
 
 class Opening:
-    """The operations with a session key other than sealing: opening, and calculating digests."""
+    """The operations with a session key except sealing: opening, and calculating digests."""
 
     __slots__ = ("_cipher", "_digests", "id")
 
@@ -68,32 +69,32 @@ class Opening:
         self._digests = hmac.new(_derived(secret, b"digests", 32), digestmod=sha256)
 
     def open(self, body: bytes | memoryview, bound: bytes) -> bytes:
-        """Return the payload. Raises SealBroken if it, or a fact that it is bound to, was altered."""
+        """Return the payload. Raises SealBroken if the body or ``bound``, the authenticated data, was altered."""
         try:
             return self._cipher.decrypt(bytes(body[:NONCE_LENGTH]), body[NONCE_LENGTH:], bound)
         except (InvalidTag, ValueError) as error:
             raise SealBroken from error
 
     def salt(self, name: str) -> bytes:
-        """Return the salt for the digest of one message; it may be revealed to prove that digest, and reveals
-        no other.
+        """Return the salt for the digest of one message. It may be published to prove this digest: it says nothing
+        about other digests.
         """
         salt = self._digests.copy()  # the key was hashed once for the session
         salt.update(name.encode())
         return salt.digest()
 
-    def digest(self, name: str, plain: bytes) -> bytes:
-        """Return the public digest: it binds the payload, but without the key nobody can test guesses against it."""
-        return salted(self.salt(name), plain)
+    def digest(self, name: str, payload_digest: bytes) -> bytes:
+        """Return the public digest of a message. It binds the payload; without the key, no guess can be tested."""
+        return salted_digest(self.salt(name), payload_digest)
 
 
-def salted(salt: bytes, plain: bytes) -> bytes:
-    """Return the public digest, from the SHA-256 of the payload and the salt of its message."""
-    return sha256(b"semq digest 1" + salt + plain).digest()
+def salted_digest(salt: bytes, payload_digest: bytes) -> bytes:
+    """Return the public digest, from the salt of a message and the SHA-256 of its payload."""
+    return sha256(b"semq digest 1" + salt + payload_digest).digest()
 
 
 class SessionKey(Opening):
-    """A session key of this process for one receiver, which seals and has limits."""
+    """A session key that this process has drawn for one receiver: it also seals, within its limits."""
 
     __slots__ = ("_bytes", "_ends_at", "_limits", "_messages", "_secret", "alg", "key_id", "text")
 
@@ -107,7 +108,7 @@ class SessionKey(Opening):
         now: float,
         limits: KeyLimits,
     ) -> None:
-        """Wrap and sign the key, once. ``secret`` is 32 bytes just drawn; ``now`` is monotonic time in seconds.
+        """Wrap and sign the key, once. ``secret`` is 32 new random bytes; ``now`` is monotonic time in seconds.
 
         Raises KeyUnfit.
         """
@@ -119,24 +120,22 @@ class SessionKey(Opening):
         self.alg, self.key_id = alg_of(receiver), key_id(receiver)
         self.text = wrapped_for(secret, own, source, receiver, target)  #: @SessionKey
 
-    def keep(self, own: PrivateKey, node: str) -> str:
-        """Return the session key wrapped for its own institution, for the table, so that it can be wrapped
-        again later.
-        """
+    def wrapped_for_storage(self, own: PrivateKey, node: str) -> str:
+        """Return the session key wrapped for its own institution, for the database, so that it can be wrapped again."""
         return wrapped_for(self._secret, own, node, own.public_key(), node)
 
     def is_over(self, now: float) -> bool:
         """Return whether the next message needs another key."""
         limits = self._limits
-        most = min(limits.messages, MESSAGES_MAX)
-        return now >= self._ends_at or self._messages >= most or self._bytes >= limits.payload_bytes
+        messages_max = min(limits.messages, MESSAGES_MAX)
+        return now >= self._ends_at or self._messages >= messages_max or self._bytes >= limits.payload_bytes
 
-    def seal(self, payload: bytes | memoryview, bound: bytes, chance: bytes) -> bytes:
+    def seal(self, payload: bytes | memoryview, bound: bytes, random_part: bytes) -> bytes:
         """Return nonce, ciphertext and tag; ``bound`` is authenticated with them. One pass of AES-256-GCM.
 
-        ``chance`` is CHANCE_LENGTH bytes just drawn.
+        ``random_part`` is RANDOM_LENGTH new random bytes.
         """
-        nonce = self._messages.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + chance
+        nonce = self._messages.to_bytes(NONCE_LENGTH - RANDOM_LENGTH, "big") + random_part
         self._messages += 1
         self._bytes += len(payload)
         return nonce + self._cipher.encrypt(nonce, payload, bound)
@@ -146,6 +145,7 @@ def wrapped_for(secret: bytes, own: PrivateKey, source: str, receiver: PublicKey
     """Return @SessionKey: a session key wrapped for a receiver and signed by its sender. Raises KeyUnfit."""
     scope = SealScope(alg_of(receiver), key_id(receiver), key_id(own.public_key()), source, target, resent)
     session_id = session_id_of(secret)
-    context_ = context(scope, session_id)
-    wrapped = wrap(receiver, secret, context_)
-    return write_token(SessionToken(session_id, wrapped, scope.signer, sign(own, signed(context_, wrapped))))
+    context = wrap_context(scope, session_id)
+    wrapped = wrap(receiver, secret, context)
+    signature = sign(own, signature_message(context, wrapped))
+    return write_token(SessionToken(session_id, wrapped, scope.signer, signature))

@@ -18,14 +18,14 @@ VERSION = "1"
 
 
 class SealScope(NamedTuple):
-    """The session and the parties that a wrap is bound to."""
+    """The algorithm, keys and parties that a wrap is bound to."""
 
     alg: str
     key_id: str  #: id of the receiver's key
-    signer: str  #: key id of the sender
+    signer: str  #: id of the sender's key
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
-    resent: str = ""  #: empty, or the name of the message that this wrap is for, and of the message that it replaces
+    resent: str = ""  #: of a resent document: the names of this message and of the replaced message; otherwise empty
 
 
 class SessionToken(NamedTuple):
@@ -37,14 +37,14 @@ class SessionToken(NamedTuple):
     signature: bytes
 
 
-def context(scope: SealScope, session_id: bytes) -> bytes:
+def wrap_context(scope: SealScope, session_id: bytes) -> bytes:
     """Return the data that authenticates a wrapped session key."""
     return canonical("semq session key 1", *scope, session_id)
 
 
-def signed(context_: bytes, wrapped: bytes) -> bytes:
+def signature_message(context: bytes, wrapped: bytes) -> bytes:
     """Return the data that the sender signs for a wrap."""
-    return canonical("semq session key signature 1", context_, wrapped)
+    return canonical("semq session key signature 1", context, wrapped)
 
 
 def write_token(token: SessionToken) -> str:
@@ -65,7 +65,7 @@ def read_token(text: str) -> SessionToken:
 
 
 def check_alg(alg: str) -> None:
-    """Check that this version supports an algorithm. Raises SealMalformed; there is no weaker one to fall back to."""
+    """Check that this version supports an algorithm. Raises SealMalformed: no weaker algorithm is tried instead."""
     if alg not in ALGORITHMS:
         raise SealMalformed("The algorithm is unknown.", alg=alg[:60])
 
@@ -80,7 +80,7 @@ def bytes_of(text: str) -> bytes:
     if not text.isascii():
         raise ValueError(text[:40])
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    # only one text is valid for a token, so caches keyed by text cannot be filled with variants
+    # Only one text is valid for a token, so that variants of it cannot fill caches whose keys are texts.
     if text_of(data) != text:
         raise ValueError(text[:40])
     return data

@@ -3,8 +3,8 @@
 The master key (any secret of 16 bytes or more, from a file, a systemd credential or the environment) encrypts nothing
 itself: each process draws a salt, derives its own key (HKDF, RFC 5869), and counts nonces, of which a part is random,
 for the reasons given in ``session``. A locked body consists of a mark, the salt, the nonce and the ciphertext. Only the
-holder of the master key can make the mark, so nobody can send a body that would be taken for a locked one. The context
-is authenticated: a body that is moved to another row cannot be opened.
+holder of the master key can make the mark, so no partner can send a body that looks like a locked body. The context is
+authenticated: a body that is moved to another row cannot be opened.
 """
 
 from collections import OrderedDict
@@ -18,17 +18,17 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from semq.seal.errors import VaultLocked
 
 MARK_LENGTH, SALT_LENGTH, NONCE_LENGTH = 12, 32, 12
-CHANCE_LENGTH = 6  # random bytes in each nonce
-HEAD = MARK_LENGTH + SALT_LENGTH + NONCE_LENGTH
-MASTER_MIN = 16
+RANDOM_LENGTH = 6  # random bytes in each nonce
+HEAD_LENGTH = MARK_LENGTH + SALT_LENGTH + NONCE_LENGTH
+MASTER_MIN = 16  # bytes
 CACHED_MAX = 256  # number of processes whose derived keys are cached for reading
 
 
 class Vault:
-    """Encryption for this process, and decryption for every process that had the same master key."""
+    """Encryption by the key of this process, and decryption of bodies of all processes with the same master key."""
 
     def __init__(self, master: bytes, salt: bytes, draw: Callable[[int], bytes]) -> None:
-        """Prepare the key of this process. ``salt`` is 32 bytes just drawn; ``draw(n)`` returns n more.
+        """Prepare the key of this process. ``salt`` is 32 new random bytes; ``draw(n)`` returns n random bytes.
 
         Raises VaultLocked if the master key is too short to be a secret.
         """
@@ -57,20 +57,20 @@ class Vault:
 
     def lock(self, plain: bytes, context: bytes) -> bytes:
         """Return the encrypted bytes for the database."""
-        nonce = self._counter.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + self._draw(CHANCE_LENGTH)
+        nonce = self._counter.to_bytes(NONCE_LENGTH - RANDOM_LENGTH, "big") + self._draw(RANDOM_LENGTH)
         self._counter += 1
         return b"".join((self._mark, self._salt, nonce, self._own.encrypt(nonce, plain, context)))
 
     def unlock(self, locked: bytes, context: bytes) -> bytes:
-        """Return the plain bytes. Raises VaultLocked: another master key, another row, or altered."""
+        """Return the plain bytes. Raises VaultLocked for another master key, another context or altered bytes."""
         try:
             cipher = self._cipher(locked[MARK_LENGTH : MARK_LENGTH + SALT_LENGTH])
-            return cipher.decrypt(locked[MARK_LENGTH + SALT_LENGTH : HEAD], locked[HEAD:], context)
+            return cipher.decrypt(locked[MARK_LENGTH + SALT_LENGTH : HEAD_LENGTH], locked[HEAD_LENGTH:], context)
         except (InvalidTag, ValueError) as error:
             raise VaultLocked from error
 
     def is_locked(self, data: bytes) -> bool:
-        """Return whether bytes from the database are encrypted; others were written before a master key was
-        configured.
+        """Return whether bytes from the database are encrypted. Bytes that were written before a master key was
+        configured are not.
         """
         return data.startswith(self._mark)

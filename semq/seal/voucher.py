@@ -1,8 +1,8 @@
 """Vouchers: a node's older keys sign its newer certificate, which distinguishes a renewal from a replacement.
 
-They follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other readers
-skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner of the
-old key intended the new one.
+Vouchers follow the certificate and its chain in the text that the directory distributes, as PEM blocks that other
+readers skip. The certificate must be verified against the authorities in any case: a voucher only states that the owner
+of the old key intended the new key. Called by ``semq.service.credentials.keyring``.
 """
 
 import re
@@ -13,22 +13,22 @@ from semq.seal.canonical import canonical
 from semq.seal.errors import SignatureWrong
 from semq.seal.keys import PrivateKey, PublicKey, key_id, sign, verify
 
-VOUCHERS_MAX = 4  # under one certificate
+VOUCHERS_MAX = 4  # of one certificate
 BLOCK = re.compile(r"-----BEGIN SEMQ VOUCHER-----\s([A-Za-z0-9+/=\s]{1,4096})-----END SEMQ VOUCHER-----\s?")
-LINE = 64
+LINE_LENGTH = 64  # characters, as in PEM
 
 
-def vouched(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateKey]) -> str:
-    """Return the text of a certificate with a voucher by each key."""
+def with_vouchers(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateKey]) -> str:
+    """Return the text of a certificate with a voucher by each key, at most ``VOUCHERS_MAX``."""
     message = _message(node, fingerprint)
     blocks = (f"{key_id(key.public_key())} ".encode() + sign(key, message) for key in list(keys)[:VOUCHERS_MAX])
     return pem.rstrip() + "\n" + "".join(map(_block, blocks))
 
 
-def is_vouched(pem: str, node: str, fingerprint: str, known: Mapping[str, PublicKey]) -> bool:
-    """Return whether one of the known keys (by key id) vouches for a certificate."""
+def is_vouched(pem: str, node: str, fingerprint: str, keys: Mapping[str, PublicKey]) -> bool:
+    """Return whether one of the keys (by key id) vouches for a certificate."""
     message = _message(node, fingerprint)
-    return any(_fits(known[name], signature, message) for name, signature in _vouchers(pem) if name in known)
+    return any(_is_valid(keys[name], signature, message) for name, signature in _vouchers(pem) if name in keys)
 
 
 def without_vouchers(pem: str) -> str:
@@ -37,15 +37,15 @@ def without_vouchers(pem: str) -> str:
 
 
 def _vouchers(pem: str) -> Iterator[tuple[str, bytes]]:
-    for found in list(BLOCK.finditer(pem))[:VOUCHERS_MAX]:
+    for block in list(BLOCK.finditer(pem))[:VOUCHERS_MAX]:
         try:
-            name, _, signature = b64decode(found[1]).partition(b" ")
+            name, _, signature = b64decode(block[1]).partition(b" ")
         except ValueError:
             continue
         yield name.decode("ascii", "replace"), signature
 
 
-def _fits(key: PublicKey, signature: bytes, message: bytes) -> bool:
+def _is_valid(key: PublicKey, signature: bytes, message: bytes) -> bool:
     try:
         verify(key, signature, message)
     except SignatureWrong:
@@ -59,5 +59,5 @@ def _message(node: str, fingerprint: str) -> bytes:
 
 def _block(data: bytes) -> str:
     text = b64encode(data).decode()
-    lines = [text[start : start + LINE] for start in range(0, len(text), LINE)]
+    lines = [text[start : start + LINE_LENGTH] for start in range(0, len(text), LINE_LENGTH)]
     return "\n".join(("-----BEGIN SEMQ VOUCHER-----", *lines, "-----END SEMQ VOUCHER-----", ""))

@@ -1,6 +1,8 @@
-"""The signature of a webhook's request, as specified by Standard Webhooks 1.0 (symmetric, ``v1``).
+"""The signature of a request to a webhook, as specified by Standard Webhooks 1.0 (symmetric, ``v1``).
+
 ``ID.TIMESTAMP.BODY`` is signed with HMAC-SHA256 under the secret of the webhook. The receiver computes the same value
-and compares; the timestamp limits the time in which a recorded request can be replayed.
+and compares; the timestamp limits the time in which a recorded request can be replayed. Called by
+``semq.webhooks.destination``; the configuration checks secrets with ``key_of``.
 """
 
 import hmac
@@ -14,7 +16,7 @@ KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key in a secret: ``whsec_`` and base64 of 24 to 64 bytes. Raises ValueError."""
+    """Return the key in a secret, which is ``whsec_`` and base64 of 24 to 64 bytes. Raises ValueError."""
     if not secret.startswith(PREFIX):
         raise ValueError(f"must begin with {PREFIX}")
     try:
@@ -26,7 +28,7 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-def signed(key: bytes, message_id: str, timestamp: int, blocks: Iterable[bytes]) -> dict[str, str]:
+def signature_headers(key: bytes, message_id: str, timestamp: int, blocks: Iterable[bytes]) -> dict[str, str]:
     """Return the three headers of a signed request. ``timestamp``: seconds since 1970; ``blocks``: the body."""
     mac = hmac.new(key, f"{message_id}.{timestamp}.".encode(), sha256)
     for block in blocks:

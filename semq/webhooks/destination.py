@@ -23,7 +23,7 @@ import httpx
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
-from semq.seal.webhook_signature import key_of, signed
+from semq.seal.webhook_signature import key_of, signature_headers
 from semq.service.companion.section_states import SectionStates
 from semq.transport.spool import SpooledBody
 from semq.umx_t import retry
@@ -173,9 +173,9 @@ class Webhook:
 
     async def _signed(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
-            return signed(self._key, request.id, timestamp, (request.body,))
+            return signature_headers(self._key, request.id, timestamp, (request.body,))
         limit.reschedule(None)  # reading the file takes its time, and is not the address's
-        return await asyncio.to_thread(signed, self._key, request.id, timestamp, request.body.blocks())
+        return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     def _sent(self, body: bytes | SpooledBody, limit: asyncio.Timeout) -> bytes | AsyncIterator[bytes]:
         return body if isinstance(body, bytes) else self._in_blocks(body, limit)

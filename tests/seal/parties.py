@@ -38,12 +38,12 @@ class SealingPair:
     def session(self, secret: bytes = SECRET, now: float = 0.0, limits: KeyLimits = KeyLimits()) -> SessionKey:  # noqa: B008
         return SessionKey(secret, self.a, A, self.b.public_key(), B, now, limits)
 
-    def opened(self, most: int = 8) -> OpenedKeys:
+    def opened(self, opened_max: int = 8) -> OpenedKeys:
         keys = {key_id(self.b.public_key()): self.b}
-        self.asked: list[str] = []
+        self.signers_asked: list[str] = []
 
-        def signer(node: str, name: str) -> PublicKey:
-            self.asked.append(name)
+        def find_signer_key(node: str, name: str) -> PublicKey:
+            self.signers_asked.append(name)
             return self.a.public_key()
 
-        return OpenedKeys(keys.get, signer, most)
+        return OpenedKeys(keys.get, find_signer_key, opened_max)

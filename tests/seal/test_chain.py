@@ -1,4 +1,4 @@
-"""The chain of the ledger: its hash covers everything in a link, and every line."""
+"""The chain of the ledger: its hash covers all facts of a link, and every line."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +9,8 @@ LINES = st.lists(st.binary(max_size=5), min_size=1, max_size=6)
 
 
 def chained(lines: list[bytes], **facts: object) -> ChainLink:
-    given_ = {"store": "store", "day": "2031-03-01", "place": 1, "first": 7, "before": START} | facts
-    return add(begin(**given_), enumerate(lines, start=7))  # type: ignore[arg-type]
+    arguments = {"store": "store", "day": "2031-03-01", "place": 1, "first": 7, "before": START} | facts
+    return add(begin(**arguments), enumerate(lines, start=7))  # type: ignore[arg-type]
 
 
 def test_a_link_grows_line_by_line() -> None:
@@ -20,8 +20,8 @@ def test_a_link_grows_line_by_line() -> None:
 
 
 @given(LINES, LINES)
-def test_other_lines_give_another_hash(one: list[bytes], other: list[bytes]) -> None:
-    assert (chained(one).hash == chained(other).hash) == (one == other)
+def test_other_lines_give_another_hash(first: list[bytes], second: list[bytes]) -> None:
+    assert (chained(first).hash == chained(second).hash) == (first == second)
 
 
 def test_the_hash_of_a_link_covers_all_its_inputs() -> None:

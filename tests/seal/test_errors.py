@@ -1,4 +1,4 @@
-"""A refusal names the key whose signatures are no longer valid, and its text is read back by the sender."""
+"""The key in the text of a refusal: its signatures are no longer valid, and the sender reads it from the text."""
 
 import pytest
 
@@ -11,5 +11,5 @@ def test_the_key_is_read_from_the_text_of_the_refusal(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "the key is gone", "monkey 12", "keyed 12ab"])
-def test_a_text_that_names_no_key(text: str) -> None:
+def test_no_key_is_read_from_a_text_that_names_none(text: str) -> None:
     assert SignerGone.key_in(text) == ""

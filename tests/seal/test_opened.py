@@ -4,9 +4,9 @@ import pytest
 
 from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed, SignatureWrong
 from semq.seal.keys import alg_of, key_id, sign, wrap
-from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.opened import OpenedKeys, unwrap_session_key
 from semq.seal.session import session_id_of, wrapped_for
-from semq.seal.token import SealScope, SessionToken, context, signed, write_token
+from semq.seal.token import SealScope, SessionToken, signature_message, wrap_context, write_token
 from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 
@@ -18,22 +18,22 @@ def test_a_session_is_opened_once_and_then_looked_up(kind: str) -> None:
     for _ in range(3):
         opening = opened.get(session.text, session.alg, session.key_id, A, B)
         assert opening.open(session.seal(b"x", b"y", bytes(8)), b"y") == b"x"
-    assert pair.asked == [key_id(pair.a.public_key())]
+    assert pair.signers_asked == [key_id(pair.a.public_key())]
 
 
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
     pair = SealingPair()
-    opened = pair.opened(most=2)
+    opened = pair.opened(opened_max=2)
     sessions = [pair.session(bytes([n] * 32)) for n in range(3)]
     for session in (*sessions[:2], sessions[0], sessions[2], sessions[0], sessions[1]):
         opened.get(session.text, session.alg, session.key_id, A, B)
     assert len(opened) == 2
-    assert len(pair.asked) == 4
+    assert len(pair.signers_asked) == 4
     opened.forget()
     assert len(opened) == 0
 
 
-def test_a_key_that_is_not_ours_is_named() -> None:
+def test_the_error_names_a_key_that_the_node_does_not_have() -> None:
     pair = SealingPair()
     session = pair.session()
     with pytest.raises(KeyUnknown, match=session.key_id):
@@ -45,7 +45,7 @@ def test_a_key_that_is_not_ours_is_named() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "resent"), [("1.99999", B, ""), (A, "1.99999", ""), (A, B, "another message"), (B, A, "")]
 )
-def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: str, resent: str) -> None:
+def test_a_wrap_is_valid_for_no_other_pair_and_no_other_message(source: str, target: str, resent: str) -> None:
     pair = SealingPair()
     session = pair.session()
     with pytest.raises(SignatureWrong):
@@ -60,13 +60,13 @@ def test_a_session_key_of_another_node_is_refused() -> None:
         pair.opened().get(forged, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
 
 
-def test_a_wrap_for_one_resent_message_serves_that_one() -> None:
+def test_a_wrap_for_a_resent_message_is_valid_for_that_message_only() -> None:
     pair = SealingPair()
     text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, "new for old")
-    asked = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
-    assert pair.opened().get(*asked, "new for old").id == session_id_of(SECRET)
+    arguments = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
+    assert pair.opened().get(*arguments, "new for old").id == session_id_of(SECRET)
     with pytest.raises(SignatureWrong):
-        pair.opened().get(*asked)
+        pair.opened().get(*arguments)
 
 
 def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
@@ -79,15 +79,15 @@ def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
 
 
 @pytest.mark.parametrize("secret", [SECRET, bytes(31)])
-def test_a_session_key_bears_its_name(secret: bytes) -> None:
+def test_a_session_key_must_have_the_id_in_its_token(secret: bytes) -> None:
     """A sender who signed a wrong session id could make one ciphertext that opens under two keys."""
     pair = SealingPair()
     scope = SealScope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
-    context_ = context(scope, b"another name 123")
-    wrapped = wrap(pair.b.public_key(), secret, context_)
-    token = SessionToken(b"another name 123", wrapped, scope.signer, sign(pair.a, signed(context_, wrapped)))
+    context = wrap_context(scope, b"another name 123")
+    wrapped = wrap(pair.b.public_key(), secret, context)
+    token = SessionToken(b"another name 123", wrapped, scope.signer, sign(pair.a, signature_message(context, wrapped)))
     with pytest.raises(SealBroken):
-        unwrapped(
+        unwrap_session_key(
             write_token(token), scope.alg, scope.key_id, A, B, "", lambda name: pair.b,
             lambda node, name: pair.a.public_key(),
         )  # fmt: skip

@@ -16,8 +16,9 @@ DOCUMENT = b"<Order/>"
 
 
 def proof_of(kind: str = "P256", salt: bytes | None = None) -> Proof:
-    plain = sha256(DOCUMENT).digest()
-    digest = plain if salt is None else Opening(SECRET).digest("lk0-2", plain)
+    digest = sha256(DOCUMENT).digest()
+    if salt is not None:
+        digest = Opening(SECRET).digest("lk0-2", digest)
     statements = [Statement(B, f"lk0-{n}", "RECV", digest.hex(), 5) for n in range(5)]
     leaves = [leaf(statement) for statement in statements]
     return Proof(
@@ -41,9 +42,9 @@ def test_a_sealed_document_is_proved_with_its_salt() -> None:
     proof = proof_of(salt=salt)
     check_proof(proof, SealingPair().b.public_key())
     check_document(proof, DOCUMENT)
-    for other in (msgspec.structs.replace(proof, salt=None), msgspec.structs.replace(proof, salt=bytes(32))):
+    for altered in (msgspec.structs.replace(proof, salt=None), msgspec.structs.replace(proof, salt=bytes(32))):
         with pytest.raises(ProofWrong):
-            check_document(other, DOCUMENT)
+            check_document(altered, DOCUMENT)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +78,12 @@ def test_other_versions_are_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("status", ["REJ", "VOID", "SETTLED", ""])
-def test_a_statement_about_another_event_proves_no_delivery(status: str) -> None:
-    """A true statement, signed by the receiver: it has refused the document."""
-    one = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
-    signature = sign(SealingPair().b, tree_message(B, A, 1, leaf(one.statement)))
+def test_a_statement_with_another_status_proves_no_delivery(status: str) -> None:
+    """The statement is genuine and signed by the receiver, but its status is not RECV."""
+    proof = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
+    signature = sign(SealingPair().b, tree_message(B, A, 1, leaf(proof.statement)))
     with pytest.raises(ProofWrong, match="not recorded"):
-        check_proof(msgspec.structs.replace(one, signature=signature), SealingPair().b.public_key())
+        check_proof(msgspec.structs.replace(proof, signature=signature), SealingPair().b.public_key())
 
 
 @pytest.mark.parametrize("at", [-1, 10**18, 2**62])

@@ -1,4 +1,4 @@
-"""Many statements under one signature, of which each can be proved alone."""
+"""Many statements under one signature; each statement can be proved alone."""
 
 import pytest
 from hypothesis import given
@@ -8,12 +8,12 @@ from semq.seal.errors import ReceiptForged
 from semq.seal.keys import verify
 from semq.seal.receipts import (
     Statement,
-    climb,
     leaf,
     packet_message,
     path,
     read_signature,
     root,
+    root_of_path,
     tree_message,
     write_signature,
 )
@@ -23,23 +23,27 @@ STATEMENT = Statement(B, "1.10008.1.1.a.7", "RECV", "00" * 32, 1_800_000_000_000
 
 
 @given(st.integers(1, 70), st.data())
-def test_every_leaf_leads_to_the_root_by_its_path_and_no_other_does(count: int, data: st.DataObject) -> None:
+def test_only_the_leaf_of_a_path_gives_the_root(count: int, data: st.DataObject) -> None:
     leaves = [leaf(STATEMENT._replace(lk0=str(n))) for n in range(count)]
     place = data.draw(st.integers(0, count - 1))
-    way = path(leaves, place)
-    assert climb(leaves[place], place, way) == root(leaves)
-    assert climb(leaf(STATEMENT), place, way) != root(leaves)
+    neighbours = path(leaves, place)
+    assert root_of_path(leaves[place], place, neighbours) == root(leaves)
+    assert root_of_path(leaf(STATEMENT), place, neighbours) != root(leaves)
 
 
 def test_the_hash_depends_on_the_order_the_number_and_every_field() -> None:
-    one, two = leaf(STATEMENT), leaf(STATEMENT._replace(lk0="other"))
-    assert root([one, two]) != root([two, one])
+    first, second = leaf(STATEMENT), leaf(STATEMENT._replace(lk0="other"))
+    assert root([first, second]) != root([second, first])
     fields = [name for name in Statement._fields if name != "at"]
     changed = {leaf(Statement(**(STATEMENT._asdict() | {name: "other"}))) for name in fields}
-    assert len(changed | {one, leaf(STATEMENT._replace(at=1))}) == len(Statement._fields) + 1
-    assert len({one, leaf(STATEMENT._replace(sender="")), leaf(STATEMENT._replace(sender="", sid=-1))}) == 2
-    messages = {tree_message(B, A, 2, one), tree_message(A, B, 2, one), tree_message(B, A, 3, one)}
-    messages |= {packet_message(B, A, "809", one), packet_message(B, A, "810", one), packet_message(B, A, "809", two)}
+    assert len(changed | {first, leaf(STATEMENT._replace(at=1))}) == len(Statement._fields) + 1
+    assert len({first, leaf(STATEMENT._replace(sender="")), leaf(STATEMENT._replace(sender="", sid=-1))}) == 2
+    messages = {tree_message(B, A, 2, first), tree_message(A, B, 2, first), tree_message(B, A, 3, first)}
+    messages |= {
+        packet_message(B, A, "809", first),
+        packet_message(B, A, "810", first),
+        packet_message(B, A, "809", second),
+    }
     assert len(messages) == 6
 
 

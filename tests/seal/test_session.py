@@ -11,43 +11,45 @@ from hypothesis import strategies as st
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PublicKey, alg_of, key_id
 from semq.seal.opened import OpenedKeys
-from semq.seal.session import NONCE_LENGTH, OVERHEAD, KeyLimits, Opening, salted, session_id_of
+from semq.seal.session import NONCE_LENGTH, OVERHEAD, KeyLimits, Opening, salted_digest, session_id_of
 from tests.seal.parties import SECRET, A, SealingPair
 
-CHANCE = bytes(8)
+RANDOM = bytes(8)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
 def test_a_sealed_payload_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
-    sealed = SealingPair().session().seal(payload, bound, CHANCE)
+    sealed = SealingPair().session().seal(payload, bound, RANDOM)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
 def test_any_altered_byte_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
-    sealed = bytearray(SealingPair().session().seal(payload, b"bound", CHANCE))
+    sealed = bytearray(SealingPair().session().seal(payload, b"bound", RANDOM))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SealBroken):
         Opening(SECRET).open(bytes(sealed), b"bound")
 
 
-def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
+def test_truncated_mixed_and_foreign_ciphertexts_break_the_seal() -> None:
     session, opening = SealingPair().session(), Opening(SECRET)
-    one, two = session.seal(b"one document", b"1", CHANCE), session.seal(b"two document", b"2", CHANCE)
-    wrong = [(one[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(one) - 1)]
-    wrong += [(one + b"x", b"1"), (one, b"2"), (two, b"1"), (one[:NONCE_LENGTH] + two[NONCE_LENGTH:], b"1")]
-    for body, bound in wrong:
+    first = session.seal(b"first document", b"1", RANDOM)
+    second = session.seal(b"other document", b"2", RANDOM)
+    broken = [(first[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(first) - 1)]
+    broken += [(first + b"x", b"1"), (first, b"2"), (second, b"1")]
+    broken += [(first[:NONCE_LENGTH] + second[NONCE_LENGTH:], b"1")]
+    for body, bound in broken:
         with pytest.raises(SealBroken):
             opening.open(body, bound)
     with pytest.raises(SealBroken):
-        Opening(bytes(32)).open(one, b"1")
+        Opening(bytes(32)).open(first, b"1")
 
 
-def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> None:
+def test_nonces_never_repeat_under_a_key_and_sessions_have_different_keys() -> None:
     first, second = SealingPair().session(), SealingPair().session(bytes(32))
-    nonces = [first.seal(b"", b"", CHANCE)[:NONCE_LENGTH] for _ in range(500)]
+    nonces = [first.seal(b"", b"", RANDOM)[:NONCE_LENGTH] for _ in range(500)]
     assert len(set(nonces)) == 500
     assert first.id != second.id
     assert first.text != second.text
@@ -56,18 +58,18 @@ def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> N
 @pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(payload_bytes=2000), KeyLimits(seconds=5.0)])
 def test_a_session_key_ends_after_its_documents_bytes_or_seconds(limits: KeyLimits) -> None:
     session = SealingPair().session(limits=limits, now=100.0)
-    session.seal(bytes(1000), b"", CHANCE)
+    session.seal(bytes(1000), b"", RANDOM)
     assert not session.is_over(101.0)
-    session.seal(bytes(1000), b"", CHANCE)
+    session.seal(bytes(1000), b"", RANDOM)
     assert session.is_over(101.0) == (limits.seconds > 5)
     assert session.is_over(105.0 if limits.seconds == 5 else 101.0)
 
 
 def test_two_runs_from_one_memory_snapshot_repeat_no_nonce() -> None:
-    """Key and counter repeat; the random part of each nonce does not."""
-    one, other = SealingPair().session(), SealingPair().session()
-    assert one.id == other.id
-    assert one.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != other.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
+    """Key and counter repeat, but not the random part of the nonce."""
+    first, second = SealingPair().session(), SealingPair().session()
+    assert first.id == second.id
+    assert first.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != second.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
 
 
 def test_a_salt_is_a_hmac_of_the_name() -> None:
@@ -75,22 +77,22 @@ def test_a_salt_is_a_hmac_of_the_name() -> None:
     assert Opening(SECRET).salt("1.10008.1.1.a.7") == hmac.digest(key, b"1.10008.1.1.a.7", "sha256")
 
 
-def test_digests_are_hidden_and_still_bind() -> None:
+def test_salted_digests_hide_and_bind_the_payload() -> None:
     opening, plain = Opening(SECRET), bytes(32)
     digest = opening.digest("lk0", plain)
-    assert digest == salted(opening.salt("lk0"), plain)
+    assert digest == salted_digest(opening.salt("lk0"), plain)
     assert len({digest, plain, opening.digest("other", plain), Opening(bytes(32)).digest("lk0", plain)}) == 4
 
 
-def test_a_kept_session_key_opens_for_its_own_institution_only() -> None:
+def test_a_stored_session_key_opens_for_its_own_institution_only() -> None:
     pair = SealingPair()
     session = pair.session()
-    kept = session.keep(pair.a, A)
-    asked = (kept, alg_of(pair.a), key_id(pair.a.public_key()), A, A)
+    stored = session.wrapped_for_storage(pair.a, A)
+    arguments = (stored, alg_of(pair.a), key_id(pair.a.public_key()), A, A)
 
-    def signer(node: str, name: str) -> PublicKey:
+    def find_signer_key(node: str, name: str) -> PublicKey:
         return pair.a.public_key()
 
-    assert OpenedKeys(lambda name: pair.a, signer).get(*asked).id == session.id == session_id_of(SECRET)
+    assert OpenedKeys(lambda name: pair.a, find_signer_key).get(*arguments).id == session.id == session_id_of(SECRET)
     with pytest.raises(SealBroken):
-        OpenedKeys(lambda name: pair.b, signer).get(*asked)
+        OpenedKeys(lambda name: pair.b, find_signer_key).get(*arguments)

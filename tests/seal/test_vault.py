@@ -1,4 +1,4 @@
-"""Bodies at rest: only processes with the master key read them, and none can be moved or altered."""
+"""Bodies at rest: only processes with the master key read them, and moved or altered bodies are refused."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def test_a_locked_body_opens_after_a_restart(plain: bytes, context: bytes) -> No
     ("master", "context", "cut"),
     [(b"another master key of it", b"row 1", 0), (MASTER, b"row 2", 0), (MASTER, b"row 1", 1)],
 )
-def test_another_key_another_row_and_altered_bytes_do_not_open(master: bytes, context: bytes, cut: int) -> None:
+def test_another_key_another_row_and_altered_bytes_are_refused(master: bytes, context: bytes, cut: int) -> None:
     locked = Vault(MASTER, bytes(32), bytes).lock(b"plain", b"row 1")
     with pytest.raises(VaultLocked):
         Vault(master, bytes([1] * 32), bytes).unlock(locked[: len(locked) - cut], context)
@@ -41,7 +41,7 @@ def test_bytes_of_another_form_are_not_locked() -> None:
         Vault(b"short", bytes(32), bytes)
 
 
-def test_keys_of_earlier_incarnations_are_bounded() -> None:
+def test_the_cache_of_keys_of_other_processes_is_bounded() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     for number in range(1, CACHED_MAX + 3):
         other = Vault(MASTER, number.to_bytes(32, "big"), bytes)

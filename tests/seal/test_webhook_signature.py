@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import pytest
 
-from semq.seal.webhook_signature import key_of, signed
+from semq.seal.webhook_signature import key_of, signature_headers
 
 # The example of Standard Webhooks 1.0.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -12,8 +12,8 @@ ID, TIMESTAMP = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330
 BODY = b'{"test": 2432232314}'
 
 
-def test_patterns_match_as_in_the_example_of_the_specification() -> None:
-    assert signed(key_of(SECRET), ID, TIMESTAMP, (BODY[:3], BODY[3:])) == {
+def test_the_example_of_the_specification_has_its_signature() -> None:
+    assert signature_headers(key_of(SECRET), ID, TIMESTAMP, (BODY[:3], BODY[3:])) == {
         "webhook-id": ID,
         "webhook-timestamp": str(TIMESTAMP),
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
-from semq.seal.webhook_signature import key_of, signed
+from semq.seal.webhook_signature import key_of, signature_headers
 from semq.transport.spool import SpooledBody
 from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
@@ -54,7 +54,7 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
     [taken] = hook.taken
     assert (taken.path, taken.body) == ("/hook", b"body")
     assert taken.headers["host"] == f"127.0.0.1:{hook.port}"
-    wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
+    wanted = signature_headers(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
     assert {name: taken.headers[name] for name in wanted} == wanted
 
 
@@ -82,7 +82,7 @@ async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, des
     await destination.post(request)
     for taken in hook.taken:
         assert taken.body == bytes(body)
-        wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
+        wanted = signature_headers(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
         assert {name: taken.headers[name] for name in wanted} == wanted
     assert len(hook.taken) == 2
 

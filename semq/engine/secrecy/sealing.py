@@ -35,10 +35,10 @@ from semq.seal.errors import (
     SignerUnknown,
 )
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
-from semq.seal.opened import OpenedKeys, unwrapped
+from semq.seal.opened import OpenedKeys, unwrap_session_key
 from semq.seal.origin import read_origin, write_origins
 from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
-from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, KeyLimits, SessionKey, wrapped_for
+from semq.seal.session import OVERHEAD, RANDOM_LENGTH, SECRET_LENGTH, KeyLimits, SessionKey, wrapped_for
 from semq.seal.token import read_token
 from semq.store.rows import KeptKey
 from semq.umx_t.address import Address
@@ -126,7 +126,7 @@ class PartnerSession(Seal):
         sealed = replace(
             envelope, session_key=key.text, alg=key.alg, key_id=key.key_id, digest=key.digest(made.ident, digest)
         )
-        return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(CHANCE_LENGTH))
+        return sealed, key.seal(payload, bound(sealed, made.place, key.id, len(payload)), self._draw(RANDOM_LENGTH))
 
     def is_over(self, own: PrivateKey, receiver: PublicKey, now: float) -> bool:
         """Whether the next document needs another session: a side has another key, or the session key has ended."""
@@ -176,7 +176,9 @@ class Sealing:
             self._sessions.clear()
         now = self._clock.monotonic()
         key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
-        kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
+        kept = KeptKey(
+            key.id, name, key_id(own.public_key()), alg_of(own), key.wrapped_for_storage(own, str(self.node))
+        )
         session = self._sessions[name] = PartnerSession(key, kept, own, receiver, self._draw)
         return session
 
@@ -208,7 +210,7 @@ class Sealing:
 
     def _secret(self, kept: KeptKey) -> bytes:
         me = str(self.node)
-        return unwrapped(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
+        return unwrap_session_key(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
 
     # --- documents that arrive
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:

@@ -21,7 +21,7 @@ from semq.pki import Identity, NodeCertificate, TrustStore, read_certificate
 from semq.pki.errors import Untrusted
 from semq.seal.errors import SignerUnknown
 from semq.seal.keys import PrivateKey, PublicKey, key_id
-from semq.seal.voucher import is_vouched, vouched, without_vouchers
+from semq.seal.voucher import is_vouched, with_vouchers, without_vouchers
 from semq.umx_t.address import Address, parse_address
 
 CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
@@ -47,7 +47,7 @@ class Own:
     def _vouched(self, pem: str) -> str:
         certificate = read_certificate(split(pem)[0].encode())
         others = [key for name, key in self.identity.keys.items() if name != certificate.key_id]
-        return vouched(pem, str(certificate.node), certificate.fingerprint, others)
+        return with_vouchers(pem, str(certificate.node), certificate.fingerprint, others)
 
 
 class NodeKeys:

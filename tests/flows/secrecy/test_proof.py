@@ -13,7 +13,7 @@ from semq.moments import milliseconds
 from semq.pki import Identity
 from semq.pki.keys import key_id
 from semq.seal.errors import SignerGone
-from semq.seal.receipts import Statement, climb, leaf, path, root
+from semq.seal.receipts import Statement, leaf, path, root, root_of_path
 from semq.seal.token import read_token
 from semq.service.credentials.keyring import OwnKeys
 from semq.store.rows import Event, KeptKey, KeptReceipts
@@ -83,7 +83,7 @@ def test_a_receipt_can_be_proved_alone(world: SealedWorld) -> None:
         moment, digest = milliseconds(at), digest_of(world, line.lk0)
         statement = Statement("1.56001", line.lk0, "RECV", digest, moment, "", "1.10008", int(sid))
         assert leaf(statement) == leaves[int(place)]
-        assert climb(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
+        assert root_of_path(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
 
 
 def digest_of(world: SealedWorld, lk0: str) -> str:
