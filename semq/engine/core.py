@@ -93,7 +93,7 @@ class Core:
         return LK1(self.home.semq_id, self.home.semq_db_id, object_id)
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return self.clock.monotonic()
 
     def now_ms(self) -> int:
@@ -181,6 +181,6 @@ def with_why(what: str, why: str) -> str:
     return f"{what}: {why}" if why else what
 
 
-def of_marker(detail: str, is_marker: bool) -> str:
-    """Return the detail of a ledger line, with a note if the line is about a void marker."""
+def with_marker_note(detail: str, is_marker: bool) -> str:
+    """Return the detail of a ledger line, followed by a note if the line is about a void marker."""
     return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

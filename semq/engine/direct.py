@@ -1,10 +1,10 @@
-"""What a partner may say in a direct session: for itself only, and to this node only (PROTOCOL.md section 26).
+"""The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
 
 The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
 its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
-rest). Its certificates are taken from the session only if none was ever known: the hub's directory decides otherwise.
-While the hub is away, a renewed certificate is taken that a known key has signed. A node without a hub takes them
-always, because its partners are the only source. Called by ``local_engine``.
+rest). Its certificates are accepted from the session only if none was ever known; otherwise the hub's directory
+decides. While there is no session with the hub, a renewed certificate is accepted if a known key has signed it. A node
+without a hub always accepts certificates of its partners, because it has no other source. Called by ``local_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class DirectSessions:
         self._has_hub = has_hub
         self._secrecy = secrecy
         self._violation = violation
-        self._learn = learn  #: takes the certificates of a partner
+        self._learn = learn  #: called with the certificates of a partner
         self._introductions: dict[Address, int] = {}  #: number of introductions in the present session, by partner
         self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
@@ -53,14 +53,14 @@ class DirectSessions:
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, unless it has them from this session: it takes few of them."""
+        """Send this node's certificates to a partner, once in a session: it accepts few introductions."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
-        """Return the frames that a partner may send; note the others as violations. Introductions are taken here."""
+        """Return the frames that a partner may send; note the others as violations, and process introductions."""
         kept: list[Frame] = []
         for frame in frames:
             error = self._fault(peer, frame)
@@ -81,7 +81,7 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Take those certificates of a partner that its session may bring."""
+        """Learn the certificates that a partner presents, as far as its session may bring them."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))

@@ -53,7 +53,7 @@ class _Document:
     parent: TraceParent
     since: int  #: submitted, arrived or, after a start of the node, accepted or recorded
     ends_when_sent: bool
-    given: int = 0
+    held_since: int = 0  #: at the hub: custody taken; at the receiver: given to the application; 0: not yet
     size: int = 0
     steps: list[tuple[str, int]] = field(default_factory=list)
 
@@ -86,13 +86,13 @@ class DocumentSpans:
         self._open[side, envelope.ident] = _Document(parent, since, not is_receipted)
 
     def committed(self, lines: Sequence[LedgerLine]) -> None:
-        """Take the lines of one commit."""
+        """Follow the documents that the lines of one commit are about."""
         if not self._open:
             return
         for line in lines:
             key = (line.side, line.lk0)
             document = self._open.get(key)
-            if document is not None and TAKEN_BY[line.side](self, document, line):
+            if document is not None and END_AFTER[line.side](self, document, line):
                 del self._open[key]
 
     # --- one function for each side: it returns whether the document has ended there
@@ -113,9 +113,9 @@ class DocumentSpans:
     def _at_hub(self, document: _Document, line: LedgerLine) -> bool:
         event = line.event
         if event is Event.STORED:
-            document.size, document.given, document.since = line.size, line.at, line.at
+            document.size, document.held_since, document.since = line.size, line.at, line.at
         elif event in ENDS_AT_HUB:
-            stage = "store" if document.given or event is Event.RELEASED else "forward"
+            stage = "store" if document.held_since or event is Event.RELEASED else "forward"
             self._end(stage, document, line, document.since, line.at, steps=document.steps)
             return True
         elif len(document.steps) < STEPS_MAX:
@@ -129,24 +129,24 @@ class DocumentSpans:
             self._end("record", document, line, min(document.since, line.at), self._now_ms())
             document.since = line.at
         elif event is Event.GIVEN:
-            self._end("wait", document, line, max(document.since, document.given), line.at)
-            document.given = line.at
-        elif event in HANDLED and document.given:
-            self._end("process", document, line, document.given, line.at)
+            self._end("wait", document, line, max(document.since, document.held_since), line.at)
+            document.held_since = line.at
+        elif event in HANDLED and document.held_since:
+            self._end("process", document, line, document.held_since, line.at)
         return event in ENDS_AT_RECEIVER
 
     def _end(
         self, stage: str, document: _Document, line: LedgerLine, began: int, ended: int,
         steps: Sequence[tuple[str, int]] = (),
     ) -> None:  # fmt: skip
-        own, lk0 = document.parent, line.lk0
-        above = PARENTS[stage]
-        named = f"{stage} {line.att} {began}" if stage in REPEATED else stage
-        parent_id = span_id(lk0, above) if above else own.span_id
+        trace, lk0 = document.parent, line.lk0
+        parent_stage = PARENTS[stage]
+        name = f"{stage} {line.att} {began}" if stage in REPEATED else stage
+        parent_id = span_id(lk0, parent_stage) if parent_stage else trace.span_id
         error = line.event.name.lower() if line.event in FAILURES else ""
         self._export(
             Span(
-                stage, own, span_id(lk0, named), parent_id, lk0, line.target, began, max(began, ended),
+                stage, trace, span_id(lk0, name), parent_id, lk0, line.target, began, max(began, ended),
                 document.size, line.att, error, tuple(steps),
             )
         )  # fmt: skip
@@ -171,7 +171,8 @@ RECORDED = frozenset({Event.RECEIVED, Event.REJECTED})
 HANDLED = frozenset({Event.DONE, Event.PARKED})
 ENDS_AT_RECEIVER = HANDLED | {Event.REJECTED, Event.CANCELLED}
 FAILURES = (ENDS_AT_SENDER - {Event.DELIVERED}) | {Event.PARKED}
-TAKEN_BY = {
+# The function of each side that follows a line.
+END_AFTER = {
     Side.SENDER: DocumentSpans._at_sender,
     Side.HUB: DocumentSpans._at_hub,
     Side.RECEIVER: DocumentSpans._at_receiver,

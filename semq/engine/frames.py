@@ -1,4 +1,4 @@
-"""Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP everywhere").
+"""Frames of the engine as AMQP content, and back (the tables in ARCHITECTURE.md, section "AMQP").
 
 UMX-T attributes are in the content header, @AppData is the body. A frame that is passed on unchanged keeps the header
 and body with which it arrived; those of all other frames are built here. Used by both kinds of nodes, at both ends of a
@@ -110,6 +110,6 @@ def by_role(packet: Packet) -> list[Packet]:
     that inquiries of role R need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
-    mine = [record for record in packet.records if record.role is InquiryRole.R]
-    rest = [record for record in packet.records if record.role is not InquiryRole.R]
-    return [replace(packet, records=records) for records in (mine, rest) if records]
+    role_r = [record for record in packet.records if record.role is InquiryRole.R]
+    others = [record for record in packet.records if record.role is not InquiryRole.R]
+    return [replace(packet, records=records) for records in (role_r, others) if records]

@@ -131,7 +131,7 @@ class HubEngine:
 
     def defined(self) -> None:
         """Send the changed directory to every online node, and its former partners as no longer allowed."""
-        for session in [one for one in self.sessions.values() if one.is_here]:
+        for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)
             for node in sorted(before.difference(session.partners)):
@@ -161,7 +161,7 @@ class HubEngine:
         if packet.source.node != peer:
             self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
             return
-        honest, wrong = faults(packet, peer, self.core.address)
+        permitted, wrong = faults(packet, peer, self.core.address)
         for record, fault in wrong:
             self.relay.note_violation(
                 NotYours(f"A node makes a statement to which it has no right: {fault}.", peer=str(peer)),
@@ -169,9 +169,9 @@ class HubEngine:
                 ident=record_name(record),
             )
         if wrong:
-            if not honest:
+            if not permitted:
                 return
-            packet = Packet(packet.source, packet.target, packet.function, packet.primitive, honest)
+            packet = Packet(packet.source, packet.target, packet.function, packet.primitive, permitted)
         if packet.target.node != self.core.address:
             self._pass_on(session, packet)
         elif packet.function is Function.PRESENCE:
@@ -250,14 +250,14 @@ class HubEngine:
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
         """H8 and H14: pass on packets between nodes; inquiries about stored copies are answered here (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
-            asks = [record for record in packet.records if record.role is InquiryRole.S]
-            if asks and (self.instances is None or not self.instances.ask_home(packet, asks)):
-                self.copies.hear_inquiries(session.link.peer, packet.target.node, asks)
-            rest = [record for record in packet.records if record.role is not InquiryRole.S]
-            if rest and not asks:
+            role_s = [record for record in packet.records if record.role is InquiryRole.S]
+            if role_s and (self.instances is None or not self.instances.ask_home(packet, role_s)):
+                self.copies.hear_inquiries(session.link.peer, packet.target.node, role_s)
+            other_roles = [record for record in packet.records if record.role is not InquiryRole.S]
+            if other_roles and not role_s:
                 self.relay.pass_on(packet)  # unchanged, with its signature
-            elif rest:
-                self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
+            elif other_roles:
+                self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, other_roles))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
             # All of them are Ack2: ``hub.speakers``.
@@ -284,9 +284,9 @@ class HubEngine:
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
-        others = self.instances.fronts.next_due if self.instances is not None else None
-        own = (self.relay.notes, self.custody.sweep, self.core.violations, self.user_reports)
-        dues = (*(one.next_due for one in own), others)
+        fronts_due = self.instances.fronts.next_due if self.instances is not None else None
+        parts = (self.relay.notes, self.custody.sweep, self.core.violations, self.user_reports)
+        dues = (*(part.next_due for part in parts), fronts_due)
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:

@@ -15,7 +15,7 @@ from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
 from semq.engine.people.acts import MessageActs
-from semq.engine.ports import Believed, CertificateNews, Events, Inbox, Link, Secrecy, Submission, runs
+from semq.engine.ports import CertificateNews, Events, Inbox, Link, PacketProof, Secrecy, Submission, runs
 from semq.engine.receiver.answers import ApplicationAnswers
 from semq.engine.receiver.completion import Completions
 from semq.engine.receiver.handover import Handover
@@ -121,12 +121,12 @@ class LocalEngine:
         """Begin a direct session. Inquiries about unanswered documents sent by the hub use this session from now on."""
         self.uplink.begin_direct(link)
         self.direct.began(link, self.secrecy.introduction())
-        self._way_changed(link)
+        self._use_way_now(link)
 
-    def _way_changed(self, link: Link) -> None:
+    def _use_way_now(self, link: Link) -> None:
         """Inquire about messages in doubt, and send waiting ones, by the session that exists now."""
         self.core.mail.schedule_flush()
-        self.sender.way_changed()
+        self.sender.inquire_soon()
         self.owed_acks.schedule.hurry(
             self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random()
         )
@@ -156,7 +156,7 @@ class LocalEngine:
         """Return the users who receive documents now and whom the definitions name; others are not reported."""
         group = self.partners.groups.get(str(self.core.address._replace(type=NodeType.USERS)))
         named = map(parse_address, group.members) if self.users_present and group is not None else ()
-        return sorted(one.user for one in named if one.user in self.users_present)
+        return sorted(address.user for address in named if address.user in self.users_present)
 
     def _send_own(self, certificates: tuple[str, ...] | None) -> None:
         if (link := self.uplink.link) is not None:
@@ -171,7 +171,7 @@ class LocalEngine:
         way."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
-            self._way_changed(link)
+            self._use_way_now(link)
             return
         if self.uplink.link is not link:
             return
@@ -206,7 +206,7 @@ class LocalEngine:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
             if not placed:
                 return
-            believed = None if source == peer and is_hub(peer) else self.secrecy.believe(packet)
+            proof = None if source == peer and is_hub(peer) else self.secrecy.verify_packet(packet)
         except SignerAwaited as error:
             self.core.count("signer_awaited")
             if error.is_first:
@@ -214,24 +214,24 @@ class LocalEngine:
         except SemqError as error:
             self._disbelieve(packet, error)
         else:
-            self._do(source, packet, placed, believed)
+            self._process(source, packet, placed, proof)
 
-    def _do(self, source: Address, packet: Packet, placed: Placed, believed: Believed | None) -> None:
+    def _process(self, source: Address, packet: Packet, placed: Placed, proof: PacketProof | None) -> None:
         records = records_of(placed)
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.receipts.hear_receipts(source, placed, believed)
+                self.receipts.hear_receipts(source, placed, proof)
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.reacks.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
-                mine = [record for record in records if record.role is InquiryRole.R]
-                theirs = [record for record in records if record.role is not InquiryRole.R]
-                if mine:
-                    self.receipts.hear_inquiries(source, mine, believed)
-                if theirs:
-                    self.reacks.hear_inquiries(source, theirs)
+                role_r = [record for record in records if record.role is InquiryRole.R]
+                other_roles = [record for record in records if record.role is not InquiryRole.R]
+                if role_r:
+                    self.receipts.hear_inquiries(source, role_r, proof)
+                if other_roles:
+                    self.reacks.hear_inquiries(source, other_roles)
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.receipts.hear_answers(source, records, believed)
+                self.receipts.hear_answers(source, records, proof)
             case Function.PRESENCE, _:
                 self.hear_presence(records)
 
@@ -280,7 +280,7 @@ class LocalEngine:
         self._note(news.node, f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}")
 
     def _note(self, node: str, detail: str) -> None:
-        """Note something about another node in the ledger."""
+        """Write a ledger line about another node."""
         line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", node, detail=shortened(detail, 500))
         self.core.post(note_lines([line]))
 
@@ -305,8 +305,8 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
-        """Deliver messages that are addressed to this node itself, without the hub (defect 5.2 of the seed: one uniform
-        queue).
+        """Deliver messages that are addressed to this node itself, without the hub (seed, defect
+        5.2).
         """
         self.receiver.hear_messages(self.core.address, frames)
 
@@ -349,7 +349,7 @@ class LocalEngine:
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Documents of applications: see ``sender.submission``."""
+        """Submit documents of applications (``sender.submission``)."""
         first = min((s.attributes.expires_at for s in submissions if s.attributes.expires_at), default=None)
         if first is not None:
             self.acts.watch_expiry(first)

@@ -7,7 +7,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import FULL_PACKET_BYTES, record_size
 
-Letter = tuple[Address, Function, Primitive]
+PacketKind = tuple[Address, Function, Primitive]
 
 
 class Mail:
@@ -17,7 +17,7 @@ class Mail:
         self._source = source
         self._records_max = records_max
         self._on_first = on_first
-        self._waiting: dict[Letter, list[Any]] = {}
+        self._waiting: dict[PacketKind, list[Any]] = {}
 
     def add(self, target: Address, function: Function, primitive: Primitive, record: Any) -> None:
         """Put a record into the next packet for ``target``."""

@@ -40,7 +40,7 @@ class Partners:
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the hub named more than are kept, so any target is accepted
-    is_listed: bool = False  #: the list of this session has ended
+    is_listed: bool = False  #: the hub has sent its complete list in this session
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
 
@@ -79,7 +79,7 @@ class Partners:
                 self.allowed[record.node] = record.allowed
                 self.online[record.node] = record.online
                 self._hear_users(record)
-                self._agree(record.node, record.terms)
+                self._set_terms(record.node, record.terms)
                 self._named.add(record.node)
             elif record.node:
                 self.overflow = True
@@ -88,7 +88,7 @@ class Partners:
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
                     self.present.pop(node, None)
-                    self._agree(node, None)
+                    self._set_terms(node, None)
                 for name in self.groups.keys() - self._named:
                     del self.groups[name]
         if self.overflow and not before:
@@ -119,7 +119,7 @@ class Partners:
         more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))
         return more <= 0 or self._terms_bytes + more <= TERMS_BYTES_MAX
 
-    def _agree(self, node: str, terms: tuple[Terms, ...] | None) -> None:
+    def _set_terms(self, node: str, terms: tuple[Terms, ...] | None) -> None:
         self._terms_bytes -= _size(self.terms.pop(node, ()))
         if terms is not None:
             self.terms[node] = terms

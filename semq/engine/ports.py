@@ -150,7 +150,7 @@ class OpenedPayload(NamedTuple):
         return cls(bytes(body), sha256(body).digest())
 
 
-class Believed(msgspec.Struct, frozen=True):
+class PacketProof(msgspec.Struct, frozen=True):
     """The data kept from a packet whose signature is valid, so that each of its receipts can be proved later."""
 
     signature: str
@@ -229,7 +229,7 @@ class Secrecy(Protocol):
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether this node has sealed a document under a key that is not its present one."""
 
-    def believe(self, packet: Packet) -> Believed | None:
+    def verify_packet(self, packet: Packet) -> PacketProof | None:
         """Check the signature of a packet from another institution; None if it needs none. Raises SemqError if it is
         wrong, or missing where it is required."""
 
@@ -340,7 +340,7 @@ class InClear:
     def is_outdated(self, envelope: Envelope) -> bool:
         return False
 
-    def believe(self, packet: Packet) -> Believed | None:
+    def verify_packet(self, packet: Packet) -> PacketProof | None:
         return None
 
     def introduction(self) -> tuple[str, ...]:

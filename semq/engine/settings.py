@@ -11,9 +11,7 @@ class EngineSettings:
     inquiry_s_max: float = 300.0
     inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a store of the hub
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
-    custody_silence_s: float = (
-        60.0  #: T_cust: time that a custodian may be out of reach before the inquiry goes to the receiver instead
-    )
+    custody_silence_s: float = 60.0  #: T_cust: after so long without the custodian, the receiver is asked instead
     window: int = 65_536  #: positions per stream beyond the floor
     flight: int = 4096  #: messages of one destination sent and not yet answered
     credit_messages: int = 8192  #: W: messages that the hub has sent to one node and that are not answered
@@ -37,4 +35,4 @@ class EngineSettings:
     give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule N22)
     hub_attempts_max: int = 50  #: sends that a present target has not recorded before the hub parks a row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
-    keep_parked: bool = True  #: so do received documents that the application or this node cannot take
+    keep_parked: bool = True  #: the same for received documents that the application or this node cannot process

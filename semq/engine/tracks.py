@@ -33,7 +33,7 @@ def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
 def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
     """Return the first item of each list, then the second of each, and so on, so that sources take turns."""
     most = max(map(len, lists), default=0)
-    return [one[place] for place in range(most) for one in lists if place < len(one)]
+    return [items[place] for place in range(most) for items in lists if place < len(items)]
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Violations of one peer: the ledger gets the first lines of each minute, and one line with the number of the rest.
+"""Violations of one peer: the ledger gets the first lines of each minute, and one line with the number of the others.
 
 A hostile peer can break a rule with every record of a packet; a line for each record would let it fill the ledger. Used
 by ``core`` for all parts of an engine. Every violation is counted in the metrics, with or without a line.
@@ -41,7 +41,7 @@ class Violations:
         return False
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Peers whose minute has ended, with the number of violations that got no line; each is returned once."""
+        """Remove and return the peers whose minute has ended, with the number of violations without a line, if any."""
         over = []
         for peer, minute in self._minutes.items():
             if minute.until > now:

@@ -19,7 +19,7 @@ from semq.umx_t.grids import HubEvent
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, Answer, Inquiry, Receipt
 
-Named = Sequence[tuple[LK1, Inquiry]]
+Named = Sequence[tuple[LK1, Inquiry]]  # records with the copies that they name
 
 
 class Copies:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from semq.engine.hub.custody import Custody
-from semq.engine.hub.deeds import AfterCopies, RefusalVerdict, note, standing_of
+from semq.engine.hub.deeds import AfterCopies, RefusalVerdict, copy_state, note
 from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound
 from semq.store.unit import Needs, Unit
@@ -76,7 +76,7 @@ class CopyActs:
         self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
     ) -> str:
         """Refuse a copy; return what is counted."""
-        directory, is_repeated = self._custody.directory, standing_of(row) is CopyState.REFUSED
+        directory, is_repeated = self._custody.directory, copy_state(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
                 return "marker"
@@ -102,10 +102,10 @@ class CopyActs:
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
         """Send a copy again; return what is counted."""
-        standing = self._custody.hear(unit, row, HubEvent.resend, after)
+        state = self._custody.hear(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"
-        if standing is CopyState.REFUSED:
+        if state is CopyState.REFUSED:
             return "refused"
         row.parked, row.held, row.reason = False, False, None  # an unreadable body may have been restored
         unit.change_outbound(row, row.ss_status)

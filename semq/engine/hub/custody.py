@@ -4,14 +4,15 @@
 Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver, and every
 acknowledgement must contain the identity of the row (rules N9, N12, N13). ``hear`` takes every event of a copy: the
 grid decides, the row and the ledger change in the open transaction, and the action of the cell is carried out by
-``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``copy_acts``.
+``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``copy_acts``. ``Custody``
+implements ``lanes.Carrier``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from semq.engine.core import Core
-from semq.engine.hub.deeds import EFFECTS, AfterCopies, note, standing_of
+from semq.engine.hub.deeds import EFFECTS, AfterCopies, copy_state, note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.stores import Stores
 from semq.engine.ports import Directory
@@ -43,7 +44,7 @@ LINES = {
 
 
 class Custody:
-    """The copies in this store of the hub."""
+    """The copies in this store of the hub, and their counts by target."""
 
     def __init__(
         self, core: Core, recovered: Recovered, sessions: Mapping[str, PresentNode], directory: Directory
@@ -55,7 +56,7 @@ class Custody:
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``count_pairs``
         self._storing: dict[str, int] = {}  #: messages being stored, by target
-        self._sends: dict[int, int] = {}  #: by row without an Ack: how often it was sent
+        self._sends: dict[int, int] = {}  #: how often each row without an Ack was sent
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: bool(self.sessions))
@@ -99,7 +100,7 @@ class Custody:
                 refused.append((message.envelope, barred[place]))
                 continue
             news = HubEvent.store if row is None else HubEvent.again
-            if row is not None and message.envelope.void and (not row.void or standing_of(row) is CopyState.REFUSED):
+            if row is not None and message.envelope.void and (not row.void or copy_state(row) is CopyState.REFUSED):
                 news = HubEvent.replace
             self.hear(unit, row, news, after, message)
         yield COMMITTED
@@ -114,7 +115,7 @@ class Custody:
     def _decided(self, messages: Sequence[Data]) -> None:
         """Remove messages from the list of those being stored: they were stored or refused, or the commit failed."""
         for message in messages:
-            self._less(self._storing, str(message.envelope.target.node))
+            self._decrement(self._storing, str(message.envelope.target.node))
 
     def _count_new(self, rows: Sequence[Outbound]) -> None:
         """Count new copies by target, and also by pair, for agreements."""
@@ -132,13 +133,13 @@ class Custody:
         """Return how many copies of one node's messages wait here for another."""
         return self._by_pair.get((source, dest), 0)
 
-    def _released(self, row: Outbound) -> None:
+    def _count_release(self, row: Outbound) -> None:
         """Note that a copy was deleted from the store."""
-        self._less(self.held, row.dest)
-        self._less(self._by_pair, (str(row.lk0.node), row.dest))
-        self._landed(row)
+        self._decrement(self.held, row.dest)
+        self._decrement(self._by_pair, (str(row.lk0.node), row.dest))
+        self._end_flight(row)
 
-    def _landed(self, row: Outbound) -> None:
+    def _end_flight(self, row: Outbound) -> None:
         """Note that a copy sent to its target is answered, refused or lost."""
         self._sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
@@ -146,7 +147,7 @@ class Custody:
         self.pump.run(lane)
 
     @staticmethod
-    def _less(counts: dict[K, int], dest: K) -> None:
+    def _decrement(counts: dict[K, int], dest: K) -> None:
         counts[dest] = counts.get(dest, 1) - 1
         if counts[dest] <= 0:
             del counts[dest]
@@ -222,9 +223,9 @@ class Custody:
 
         Returns the former column of the grid. Raises ImpossibleEvent, without a change, for a cell that cannot be true.
         """
-        standing = standing_of(row)
-        rule = HUB.step(standing, news)
-        if row is not None and rule.after is not standing:
+        state = copy_state(row)
+        rule = HUB.step(state, news)
+        if row is not None and rule.after is not state:
             if rule.after is CopyState.ABSENT:
                 unit.delete_outbound(row)
                 after.released.append(row)
@@ -235,20 +236,20 @@ class Custody:
                 note(self.core, unit, LINES[news], row, detail)
         if rule.deed is not None:
             EFFECTS[rule.deed](self, unit, row, after, cause)
-        return standing
+        return state
 
     def apply(self, after: AfterCopies) -> None:
         """Update counts, lanes and mail after the commit."""
         for row in after.released:
-            self._released(row)
+            self._count_release(row)
         for row in after.refused:
-            self._landed(row)
+            self._end_flight(row)
             self.schedule.add(row.object_id, self.core.now())  # the refusal is repeated until its sender has noted it
         for row in after.wake:
             self.pump.lane(row.dest).flight.discard(row.object_id)
             self.pump.wake(row)
-        for letter in after.mail:
-            self.core.mail.add(*letter)
+        for arguments in after.mail:
+            self.core.mail.add(*arguments)
         if after.inquired:
             self.core.count("inquired", after.inquired)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
-from semq.engine.core import Core, of_marker
+from semq.engine.core import Core, with_marker_note
 from semq.engine.errors import Mismatch, RefusedByOperator
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.sender.refused_copies import says_returned
@@ -27,8 +27,8 @@ from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Direction, SendStatus
 
-HELD = {SendStatus.SS_INIT: CopyState.SS_INIT, SendStatus.SS_SENT: CopyState.SS_SENT}
-Letter = tuple[Address, Function, Primitive, Receipt | Inquiry]
+STATE_OF_STATUS = {SendStatus.SS_INIT: CopyState.SS_INIT, SendStatus.SS_SENT: CopyState.SS_SENT}
+MailArguments = tuple[Address, Function, Primitive, Receipt | Inquiry]  # of ``Mail.add``
 
 
 class Ack(NamedTuple):
@@ -66,17 +66,17 @@ class AfterCopies:
     released: list[Outbound] = field(default_factory=list)
     refused: list[Outbound] = field(default_factory=list)
     wake: list[Outbound] = field(default_factory=list)
-    mail: list[Letter] = field(default_factory=list)
+    mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     rest: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
     inquired: int = 0
 
 
-def standing_of(row: Outbound | None) -> CopyState:
+def copy_state(row: Outbound | None) -> CopyState:
     """Return the column of the grid for a row."""
     if row is None:
         return CopyState.ABSENT
-    return CopyState.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
+    return CopyState.REFUSED if row.held and says_returned(row.reason) else STATE_OF_STATUS[row.ss_status]
 
 
 class CopyOwner(Protocol):
@@ -96,11 +96,11 @@ def note(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", 
     unit.ledger.append(core.line(Side.HUB, event, row, detail, lk1=str(core.lk1(row.object_id)), **facts))
 
 
-# ------------------------------------------------------------------------------------------------------------- letters
+# ------------------------------------------------------------------------------------------------------------- records
 
 
-def reack(ack: Ack) -> Letter:
-    """ReAck: an Ack about a copy is noted."""
+def reack(ack: Ack) -> MailArguments:
+    """Return a ReAck: an Ack about a copy is noted."""
     lk1 = ack.lk1
     return ack.source, Function.RECEIPTS, Primitive.RESPONSE, Receipt(
         src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=ack.bref,
@@ -108,7 +108,9 @@ def reack(ack: Ack) -> Letter:
     )  # fmt: skip
 
 
-def answered(source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False) -> Letter:
+def answered(
+    source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False
+) -> MailArguments:
     """Return the answer to a sender's inquiry, which repeats its key and nonce."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
@@ -116,8 +118,8 @@ def answered(source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None =
     )  # fmt: skip
 
 
-def ack_save(core: Core, row: Outbound) -> Letter:
-    """Ack-Save: a copy is in this store."""
+def ack_save(core: Core, row: Outbound) -> MailArguments:
+    """Return an Ack-Save: a copy is in this store."""
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=HubFlag.STORED,
@@ -125,7 +127,7 @@ def ack_save(core: Core, row: Outbound) -> Letter:
     )  # fmt: skip
 
 
-def refusal(core: Core, row: Outbound) -> Letter:
+def refusal(core: Core, row: Outbound) -> MailArguments:
     """Return the refusal of a copy for its sender, which answers with a ReAck (H16, H17).
 
     Built before the commit, because later work of the same unit may replace the row by the sender's marker, which was
@@ -142,15 +144,15 @@ def refusal(core: Core, row: Outbound) -> Letter:
 
 
 def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
-    envelope, a, core = message.envelope, message.envelope.attributes, custody.core
+    envelope, attributes, core = message.envelope, message.envelope.attributes, custody.core
     new = Outbound(
         object_id=core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
-        save_fwd=a.save_fwd, ack2=a.ack2, sid=envelope.sid, app_key=a.app_key, void=envelope.void,
-        has_payload=not envelope.void, digest=envelope.digest, size=len(message.body),
-        accepted_at=core.now_ms(), expires_at=a.expires_at, priority=level(a.priority),
+        save_fwd=attributes.save_fwd, ack2=attributes.ack2, sid=envelope.sid, app_key=attributes.app_key,
+        void=envelope.void, has_payload=not envelope.void, digest=envelope.digest, size=len(message.body),
+        accepted_at=core.now_ms(), expires_at=attributes.expires_at, priority=level(attributes.priority),
     )  # fmt: skip
     unit.insert_outbound(new, Stored(encode_envelope(envelope), bytes(message.body)))
-    note(core, unit, Event.STORED, new, of_marker("", new.void), digest=new.digest, size=new.size)
+    note(core, unit, Event.STORED, new, with_marker_note("", new.void), digest=new.digest, size=new.size)
     after.new.append(new)
     after.mail.append(ack_save(core, new))
 
@@ -159,13 +161,13 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
     """Store each identity once, even if a later message has other content."""
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
-    has_other = not envelope.void and not row.void and row.digest != envelope.digest
-    if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
+    has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
+    if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
         # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         if row.parked:  # sent often enough under the older signature; under this one it may be recorded
             after.wake.append(row)
-    if has_other:
+    if has_other_bytes:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
         facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
         line = core.line(Side.HUB, Event.MISMATCH, row, shortened(str(error), 500), **facts)
@@ -189,7 +191,7 @@ def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     core = custody.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
-    note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
+    note(core, unit, Event.SENT, row, with_marker_note("late" if late else "", row.void))
     # Send an expired copy without its payload: only the answer of the receiver, whose ledger may contain the document,
     # ends the copy.
     envelope = decode_envelope(stored)
@@ -207,17 +209,17 @@ def _reack(custody: CopyOwner, unit: Unit, row: Outbound | None, after: AfterCop
     after.mail.append(reack(ack))
 
 
-def _custody(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
+def _custody(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, question: SenderQuestion) -> None:
     lk1 = custody.core.lk1(row.object_id)
-    after.mail.append(answered(asked.source, asked.record, Answer.CUSTODY, lk1, void=row.void))
+    after.mail.append(answered(question.source, question.record, Answer.CUSTODY, lk1, void=row.void))
 
 
-def _gone(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
-    after.mail.append(answered(asked.source, asked.record, Answer.GONE, asked.lk1))
+def _gone(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, question: SenderQuestion) -> None:
+    after.mail.append(answered(question.source, question.record, Answer.GONE, question.lk1))
 
 
-def _pass_on(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
-    after.rest.append(asked.record)
+def _pass_on(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, question: SenderQuestion) -> None:
+    after.rest.append(question.record)
 
 
 def _ask_target(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:

@@ -10,7 +10,7 @@ are passed to ``custody``.
 from collections.abc import Sequence
 
 from semq.engine.bodies import document_size
-from semq.engine.core import Core, note_lines, of_marker
+from semq.engine.core import Core, note_lines, with_marker_note
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
 from semq.engine.hub.custody import Custody
 from semq.engine.hub.forward_notes import ForwardNotes, forward_note
@@ -105,7 +105,7 @@ class Relay:
         session.link.send(message)
         if envelope.is_class3 or envelope.attributes.ack2:
             self.notes.hold(envelope)
-        self._line(envelope, Event.FORWARDED, of_marker("", envelope.void))
+        self._line(envelope, Event.FORWARDED, with_marker_note("", envelope.void))
         return True
 
     def _has_credit(self, session: PresentNode) -> bool:

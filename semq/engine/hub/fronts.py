@@ -105,8 +105,8 @@ class Fronts:
         """Return the link to a session at another instance, if it is in use."""
         session = self._hub.sessions.get(node)
         link = session.link if session is not None else None
-        is_it = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)
-        return link if is_it and isinstance(link, CarriedLink) else None
+        is_used = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)
+        return link if is_used and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
         """Whether a node has a session at another instance. A message to that instance is returned if it has
@@ -136,14 +136,14 @@ class Fronts:
         """Note a session that has ended at another instance."""
         self._has_gone(life, [went.node], lambda came: came.session == went.session)
 
-    def hear_roll(self, life: int, roll: PresentSessions) -> None:
+    def hear_present_sessions(self, life: int, roll: PresentSessions) -> None:
         """Note that the sessions of an instance that its list does not contain have ended."""
         named = set(roll.sessions)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
     def hear_asking(self, life: int, asking: Asking) -> None:
         """Send the sessions here to another instance."""
-        self._answer(life)
+        self._send_sessions(life)
 
     def hear_alive(self, life: int, alive: Alive) -> None:
         """Ask an instance for its sessions if its reports have not all arrived."""
@@ -187,7 +187,7 @@ class Fronts:
 
     @property
     def next_due(self) -> float:
-        """When ``tick`` is due (monotonic seconds)."""
+        """The time at which ``tick`` is due (monotonic seconds)."""
         return self._alive_due
 
     # --- inside
@@ -201,7 +201,7 @@ class Fronts:
         present = self._hub.sessions.get(came.node)
         own = self.own.get(came.node)
         if own is not None:
-            # Two sessions of one node: a copy of it, or the older one is half-open. The older one stays.
+            # Two sessions of one node: two processes use its name, or the older one is half-open. The older one stays.
             if (came.since_ms, life) < (own.since_ms, self._core.inc):
                 self._end_second(peer)
             else:
@@ -245,7 +245,7 @@ class Fronts:
             _, life = max(known)
             self._has_come(life, self._reported[life][node])
 
-    def _answer(self, life: int) -> None:
+    def _send_sessions(self, life: int) -> None:
         for came in self.own.values():
             self._carrier.to_front(life, came)
         self._carrier.to_front(life, PresentSessions(self._store, tuple(came.session for came in self.own.values())))

@@ -105,7 +105,7 @@ class Instances:
                 away.setdefault(home, []).append(message)
         for store, frames in away.items():
             self._core.count("carried", len(frames))
-            self._say(store, peer, frames)
+            self._send_to_store(store, peer, frames)
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
@@ -121,17 +121,17 @@ class Instances:
             else:
                 away.setdefault(store, []).append(record)
         for store, records in away.items():
-            self._say(store, peer, [_with(packet, records)])
+            self._send_to_store(store, peer, [_with_records(packet, records)])
         if not away:
             return packet
-        return _with(packet, here) if here else None
+        return _with_records(packet, here) if here else None
 
-    def ask_home(self, packet: Packet, asks: Sequence[Any]) -> bool:
+    def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
         """Send inquiries about messages to the home of their target; False if that is here."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False
-        self._say(home, packet.source.node, [_with(packet, asks)])
+        self._send_to_store(home, packet.source.node, [_with_records(packet, inquiries)])
         return True
 
     def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
@@ -145,8 +145,8 @@ class Instances:
         """Process a message of another instance."""
         self.fronts.note_sign_of_life(life)
         if isinstance(message, Asking | Alive | PresentSessions):
-            self._unserved.is_served(message.store)
-        HEARD[type(message)](self, life, message)
+            self._unserved.note_served(message.store)
+        HANDLERS[type(message)](self, life, message)
 
     def returned(self, store: StoreName, message: Message) -> None:
         """Note that no instance serves a store at present."""
@@ -167,12 +167,12 @@ class Instances:
         self.fronts.cut()
 
     # --- inside
-    def _say(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:
+    def _send_to_store(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:
         self._last_number += 1
         self._carrier.to_store(store, StoreFrames(self._last_number, speaker, frames))
 
     def _hear_frames(self, life: int, message: StoreFrames) -> None:
-        if self._repetitions.is_one(life, message.number):
+        if self._repetitions.is_repeated(life, message.number):
             self._core.count("carrier_repeated")
             return
         for run in runs(message.frames):
@@ -214,14 +214,14 @@ class Instances:
         session.link.send(passed.frame)
 
 
-HEARD: dict[type[Message], Callable[[Instances, int, Any], None]] = {
+HANDLERS: dict[type[Message], Callable[[Instances, int, Any], None]] = {
     StoreFrames: Instances._hear_frames,
     Passed: Instances._deliver,
     Credit: Instances._hear_credit,
     Acknowledged: Instances._hear_acknowledged,
     Came: lambda self, life, message: self.fronts.hear_came(life, message),
     Went: lambda self, life, message: self.fronts.hear_went(life, message),
-    PresentSessions: lambda self, life, message: self.fronts.hear_roll(life, message),
+    PresentSessions: lambda self, life, message: self.fronts.hear_present_sessions(life, message),
     Asking: lambda self, life, message: self.fronts.hear_asking(life, message),
     Alive: lambda self, life, message: self.fronts.hear_alive(life, message),
 }
@@ -236,5 +236,5 @@ def named_store(function: Function, record: Any) -> StoreName | None:
     return None
 
 
-def _with(packet: Packet, records: Sequence[Any]) -> Packet:
+def _with_records(packet: Packet, records: Sequence[Any]) -> Packet:
     return Packet(packet.source, packet.target, packet.function, packet.primitive, records)

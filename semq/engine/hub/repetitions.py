@@ -17,7 +17,7 @@ class Repetitions:
     def __init__(self) -> None:
         self._numbers: OrderedDict[int, tuple[int, set[int]]] = OrderedDict()  #: by incarnation: highest, recent ones
 
-    def is_one(self, life: int, number: int) -> bool:
+    def is_repeated(self, life: int, number: int) -> bool:
         """Whether a message repeats an earlier one of the same incarnation; note its number."""
         highest, recent = self._numbers.get(life, (0, set[int]()))
         if number <= highest - WINDOW or number in recent:
@@ -25,7 +25,7 @@ class Repetitions:
         recent.add(number)
         highest = max(highest, number)
         if len(recent) > 2 * WINDOW:
-            recent = {one for one in recent if one > highest - WINDOW}
+            recent = {each for each in recent if each > highest - WINDOW}
         self._numbers[life] = highest, recent
         self._numbers.move_to_end(life)
         if len(self._numbers) > LIVES_MAX:

@@ -72,7 +72,7 @@ def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _inquiry(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """Check an inquiry: role S about the asker's own message, role R about one of the target; role P is the hub's."""
+    """Check an inquiry: role S about a message of the speaker, role R about one of the target; role P is the hub's."""
     if record.role is InquiryRole.S:
         return "" if record.ident.startswith(speaker) else "an inquiry about another node's message"
     if record.role is InquiryRole.R:

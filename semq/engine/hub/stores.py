@@ -53,9 +53,9 @@ class Stores:
             if self.is_retired(ack.lk1):
                 self.core.mail.add(*reack(ack))
 
-    def answer_custody(self, source: Address, asked: Sequence[tuple[LK1, Inquiry]]) -> None:
+    def answer_custody(self, source: Address, inquiries: Sequence[tuple[LK1, Inquiry]]) -> None:
         """Answer inquiries of senders about copies in other stores: GONE for a retired store, otherwise UNAVAIL."""
-        for lk1, record in asked:
+        for lk1, record in inquiries:
             answer = Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL
             self.core.mail.add(*answered(source, record, answer, lk1))
 

@@ -38,8 +38,8 @@ class UnservedHomes:
                 if record.role is InquiryRole.S and record.lk1 is not None:
                     self._core.mail.add(*answered(source, record, Answer.UNAVAIL, LK1(*record.lk1)))
 
-    def is_served(self, store: StoreName) -> None:
-        """Request the documents for a store that is served again."""
+    def note_served(self, store: StoreName) -> None:
+        """Let the senders send the documents for a store again, which is served now."""
         for ident, (source, att) in self._waiting.pop(store, {}).items():
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
             self._core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)

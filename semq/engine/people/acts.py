@@ -20,7 +20,7 @@ Done = Callable[[], None]
 EXPIRED = "expired"
 EXPIRY_SEARCH_S_MAX = 60.0
 FAR_FUTURE = 253_402_300_000_000  # milliseconds: the end of the year 9999
-PASSED = "Its time passed before it was delivered."
+EXPIRED_TEXT = "Its time passed before it was delivered."
 
 
 class MessageActs:
@@ -31,7 +31,7 @@ class MessageActs:
         self.rows = rows
         self._expiring = expiring  #: whether documents with an expiry may be in the store
         self._busy = False
-        self._is_fresh = expiring
+        self._is_fresh = expiring  #: documents with an expiry were accepted since the last search
         self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
@@ -104,12 +104,12 @@ class MessageActs:
         """Find documents that have expired, and when the next one does."""
         expired, following = ExpiredRows(now_ms, self.core.settings.expiry_rows), ExpiredRows(FAR_FUTURE, 1)
         unit = yield Needs(queries={expired, following})
-        found = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
+        expired_lk0s = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
         first = next((row.expires_at for row in unit.outbound_found(following)), None)
         yield COMMITTED
         self._note_search(first, was_fresh)
-        if found:
-            self.core.post(self._cancel(found, (Expired.code, PASSED)))
+        if expired_lk0s:
+            self.core.post(self._cancel(expired_lk0s, (Expired.code, EXPIRED_TEXT)))
 
     # --- work
     @work

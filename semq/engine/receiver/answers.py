@@ -107,9 +107,9 @@ class ApplicationAnswers:
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
-            let_go = self._handover.release if isinstance(error, Unavailable) else self._handover.free
+            withdraw = self._handover.release if isinstance(error, Unavailable) else self._handover.free
             for bref in answer.brefs:
-                let_go(bref)
+                withdraw(bref)
         if failed is not None:
             failed(error)
 

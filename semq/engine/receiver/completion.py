@@ -1,8 +1,8 @@
-"""Documents that applications finished or set aside in their own transactions, by numbers in tb_0030_done.
+"""Documents that applications finished or parked in their own transactions, by numbers in tb_0030_done.
 
 ``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node immediately, and a job
-polls every ten seconds. Taking a number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit
-with the deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
+polls every ten seconds. A number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit with the
+deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ BATCH = 500
 
 
 class Completions:
-    """Takes finished numbers, one batch at a time."""
+    """Reads the numbers and ends their documents, one batch at a time."""
 
     def __init__(self, core: Core, answers: ApplicationAnswers) -> None:
         self._core = core
@@ -51,18 +51,18 @@ class Completions:
             return
         for bref, why in found:
             if why is not None:  # a person may have parked it before
-                aside = ApplicationAnswer([bref], HandlingEvent.fail, why, AppStatus.NEW)
-                self._core.post(self._take(aside), failed=partial(self._answers.unanswered, aside))
+                parked = ApplicationAnswer([bref], HandlingEvent.fail, why, AppStatus.NEW)
+                self._core.post(self._complete(parked), failed=partial(self._answers.unanswered, parked))
         done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingEvent.done)
         # The piece of work posted last ends the batch, after all others.
-        self._core.post(self._take(done, len(found)), failed=lambda error: self._not_taken(done, error))
+        self._core.post(self._complete(done, len(found)), failed=lambda error: self._not_completed(done, error))
 
-    def _not_taken(self, done: ApplicationAnswer, error: Exception) -> None:
+    def _not_completed(self, done: ApplicationAnswer, error: Exception) -> None:
         self._answers.unanswered(done, error)
         self._ended(0)
 
     @work
-    def _take(self, answer: ApplicationAnswer, found: int | None = None) -> Steps:
+    def _complete(self, answer: ApplicationAnswer, found: int | None = None) -> Steps:
         """Handle documents, and delete their numbers; ``found`` ends the batch."""
         unit = yield Needs(pending=set(answer.brefs))
         handled = self._answers.handled(unit, answer)

@@ -41,19 +41,19 @@ class Handover:
         self.to_clean = list(finished)
 
     def shelf(self, user: str) -> Shelf:
-        """The waiting documents of a user of this node; the empty name is the institution itself."""
+        """Return the waiting documents of a user of this node; the empty name is the institution itself."""
         shelf = self.shelves.get(user)
         if shelf is None:
             shelf = self.shelves[user] = Shelf(user)
         return shelf
 
-    def take_over(self, other: "Handover") -> None:
+    def take_over(self, old: "Handover") -> None:
         """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
         one.
 
-        Both use the same ``out``, because answers may still reach ``other``.
+        Both use the same ``out``, because answers may still reach ``old``.
         """
-        self.out = other.out
+        self.out = old.out
 
     # --- arriving
     def claim_place(self, unit: Unit, row: Pending) -> bool:
@@ -119,6 +119,7 @@ class Handover:
         return self._searches > 0
 
     def restock(self, row: Pending, bref: int | None = None) -> None:
+        """Note that a row waits on the shelf of its user (from ``bref`` on, if given), and feed free consumers."""
         self.shelf(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
@@ -208,12 +209,12 @@ class Handover:
         ends: list[tuple[Pick, int, bool]] = []
         for source in sources:
             given: list[Delivery] = []
-            left = source[0][0].limit
+            remaining = source[0][0].limit
             for pick, query in source:
                 cursor = pick.after
-                for row in islice(unit.pending_found(query), left):
+                for row in islice(unit.pending_found(query), remaining):
                     cursor = row.bref
-                    left -= 1
+                    remaining -= 1
                     given += self._given(unit, row, orders)
                 found = unit.found.get(query) or ()
                 ends.append((pick, cursor, bool(found)))

@@ -75,7 +75,7 @@ def is_stored_piece(row: Pending) -> bool:
 
 
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
-    """Check a piece, or a manifest, against the bounds; ``stored``: what the source has here. Raises SemqError."""
+    """Check a piece, or a manifest, against the bounds; ``stored``: bytes counted for its source. Raises SemqError."""
     if envelope.target.user == PIECES_USER and not payload:
         return  # a notice must not be refused for the quota that it frees
     if envelope.target.user == PIECES_USER:

@@ -24,7 +24,7 @@ from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import AckStatus, Arrival, SaveFwd
 
-Ask = tuple[Address, Inquiry]
+AddressedInquiry = tuple[Address, Inquiry]
 Floors = dict[int, tuple[int, int | None]]  #: by incarnation: the floor, and where the stream is closed
 Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with it
 
@@ -179,9 +179,9 @@ class _NodeStatements:
 
     def answer(self, lk0: LK0, record: Inquiry) -> Inquiry | None:
         """Return the answer to an inquiry; None for a node without the right to inquire about the message."""
-        asks_well = lk0.node == self._source if record.role is InquiryRole.S else self._source == self._hub
-        if not asks_well:
-            text = "A node asks about another node's message."
+        may_inquire = lk0.node == self._source if record.role is InquiryRole.S else self._source == self._hub
+        if not may_inquire:
+            text = "A node inquiries about another node's message."
             self._violation(NotYours(text, lk0=record.ident, peer=str(self._source)), record.ident)
             return None
         entry = ledger.known(self._unit, lk0, record.sid)
@@ -204,29 +204,33 @@ def _answer(arrival: Arrival, record: Inquiry, entry: Recorded) -> Inquiry:
 ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {ReceiverDeed.answer: _answer}
 
 
-def asks_about(row: Pending, hub: Address | None, *, blocked: bool) -> list[Ask]:
-    """R7 and R8: return inquiries about a row whose acknowledgements may not have been noted, with their targets."""
+def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[AddressedInquiry]:
+    """Return the inquiries of R7 and R8 about a row whose acknowledgements may not be noted, with their targets."""
     facts: dict[str, Any] = {
         "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
-    asks: list[Ask] = []
+    inquiries: list[AddressedInquiry] = []
     if hub is not None and row.lk1 is not None:
-        _hear(row.p_ack_status, OwedEvent.ask, asks, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+        _hear(row.p_ack_status, OwedEvent.ask, inquiries, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
     if row.save_fwd is SaveFwd.MUST:
         facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
-        _hear(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, asks, row.lk0.node, facts)
-    return asks
+        _hear(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, inquiries, row.lk0.node, facts)
+    return inquiries
 
 
-def _hear(status: AckStatus, news: OwedEvent, asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
+def _hear(
+    status: AckStatus, news: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]
+) -> None:
     deed = OWED.step(status, news).deed
     if deed is not None:
-        EFFECTS[deed](asks, to, facts)
+        EFFECTS[deed](inquiries, to, facts)
 
 
-def _inquire(asks: list[Ask], to: Address, facts: dict[str, Any]) -> None:
-    asks.append((to, Inquiry(**facts)))
+def _inquire(inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]) -> None:
+    inquiries.append((to, Inquiry(**facts)))
 
 
-EFFECTS: dict[OwedDeed, Callable[[list[Ask], Address, dict[str, Any]], None]] = {OwedDeed.inquire: _inquire}
+EFFECTS: dict[OwedDeed, Callable[[list[AddressedInquiry], Address, dict[str, Any]], None]] = {
+    OwedDeed.inquire: _inquire
+}

@@ -1,7 +1,7 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
 In its turn a source gets a share of the free places. It fills them with the next documents of its order keys, then with
-rows of its first track. Volatile, rebuilt from tb_0030 when the first consumer comes. Used by ``handover``.
+rows of its first track. Volatile, rebuilt from tb_0030 for the first consumer. Used by ``handover``.
 """
 
 from collections import deque
@@ -26,10 +26,9 @@ class Shelf:
     user: str
     known: bool = False  #: the tracks that the store holds have been read
     tracks: Tracks = field(default_factory=Tracks)
-    sources: dict[str, SourceTurns] = field(
-        default_factory=dict
-    )  #: sources with documents to deliver, in the order of their next turns
-    feeding: bool = False
+    #: Sources with documents to deliver, in the order of their next turns.
+    sources: dict[str, SourceTurns] = field(default_factory=dict)
+    feeding: bool = False  #: work that delivers rows or reads tracks is under way
 
     @property
     def has_waiting(self) -> bool:

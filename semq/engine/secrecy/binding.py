@@ -3,10 +3,10 @@
 The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
 as a new message (PROTOCOL.md sections 12 and 18). Therefore it excludes attributes that change on the way (transport
 source, attempt, floor, LK1, the receiver's key id), and the place (LK0, sid, prev) is that of the message that was
-sealed, which a later one carries as @Origin. This permits no replay under a new place: the wrap of the session key in
-such a message is signed for exactly one new place and one origin (``resent``), and a wrap without this text opens no
-message with an origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name commits to
-its key.
+sealed, which a message sent again carries as @Origin. This permits no replay under a new place: the wrap of the session
+key in such a message is signed for exactly one new place and one origin (``resent``), and a wrap without this text
+opens no message with an origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name
+commits to its key.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,9 +51,8 @@ class Sealed(NamedTuple):
 
     ident: str
     place: str
-    resent: (
-        str  #: the text that the signature of the session key must cover, too; empty for a message under its own place
-    )
+    #: The text that the signature of the session key must cover, too; empty for a message under its own place.
+    resent: str
 
 
 def sealed_as(envelope: Envelope) -> Sealed:

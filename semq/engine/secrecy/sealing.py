@@ -19,7 +19,7 @@ from typing import NoReturn, Protocol
 from msgspec.structs import replace
 
 from semq.clock import Clock
-from semq.engine.ports import Believed, CertificateNews, OpenedPayload, Seal
+from semq.engine.ports import CertificateNews, OpenedPayload, PacketProof, Seal
 from semq.engine.secrecy.binding import attested, bound, marked, sealed_as
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
@@ -370,7 +370,7 @@ class Sealing:
         body = encode_records(packet.records)
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
-    def believe(self, packet: Packet) -> Believed | None:
+    def verify_packet(self, packet: Packet) -> PacketProof | None:
         """Check the source of a packet; return the facts that prove it to others, None for an unsigned one. Raises
         ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
@@ -390,7 +390,7 @@ class Sealing:
         self._waiting.pop(str(source), None)
         if not _is_receipts(packet):
             verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
-            return Believed(packet.signature, b"", binds_place=not is_older)
+            return PacketProof(packet.signature, b"", binds_place=not is_older)
         leaves, message = _tree(packet, is_older=False)
         try:
             verify(key, signature, message)
@@ -399,8 +399,8 @@ class Sealing:
                 raise
             leaves, message = _tree(packet, is_older=True)
             verify(key, signature, message)
-            return Believed(packet.signature, b"".join(leaves), binds_place=False)
-        return Believed(packet.signature, b"".join(leaves))
+            return PacketProof(packet.signature, b"".join(leaves), binds_place=False)
+        return PacketProof(packet.signature, b"".join(leaves))
 
     # --- certificates
     def introduction(self) -> tuple[str, ...]:

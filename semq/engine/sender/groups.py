@@ -83,7 +83,7 @@ class GroupExpansion:
                 target=str(target), members=len(group.members),
             ).with_remedy("Send it to each member by itself, or to smaller groups.")  # fmt: skip
         members = map(parse_address, group.members)
-        return tuple(one if one.user else one._replace(user=target.user) for one in members)
+        return tuple(member if member.user else member._replace(user=target.user) for member in members)
 
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
@@ -91,7 +91,7 @@ class GroupExpansion:
         """Fill in the members of a submission. ``check`` refuses a member; ``admit``, called when all have passed,
         counts it for the rate.
 
-        Raises the errors of ``check``, GroupBusy, and GroupRefused or GroupWaits with the members that are refused.
+        Raises the errors of ``check``, and GroupRefused or GroupWaits with the members that are refused.
         """
         targets = self.check(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
@@ -110,7 +110,7 @@ class GroupExpansion:
 
 
 def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
-    """Yield what becomes messages: submissions to one institution, and the members of the others."""
+    """Yield the submissions that become messages: those to one institution, and the members of those to groups."""
     for submission in submissions:
         yield from submission.members or (submission,)
 
@@ -125,7 +125,7 @@ def _all(step: Callable[[Submission], None], target: Address, members: Sequence[
             faults.append((member.target, error))
     if not faults:
         return
-    named = ", ".join(f"{one} {error.code}" for one, error in faults[:NAMED_MAX])
+    named = ", ".join(f"{member} {error.code}" for member, error in faults[:NAMED_MAX])
     is_temporary = all(isinstance(error, Unavailable) for _, error in faults)
     kind = errors.GroupWaits if is_temporary else errors.GroupRefused
     raise kind(target=str(target), first=faults[0][1].text, members=named, refused=len(faults), of=len(members))

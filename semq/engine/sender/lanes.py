@@ -134,7 +134,7 @@ class Pump:
         for lane in list(self.lanes.values()):
             self.run(lane)
 
-    def took_off(self, lane: Lane, object_id: int) -> None:
+    def note_sent(self, lane: Lane, object_id: int) -> None:
         """Note that a message was sent; it is under way until an answer arrives."""
         lane.flight.add(object_id)
         self.carrier.sent(object_id)
@@ -157,8 +157,8 @@ class Pump:
             claim.apply(lane)
         for claim in claims:
             for object_id in claim.sent:
-                self.took_off(lane, object_id)
-            for row in claim.left:
+                self.note_sent(lane, object_id)
+            for row in claim.deleted:
                 self.carrier.left(row)
         self.send(lane.dest, frames)
         events = [event for claim in claims for event in claim.events]
@@ -180,10 +180,10 @@ class _Claims:
         self._core = core
         self._carrier = carrier
         self._unit = unit
-        self._left, self._room = reads[0][0].limit, room
+        self._remaining, self._room = reads[0][0].limit, room
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.left: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
+        self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
         self.events: list[Any] = []
         self._ends = [(pick, *self._track(pick, query)) for pick, query in reads]
 
@@ -191,18 +191,18 @@ class _Claims:
         """Claim rows of one track; return its cursor, whether rows were found, and the row that blocks it."""
         cursor, blocking = pick.after, None
         for row in self._unit.outbound_found(query):
-            if self._left <= 0 or self._room <= 0:
+            if self._remaining <= 0 or self._room <= 0:
                 break
-            self._left, self._room = self._left - 1, self._room - row.size
+            self._remaining, self._room = self._remaining - 1, self._room - row.size
             if not self._carrier.may_claim(row):
                 blocking = row
                 break
             cursor = row.object_id
             if not row.held:  # a person may have held or refused it in this unit, after the query
-                self._take(row)
+                self._claim_row(row)
         return cursor, bool(self._unit.found.get(query)), blocking
 
-    def _take(self, row: Outbound) -> None:
+    def _claim_row(self, row: Outbound) -> None:
         stored = self._unit.bodies.get(row.object_id)
         try:
             decode_envelope(stored)
@@ -215,7 +215,7 @@ class _Claims:
             self.frames.append(frame)
             # A row that is deleted when it is sent gets no answer, so it must not occupy a place in the flight.
             if row.object_id in self._unit.deleted_outbound:
-                self.left.append(replace(row))  # a copy of its state: the object belongs to this unit
+                self.deleted.append(replace(row))  # a copy of its state: the object belongs to this unit
             else:
                 self.sent.append(row.object_id)
 

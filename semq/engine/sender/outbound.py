@@ -7,7 +7,7 @@ commit are collected in ``AfterOutbound`` and carried out by ``apply``.
 
 from typing import Any, Protocol
 
-from semq.engine.core import Core, of_marker
+from semq.engine.core import Core, with_marker_note
 from semq.engine.latency import Stage
 from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, AfterOutbound, End
@@ -40,7 +40,7 @@ STEPS: dict[SenderState, tuple[SendStatus, Event, str]] = {
     SenderState.SS_ACK_FWD: (SendStatus.SS_ACK_FWD, Event.FORWARDED, "forwarded"),
     SenderState.SS_ACK: (SendStatus.SS_ACK, Event.STORED, "stored"),
 }
-STANDING = {
+STATE_OF_STATUS = {
     SendStatus.SS_INIT: SenderState.SS_INIT,
     SendStatus.SS_SENT: SenderState.SS_SENT,
     SendStatus.SS_ACK_FWD: SenderState.SS_ACK_FWD,
@@ -53,13 +53,13 @@ UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show the reason.
 FORGOTTEN_MARKER = "its receiver has a marker that is not in this store: the store was restored from a backup"
 # The event for each status in the receiver's ledger.
-NEWS = {
+EVENT_OF_ARRIVAL = {
     Arrival.RECV: SenderEvent.recv,
     Arrival.REJ: SenderEvent.rej,
     Arrival.VOID: SenderEvent.void,
     Arrival.SETTLED: SenderEvent.settled,
 }
-assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
+assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all arrivals
 
 
 class Asker(Protocol):
@@ -86,7 +86,7 @@ class OutboundRows:
         self.unkept: dict[int, Outbound] = {}  #: sent without a row; the hub's note has not arrived (volatile)
 
     def floor(self, row: Outbound) -> Floor:
-        """The floor of the stream of a row."""
+        """Return the floor of the stream of a row."""
         return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
 
     def floor_of(self, key: OutStreamKey) -> Floor:
@@ -96,7 +96,7 @@ class OutboundRows:
             floor = self.floors[key] = Floor()
         return floor
 
-    def standing(self, row: Outbound | None) -> SenderState:
+    def state_of(self, row: Outbound | None) -> SenderState:
         """Return the column of the grid for a row."""
         if row is None:
             return SenderState.ABSENT
@@ -104,7 +104,7 @@ class OutboundRows:
             return SenderState.FINAL
         if row.ss_status is SendStatus.SS_ACK and row.save_fwd is SaveFwd.MUST:
             return self.doubts.get(row.object_id, SenderState.SS_ACK)
-        return STANDING[row.ss_status]
+        return STATE_OF_STATUS[row.ss_status]
 
     def hear(
         self,
@@ -120,14 +120,14 @@ class OutboundRows:
 
         Raises ImpossibleEvent, without a change, for a cell that cannot be true.
         """
-        standing = self.standing(row)
+        state = self.state_of(row)
         if row is None:
-            rule = SENDER.step(standing, news)
+            rule = SENDER.step(state, news)
         else:
             if news is SenderEvent.recv and is_by_hub(row):
                 news = SenderEvent.corrected
-            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(standing, news)
-            if rule.after is not standing:
+            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(state, news)
+            if rule.after is not state:
                 self._change(unit, row, rule, news, after, detail, reason)
         if rule.deed is not None:
             EFFECTS[rule.deed](self, unit, row, after, cause)
@@ -150,7 +150,7 @@ class OutboundRows:
             if goal is SenderState.SS_SENT:
                 row.att += 1
                 detail = way or ("again" if row.att > 1 else "")
-            detail = of_marker(detail, row.void or rule.deed in MAKE_MARKER)
+            detail = with_marker_note(detail, row.void or rule.deed in MAKE_MARKER)
         self._move(unit, row, goal, after, detail, reason)
         if row.ss_status is not before or row.outcome is not None:
             unit.change_outbound(row, before)
@@ -272,7 +272,7 @@ def is_refused(reason: Reason | None) -> bool:
 
 
 def is_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended by a statement of the hub alone, which one of the receiver corrects (S5c).
+    """Whether a message has ended by a statement of the hub alone, which a receipt corrects (S5c).
 
     A receiver that has refused a message makes a different statement later only if its store was restored. UNKNOWN is
     not corrected, because no receipt contradicts it.

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
-from semq.engine.ports import Believed
+from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
-from semq.engine.sender.outbound import NEWS, is_open
+from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
 from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.engine.sender.sender import Sender
@@ -47,26 +47,26 @@ class Receipts:
         self._core = sender.core
 
     def hear_receipts(
-        self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
+        self, source: Address, placed: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
         """Take Ack2 of receivers, with their places in a signed packet, and notes and refusals of the hub."""
         # The Ack2 of a message mostly follows the note that it was forwarded, which may share its commit.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
-        self._core.post(self._receipts(SpeakingNode(source, believed), placed), later=is_hint)
+        self._core.post(self._receipts(SpeakingNode(source, proof), placed), later=is_hint)
 
-    def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
+    def hear_answers(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Take answers of receivers and the hub to inquiries of this node."""
-        self._core.post(self._answers(SpeakingNode(source, believed), records))
+        self._core.post(self._answers(SpeakingNode(source, proof), records))
 
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
+    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Take inquiries of receivers, each of which proves that the receiver has the message (PROTOCOL.md section
         4)."""
-        self._core.post(self._inquiries(SpeakingNode(source, believed), records))
+        self._core.post(self._inquiries(SpeakingNode(source, proof), records))
 
     @work
     def _receipts(self, speaker: SpeakingNode, placed: Sequence[tuple[int, Receipt]]) -> Steps:
-        found, faults = own_lk0s(self._core, speaker.source, (record.ident for _, record in placed))
-        named = [(lk0, record, place) for lk0, (place, record) in zip(found, placed, strict=True) if lk0]
+        lk0s, faults = own_lk0s(self._core, speaker.source, (record.ident for _, record in placed))
+        named = [(lk0, record, place) for lk0, (place, record) in zip(lk0s, placed, strict=True) if lk0]
         streams = StreamsTo(str(speaker.source))
         unit = yield Needs(
             outbound={lk0.object_id for lk0, _, _ in named},
@@ -85,8 +85,8 @@ class Receipts:
 
     @work
     def _answers(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
-        found, faults = own_lk0s(self._core, speaker.source, (record.ident for record in records))
-        named = [(lk0, record) for lk0, record in zip(found, records, strict=True) if lk0]
+        lk0s, faults = own_lk0s(self._core, speaker.source, (record.ident for record in records))
+        named = [(lk0, record) for lk0, record in zip(lk0s, records, strict=True) if lk0]
         unit = yield Needs(
             outbound={lk0.object_id for lk0, _ in named},
             bodies={lk0.object_id for lk0, record in named if record.graded is Answer.NOT},
@@ -99,9 +99,9 @@ class Receipts:
 
     @work
     def _inquiries(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
-        found, faults = own_lk0s(self._core, speaker.source, (record.ident for record in records))
+        lk0s, faults = own_lk0s(self._core, speaker.source, (record.ident for record in records))
         named: list[tuple[LK0, Inquiry, Pos | None]] = []
-        for lk0, record in zip(found, records, strict=True):
+        for lk0, record in zip(lk0s, records, strict=True):
             try:
                 prev = parse_pos(record.prev) if record.prev else None
             except SemqError as error:
@@ -120,7 +120,10 @@ class Receipts:
                 continue
             if statements.is_same(row, ending, record.digest):
                 statements.hear(
-                    row, NEWS[ending], reason=record.reason, cause=ReceiverEvidence(lk0, record.dest_ref_id, prev)
+                    row,
+                    EVENT_OF_ARRIVAL[ending],
+                    reason=record.reason,
+                    cause=ReceiverEvidence(lk0, record.dest_ref_id, prev),
                 )
         yield COMMITTED
         statements.apply()
@@ -198,7 +201,7 @@ class _Receipts(Statements):
         is_news = row is not None and is_open(row)
         detail = self._keep(record, place) if is_news and ending is Arrival.RECV else ""
         reason = record.reason if ending is Arrival.REJ else None
-        self.hear(row, NEWS[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
+        self.hear(row, EVENT_OF_ARRIVAL[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
 
     def _proof_rejected(self, row: Outbound, record: Receipt) -> None:
         """S16: send the document again, as it is or as another message."""
@@ -214,13 +217,13 @@ class _Receipts(Statements):
 
     def _keep(self, record: Receipt, place: int) -> str:
         """Store the signature of the packet once; return the place of this receipt in it, for the ledger."""
-        if self.believed is None:
+        if self.proof is None:
             return ""
         if self._kept is None:
-            signature, leaves = self.believed.signature, self.believed.leaves
+            signature, leaves = self.proof.signature, self.proof.leaves
             self._kept = KeptReceipts(self.core.new_id(), str(self.source), signature, leaves)
             self.unit.rare.append(self._kept)
-        bound = f" sid {record.sid}" if self.believed.binds_place else ""
+        bound = f" sid {record.sid}" if self.proof.binds_place else ""
         return f"receipt {self._kept.number} place {place}{bound} stated at {moment_text(record.at, exact=True)}"
 
     def _note(self, row: Outbound, record: Receipt) -> None:
@@ -343,8 +346,8 @@ class _Answers(Statements):
         if not self.is_target(row, lk0) or not self.is_placed(row, record.sid):
             return
         if self.is_same(row, ending, record.digest):
-            self.hear(row, NEWS[ending], reason=record.reason)
-        elif self.believed and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
+            self.hear(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
+        elif self.proof and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
             # Sent again with a proof, it replaces the unproved document at its position.
             self.hear(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 

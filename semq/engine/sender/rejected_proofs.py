@@ -37,7 +37,7 @@ class _Rejection:
 
 
 class RejectedProofs:
-    """The documents whose proof is not accepted, and the earliest time of the next copy of each."""
+    """The documents whose proof a receiver does not accept, and the earliest time of the next copy of each."""
 
     def __init__(self, core: Core, secrecy: Secrecy) -> None:
         self._core = core

@@ -92,7 +92,7 @@ class Sender:
         if recovered.unsettled:
             self.schedule.make_due_in_custody(recovered.custody, recovered.first_id - 1, self.core.now())
 
-    def way_changed(self) -> None:
+    def inquire_soon(self) -> None:
         """Inquire soon, because a direct session has begun or ended."""
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.hurry(self.core.now() + spread)

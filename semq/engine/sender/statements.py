@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from semq.engine.core import Core
 from semq.engine.errors import Mismatch, NotYours
-from semq.engine.ports import Believed
+from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.outbound import is_open
@@ -29,12 +29,12 @@ class SpeakingNode(NamedTuple):
     """The node that makes a statement, and its signature if that was checked."""
 
     source: Address
-    believed: Believed | None = None
+    proof: PacketProof | None = None
 
 
 def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[LK0 | None], list[Fault]]:
     """Return the locators of records about rows of this sender (None: impossible), and the faults."""
-    found: list[LK0 | None] = []
+    lk0s: list[LK0 | None] = []
     faults: list[Fault] = []
     for ident in idents:
         try:
@@ -43,10 +43,10 @@ def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[L
                 raise NotYours("A record names a message that was not accepted here.", lk0=ident, peer=str(source))
         except SemqError as error:
             faults.append((ident, error))
-            found.append(None)
+            lk0s.append(None)
         else:
-            found.append(lk0)
-    return found, faults
+            lk0s.append(lk0)
+    return lk0s, faults
 
 
 class Statements:
@@ -55,7 +55,7 @@ class Statements:
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         self.sender = sender
         self.core = sender.core
-        self.source, self.believed = speaker
+        self.source, self.proof = speaker
         self.unit = unit
         self.after = AfterOutbound(self.core.now_ms())
         for ident, error in faults:
@@ -82,7 +82,7 @@ class Statements:
 
         A hub can get a signed statement about another position by asking under the name of this message.
         """
-        if row is None or row.sid == sid or (sid < 0 and (self.believed is None or not self.believed.binds_place)):
+        if row is None or row.sid == sid or (sid < 0 and (self.proof is None or not self.proof.binds_place)):
             return True
         text = "The receiver names another position."
         self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source), sid=sid, ours=row.sid), str(row.lk0))

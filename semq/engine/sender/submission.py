@@ -71,13 +71,13 @@ class Acceptance:
 
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each one's ``done`` or ``failed`` gets the result."""
-        good: list[Submission] = []
+        at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
         faults_later: dict[int, SemqError] = {}
         for submission in submissions:
             is_later = submission.not_before > 0 and submission.not_before > self.core.now_ms()
-            chosen, found = (later, faults_later) if is_later else (good, faults)
+            group, group_faults = (later, faults_later) if is_later else (at_once, faults)
             try:
                 self._check(submission)
                 fault = self._fault(submission, is_later=is_later)
@@ -86,10 +86,10 @@ class Acceptance:
                 submission.failed(error)
                 continue
             if fault is not None:
-                found[len(chosen)] = fault
-            chosen.append(submission)
-        if good:
-            self._post_now(good, faults)
+                group_faults[len(group)] = fault
+            group.append(submission)
+        if at_once:
+            self._post_now(at_once, faults)
         for place, submission in enumerate(later):
             self._post_later(submission, faults_later.get(place))
 
@@ -489,7 +489,7 @@ class _UnitAcceptance:
         rows.to_clean += way.dropped
         rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + sum(way.waits.values())
         for object_id in way.sent:
-            pump.took_off(way.lane, object_id)
+            pump.note_sent(way.lane, object_id)
         pump.send(way.dest, way.frames)
         for priority in way.waits:
             pump.wake_track(way.dest, "", priority)

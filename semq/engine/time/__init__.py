@@ -3,7 +3,7 @@
 | module    | subject                                                           |
 |-----------|-------------------------------------------------------------------|
 | schedule  | times of inquiries about rows, without a timer per row            |
-| inquiry   | questions about rows that are overdue (S11, H10)                  |
+| inquiry   | inquiries about rows without an answer (S11, S12, H10)            |
 | owed_acks | acknowledgements that may not have been noted (R7, R8)            |
 | expiry    | when a document is too old to be delivered (@ExpiresAt)           |
 | cleanup   | deletion of rows that are not needed any more (S13, R9)           |

@@ -66,7 +66,7 @@ class Sweep:
 
     @work
     def _ask_about(self, slice_: Slice) -> Steps:
-        """Ask about the rows of a slice."""
+        """Inquire about the rows of a slice."""
         settings = self.core.settings
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
@@ -96,7 +96,7 @@ class Sweep:
 
 
 def row_id(row: Outbound | Pending) -> int:
-    """The number of a row, by which slices are cut."""
+    """Return the number of a row, by which slices are cut."""
     return row.object_id if isinstance(row, Outbound) else row.bref
 
 

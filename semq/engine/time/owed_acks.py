@@ -2,7 +2,7 @@
 
 from semq.engine.core import Core
 from semq.engine.receiver.handover import Handover
-from semq.engine.receiver.reacks import asks_about
+from semq.engine.receiver.reacks import owed_inquiries
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
 from semq.engine.uplink import HubSession
@@ -27,7 +27,7 @@ class PendingAsker:
         self.schedule.add(bref, self._core.now())
 
     def _ask(self, unit: Unit, query: Query) -> Asked:
-        asks: list[tuple[Address, Inquiry]] = []
+        inquiries: list[tuple[Address, Inquiry]] = []
         finished: list[int] = []
         rows = owing = 0
         for row in unit.pending_found(query):
@@ -38,12 +38,12 @@ class PendingAsker:
                 finished.append(row.bref)  # the application's own transaction has set it to done
             elif row.owes or blocked:
                 owing += row.owes
-                asks.extend(asks_about(row, self._uplink.hub, blocked=blocked))
-        # However many documents wait for the application or for others of their order, they cost little.
-        return Asked(rows, lambda: self._send(asks, finished), patient=owing == 0)
+                inquiries.extend(owed_inquiries(row, self._uplink.hub, blocked=blocked))
+        # The slower pace, unless an acknowledgement is owed: many documents may wait for the application.
+        return Asked(rows, lambda: self._send(inquiries, finished), patient=owing == 0)
 
-    def _send(self, asks: list[tuple[Address, Inquiry]], finished: list[int]) -> None:
-        for to, inquiry in asks:
+    def _send(self, inquiries: list[tuple[Address, Inquiry]], finished: list[int]) -> None:
+        for to, inquiry in inquiries:
             self._core.count("inquired")
             self._core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, inquiry)
         for bref in finished:

@@ -138,7 +138,7 @@ class Schedule:
 
     def _is_near(self, slice_: Slice, first: int, last: int) -> bool:
         """Whether a slice may be extended to these rows."""
-        low, high = min(slice_.last, last) + 1, max(slice_.first, first) - 1  #: what lies between, if anything
+        low, high = min(slice_.last, last) + 1, max(slice_.first, first) - 1  # the ids between them
         if high < low or len(self._slices) >= SLICES_MAX:
             return True
         return high - low < GAP_MAX and not any(s.patient and s.first <= high and low <= s.last for s in self._slices)

@@ -10,20 +10,20 @@ from semq.engine.hub.repetitions import LIVES_MAX, WINDOW, Repetitions
 def test_each_number_is_new_once_in_any_order(numbers: list[tuple[int, int]]) -> None:
     repetitions, known = Repetitions(), set[tuple[int, int]]()
     for life, number in numbers:
-        assert repetitions.is_one(life, number) is ((life, number) in known)
+        assert repetitions.is_repeated(life, number) is ((life, number) in known)
         known.add((life, number))
 
 
 def test_a_number_before_the_window_counts_as_repeated_and_memory_is_bounded() -> None:
     repetitions = Repetitions()
     for number in range(1, 5 * WINDOW, 2):
-        assert not repetitions.is_one(7, number)
-    assert repetitions.is_one(7, 2)
-    assert not repetitions.is_one(7, 5 * WINDOW - 4)
+        assert not repetitions.is_repeated(7, number)
+    assert repetitions.is_repeated(7, 2)
+    assert not repetitions.is_repeated(7, 5 * WINDOW - 4)
     highest, recent = repetitions._numbers[7]
     assert highest == 5 * WINDOW - 1
     assert len(recent) <= 2 * WINDOW
     for life in range(LIVES_MAX + 1):
-        assert not repetitions.is_one(100 + life, 1)
+        assert not repetitions.is_repeated(100 + life, 1)
     assert len(repetitions._numbers) == LIVES_MAX
     assert 7 not in repetitions._numbers

@@ -108,7 +108,7 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
         rows = next_to_go(link.owner)
     frames: list[Frame] = []
     for row in rows[:3]:
-        standing = engine.rows.standing(row)
+        standing = engine.rows.state_of(row)
         if news is SenderEvent.claim:
             frames += _while_it_waits(link, row, aim) if standing is SenderState.SS_INIT else []
         elif news in RETURNS and (standing is aim or aim is SenderState.FINAL):
