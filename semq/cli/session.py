@@ -33,7 +33,7 @@ NodeOption = Annotated[
         "--node",
         envvar=NODE_VARIABLE,
         metavar="URL",
-        help="Address of the node: amqp[s]://user:password@host:port.",
+        help="URL of the node, with user and password: see `semq --help`.",
         show_envvar=False,
     ),
 ]

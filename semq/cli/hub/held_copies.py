@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.errors import NothingSelected
-from semq.cli.messages.presentation import document, name_of, print_rows
+from semq.cli.messages.presentation import document_name, name_of, print_rows
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import brief_time, counted
 from semq.cli.session import Session, on_node
@@ -158,7 +158,7 @@ def _row(row: dict[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("piece", "parked", "void") if row.get(mark)]
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
-    return name_of(row), brief_time(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
+    return name_of(row), brief_time(row["at"]), *ends, document_name(row), size(row["size"]), " ".join(marks)
 
 
 def _filter(

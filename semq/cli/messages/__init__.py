@@ -5,10 +5,11 @@
 | message      | ``msg send|wait|list|show|trace|body|prove``                             |
 | inbox        | ``msg receive``                                                          |
 | acts         | ``msg cancel|hold|release|resend|inquire``                               |
-| queues       | ``queue list|partners``                                                  |
+| queues       | ``queue list|partners|users``                                            |
 | stuck        | ``stuck list|explain``                                                   |
 | failed       | ``failed list|show|park|requeue|remove``                                 |
 | worker       | ``worker``, ``worker list``                                              |
-| presentation | rows, traces and causes as text                                          |
-| files        | documents in files                                                       |
+| legacy       | ``import``                                                               |
+| presentation | messages as rows of tables and as lines                                  |
+| files        | reading and writing documents as files                                   |
 """

@@ -1,4 +1,4 @@
-"""``semq msg cancel|hold|release|resend|inquire``: acts on messages, recorded in the ledger with user and reason."""
+"""``semq msg cancel|hold|release|resend|inquire``: acts on one message. The ledger records the user and the reason."""
 
 from typing import Annotated, Any
 
@@ -14,44 +14,44 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the
 @group.command()
 @on_node
 async def cancel(session: Session, id: Id, why: Why = "") -> None:
-    """Cancel a message if it has not arrived yet; its outcome shows whether that worked. A scheduled document,
-    or a submission by SQL that waits (sql-NUMBER), is withdrawn.
+    """Cancel a message that has not arrived yet; its outcome will show whether it was cancelled in time. A scheduled
+    document, or a waiting submission by SQL (sql-NUMBER), is withdrawn.
     """
-    result: Any = await session.ask("msg.cancel", repeat=False, id=id, why=why)
-    done = "is withdrawn; it was not sent" if result.get("withdrawn") else "is being cancelled"
-    session.out.result(result, f"{name_of(result)}  {done}")
+    answer: Any = await session.ask("msg.cancel", repeat=False, id=id, why=why)
+    effect = "is withdrawn; it was not sent" if answer.get("withdrawn") else "is being cancelled"
+    session.out.result(answer, f"{name_of(answer)}  {effect}")
 
 
 @group.command()
 @on_node
 async def hold(session: Session, id: Id, why: Why = "") -> None:
     """Hold a message that has not been sent yet."""
-    await act(session, "msg.hold", id, why, "is held")
+    await _act(session, "msg.hold", id, why, "is held")
 
 
 @group.command()
 @on_node
 async def release(session: Session, id: Id, why: Why = "") -> None:
     """Release a held message."""
-    await act(session, "msg.release", id, why, "is released")
+    await _act(session, "msg.release", id, why, "is released")
 
 
 @group.command()
 @on_node
 async def resend(session: Session, id: Id, why: Why = "") -> None:
     """Send a message again, with the same bytes and locator; the receiver drops duplicates."""
-    await act(session, "msg.resend", id, why, "is sent again")
+    await _act(session, "msg.resend", id, why, "is sent again")
 
 
 @group.command()
 @on_node
 async def inquire(session: Session, id: Id) -> None:
-    """Inquire about a message now instead of at its scheduled time."""
-    result: Any = await session.ask("msg.inquire", repeat=False, id=id)
-    session.out.result(result, f"{name_of(result)}  is asked about")
+    """Send an inquiry about a message now, before its scheduled time."""
+    answer: Any = await session.ask("msg.inquire", repeat=False, id=id)
+    session.out.result(answer, f"{name_of(answer)}  inquiry sent")
 
 
-async def act(session: Session, operation: str, name: str, why: str, done: str) -> None:
-    """Act on one message and print what was done."""
-    result: Any = await session.ask(operation, repeat=False, id=name, why=why)
-    session.out.result(result, f"{name_of(result)}  {done}")
+async def _act(session: Session, operation: str, name: str, why: str, effect: str) -> None:
+    """Run an operation on one message; print the name of the message and the effect."""
+    answer: Any = await session.ask(operation, repeat=False, id=name, why=why)
+    session.out.result(answer, f"{name_of(answer)}  {effect}")

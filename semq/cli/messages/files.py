@@ -1,8 +1,8 @@
-"""Documents in files: reading files to be sent, and writing received documents under names that every file system
-accepts.
+"""Documents as files: reading files to be sent (`message`), writing received documents to a folder (`inbox`).
 
-The name of a file consists of the locator and the key of the document. Both are foreign text, which is cleaned and
-shortened here. The file is written completely or not at all, and is on the disk before its document is acknowledged.
+The name of a written file consists of the locator and the key of the document. Both are foreign text: characters that
+some file systems refuse are replaced, and long names are shortened. A file is written completely or not at all, and is
+on the disk before its document is acknowledged.
 """
 
 import os
@@ -19,18 +19,17 @@ from semq.cli.errors import EmptyDocument, NoFileNamed, UnreadableFile
 from semq.foreign_text import in_page
 
 NAME_BYTES_MAX = 255  # limit of file names on the common file systems
-ENDING_BYTES_MAX = 24  # longest suffix that is kept when a name is shortened
+ENDING_BYTES_MAX = 24  # longest suffix that a shortened name keeps
 STDIN = "-"
-LARGE = 4 << 20  # bytes
-_UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one system or another
+LARGE = 4 << 20  # bytes from which a file is read while it is sent
+_REFUSED = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some system refuses in file names
 
 
 def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes | FileBody]]:
-    """Yield the name and the bytes of each file, ``-`` for standard input; without files standard input if it is a
-    pipe.
+    """Yield the name and the body of each file; the name ``-`` is standard input.
 
-    Files are checked before the first one is yielded, so that an empty one stops the command. Raises NoFileNamed,
-    EmptyDocument, UnreadableFile.
+    Without files, standard input is read unless it is a terminal. All files are checked before the first one is
+    yielded, so that nothing is sent if one of them is empty. Raises NoFileNamed, EmptyDocument, UnreadableFile.
     """
     if not files and sys.stdin.isatty():
         raise NoFileNamed
@@ -45,7 +44,7 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
 
 
 def first_block(body: bytes | FileBody) -> bytes:
-    """Return the beginning of a body, by which its type is recognised."""
+    """Return the beginning of a body, from which its content type is derived."""
     return next(iter(body.blocks()), b"") if isinstance(body, FileBody) else body
 
 
@@ -53,11 +52,11 @@ def _is_empty(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size == 0
     except OSError:
-        return False  # reading the file will raise the error
+        return False  # `_read` raises the error
 
 
 def _read(name: str) -> bytes | FileBody:
-    """Return the bytes of a file; a large one is read while it is sent."""
+    """Return the bytes of a file, or a FileBody for a large one. Raises UnreadableFile."""
     try:
         if name != STDIN and Path(name).is_file() and Path(name).stat().st_size > LARGE:
             return FileBody(Path(name))
@@ -67,41 +66,41 @@ def _read(name: str) -> bytes | FileBody:
 
 
 def file_name(lk0: str, key: str) -> str:
-    """Return the file name of a document: its locator, and the last part of its key as far as it fits.
+    """Return the file name of a document: its locator and the last part of its key.
 
-    The same document always has the same name, and different documents have different ones: a shortened name ends in a
-    digest.
+    The same document always has the same name. Different documents have different names, because a name that was
+    changed or shortened contains a digest.
     """
-    last = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
-    whole = f"{lk0}-{last}" if last else lk0
-    name = _UNFIT.sub("_", in_page(whole))
-    if name == whole and len(os.fsencode(name)) <= NAME_BYTES_MAX:
+    last_part = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
+    wanted_name = f"{lk0}-{last_part}" if last_part else lk0
+    name = _REFUSED.sub("_", in_page(wanted_name))
+    if name == wanted_name and len(os.fsencode(name)) <= NAME_BYTES_MAX:
         return name
     digest = sha256(f"{lk0}-{key}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
     ending = PurePath(name.removeprefix(lk0)).suffix
     ending = ending if len(os.fsencode(ending)) <= ENDING_BYTES_MAX else ""
-    room = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
-    stem = os.fsencode(name.removesuffix(ending))[:room].decode("utf-8", "ignore")
+    stem_bytes_max = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
+    stem = os.fsencode(name.removesuffix(ending))[:stem_bytes_max].decode("utf-8", "ignore")
     return f"{stem}~{digest}{ending}"
 
 
 def write_body(folder: Path, document: Document) -> Path:
-    """Write a document into a folder so that it survives a crash; a repetition replaces the file.
+    """Write a document to a file in a folder and return its path; the file survives a crash of the machine.
 
-    Raises UnreadableFile.
+    If the same document is delivered again, it replaces its file. Raises UnreadableFile.
     """
     name = file_name(document.lk0, document.app_key.key)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            return _written(folder, name, document)
-        except OSError:  # a file system with shorter names, or a folder of this name
-            return _written(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document)
+            return _write(folder, name, document)
+        except OSError:  # the file system has a lower limit of names, or a folder has this name
+            return _write(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document)
     except OSError as error:
         raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error
 
 
-def _written(folder: Path, name: str, document: Document) -> Path:
+def _write(folder: Path, name: str, document: Document) -> Path:
     path = folder / name
     part = folder / f".{sha256(name.encode()).hexdigest()[:32]}.part"
     try:

@@ -1,7 +1,7 @@
 """``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
-A document is acknowledged once it is printed, or on the disk. One that cannot be written is reported and not
-acknowledged; it does not block those behind it, and is delivered again to the next command.
+A document is acknowledged after it is printed, or is on the disk. A document that cannot be written is reported and not
+acknowledged. It does not block later documents, and is delivered again to the next command.
 """
 
 from base64 import b64encode
@@ -14,55 +14,59 @@ from semq.app import Document
 from semq.cli.errors import NotWritten, UnreadableFile
 from semq.cli.messages.files import write_body
 from semq.cli.messages.message import group
+from semq.cli.output.printer import Output
 from semq.cli.output.values import counted
 from semq.cli.session import Session, on_node
 from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16
-UNWRITTEN_MAX = 16  # after so many documents that cannot be written, the folder is at fault, not the documents
+UNWRITTEN_MAX = 16  # failed writes after which the command ends: the fault is that of the folder
 
 
 @group.command()
 @on_node
 async def receive(
     session: Session,
-    user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="Number of documents; 0: no limit.")] = 1,
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file here.")] = None,
-    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="With --no-ack the documents stay at the node.")] = True,
+    user: Annotated[str, typer.Option(help="User whose inbox is read; default: the institution itself.")] = "",
+    count: Annotated[int, typer.Option(min=0, help="Documents to receive; 0: no limit.")] = 1,
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file in this folder.")] = None,
+    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="--no-ack: leave the documents at the node.")] = True,
 ) -> None:
-    """Receive documents: --count of them, or until none has come for --timeout seconds; each is acknowledged once it is
-    printed or written.
+    """Receive --count documents, or fewer if none arrives for --timeout seconds (exit status 1). A document is
+    acknowledged after it is printed or written.
     """
-    intake = TakenDocuments(session, into, ack)
-    while await intake.run(user, count) and len(intake.unwritten) < UNWRITTEN_MAX:
-        pass  # with one more delivery for each document that stays unacknowledged
-    if intake.unwritten:
-        raise NotWritten(documents=len(intake.unwritten), taken=intake.taken)
-    if intake.taken < count:
-        session.out.notice(f"{intake.taken} of {count} came within {session.timeout_s:g} s")
+    inbox = InboxReader(session, into, ack)
+    while await inbox.run(user, count) and len(inbox.unwritten) < UNWRITTEN_MAX:
+        pass  # subscribe again, with a larger prefetch: unwritten documents are delivered again and occupy places in it
+    if inbox.unwritten:
+        raise NotWritten(documents=len(inbox.unwritten), taken=inbox.taken)
+    if inbox.taken < count:
+        session.out.notice(f"received {inbox.taken} of {count}; no document arrived for {session.timeout_s:g} s")
         raise typer.Exit(1)
 
 
-class TakenDocuments:
-    """The documents that one command has received."""
+class InboxReader:
+    """The subscriptions of one command to an inbox. ``into``: folder for the bodies; None: they are printed."""
 
     def __init__(self, session: Session, into: Path | None, ack: bool) -> None:
         self._session = session
         self._into = into
         self._ack = ack
-        self.taken = 0
-        self.unwritten: set[str] = set()  #: LK0
+        self.taken = 0  #: documents that were printed or written
+        self.unwritten: set[str] = set()  #: locators of documents that could not be written
 
     async def run(self, user: str, count: int) -> bool:
-        """Receive up to ``count`` documents; return whether one could not be written, so that others may be waiting."""
-        prefetch = max(min(count - self.taken, PREFETCH), 1) + len(self.unwritten)
+        """Receive until ``count`` documents are taken (0: no limit), one cannot be written, or none arrives.
+
+        Return whether a document could not be written, so that others may be waiting.
+        """
+        prefetch = (min(count - self.taken, PREFETCH) if count else PREFETCH) + len(self.unwritten)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:
             async for document in documents:
                 if document.lk0 in self.unwritten:
                     continue
-                if not self._kept(document):
+                if not self._keep(document):
                     return True
                 if self._ack:
                     await document.ack()
@@ -71,7 +75,7 @@ class TakenDocuments:
                     break
         return False
 
-    def _kept(self, document: Document) -> bool:
+    def _keep(self, document: Document) -> bool:
         """Print or write a document; return whether that succeeded."""
         try:
             path = write_body(self._into, document) if self._into is not None else None
@@ -79,15 +83,15 @@ class TakenDocuments:
             self.unwritten.add(document.lk0)
             self._session.out.notice(f"{short_name(document.lk0)}  not written, not acknowledged: {error}")
             return False
-        show_document(self._session, document, path)
+        print_document(self._session.out, document, path)
         return True
 
 
-def show_document(session: Session, document: Document, path: Path | None) -> None:
-    """Print one received document."""
+def print_document(out: Output, document: Document, path: Path | None) -> None:
+    """Print one received document. ``path``: the file of its body; None: the body is printed, too."""
     name = short_name(document.lk0)
-    if session.out.as_json:
-        session.out.data(
+    if out.as_json:
+        out.data(
             {
                 "name": name,
                 "lk0": document.lk0,
@@ -106,8 +110,8 @@ def show_document(session: Session, document: Document, path: Path | None) -> No
             }
         )
     elif path is not None:
-        session.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
+        out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
-        session.out.notice(f"{name}  from {document.source}  {document.app_key}  {counted(document.size, 'byte')}")
+        out.notice(f"{name}  from {document.source}  {document.app_key}  {counted(document.size, 'byte')}")
         for block in document.blocks():
-            session.out.raw(block)
+            out.raw(block)

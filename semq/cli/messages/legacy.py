@@ -1,4 +1,4 @@
-"""``semq import``: unfinished rows of an older SEMQ become documents of a node (``semq.legacy``)."""
+"""``semq import``: unfinished messages of an older SEMQ become documents of a node. ``semq.legacy`` imports them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from semq.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE
 from semq.cli.output.printer import Output
 from semq.cli.session import (
     TIMEOUT_S,
@@ -18,39 +19,44 @@ from semq.cli.session import (
     on_node,
 )
 
-EXIT_REFUSED, EXIT_UNAVAILABLE = 1, 69
-LINES_MAX = 20  # rows that are listed for people
+LINES_MAX = 20  # refused and unanswered rows that are printed
 
 
 def import_rows(
     source: Annotated[
         str,
-        typer.Option("--from", metavar="URL|FILE", help="Database URL, SQLite file, CSV file or folder of them."),
+        typer.Option(
+            "--from", metavar="URL|FILE", help="Older database: URL, SQLite file, CSV file, or folder of CSV files."
+        ),
     ] = "",
     mapping: Annotated[
-        Path | None, typer.Option("--mapping", metavar="FILE", help="TOML: what differs from --print-mapping.")
+        Path | None, typer.Option("--mapping", metavar="FILE", help="TOML file with changes to the default mapping.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count everything, change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count all rows; change nothing.")] = False,
     journal: Annotated[
-        Path | None, typer.Option("--journal", metavar="FILE", help="Rows taken so far; semq-import-ID.journal.")
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="List of imported rows; default: semq-import-ID.journal."),
     ] = None,
     rejects: Annotated[
-        Path | None, typer.Option("--rejects", metavar="FILE", help="Write all rows that were not taken as CSV.")
+        Path | None,
+        typer.Option("--rejects", metavar="FILE", help="Write all rows that were not imported to a CSV file."),
     ] = None,
     resend_unanswered: Annotated[
         bool,
         typer.Option(
-            "--resend-unanswered", help="Also send documents whose receiver does not answer whether they have arrived."
+            "--resend-unanswered", help="Also send documents whose receiver does not say whether they have arrived."
         ),
     ] = False,
-    print_mapping: Annotated[bool, typer.Option("--print-mapping", help="Print the default mapping.")] = False,
+    print_mapping: Annotated[bool, typer.Option("--print-mapping", help="Print the default mapping, in TOML.")] = False,
     node: NodeOption = None,
     config: ConfigOption = None,
     hosted: InstitutionOption = None,
     json: JsonOption = False,
     timeout: TimeoutOption = TIMEOUT_S,
 ) -> None:
-    """Import unfinished messages of an older SEMQ; a repeat takes nothing twice. Status 1: some rows were refused."""
+    """Import unfinished messages of an older SEMQ. A repeated import skips the rows that were imported. Exit status 1:
+    some rows were refused.
+    """
     if print_mapping:
         from semq.legacy.mapping import DEFAULT
 
@@ -81,25 +87,25 @@ async def _import(
         session.client, source, mapping, dry_run=dry_run, journal=journal, rejects=rejects,
         resend_unanswered=resend_unanswered, progress=session.out.progress,
     )  # fmt: skip
-    found = report.as_json()
+    result = report.as_json()
     lines = [
-        f"{name}: {', '.join(f'{number} {result}' for result, number in table.results.items()) or 'nothing'}"
+        f"{name}: {', '.join(f'{number} {kind}' for kind, number in table.results.items()) or 'nothing'}"
         f" of {table.rows} rows"
         for name, table in report.tables.items()
     ]
     lines += [f"  {row['table']} {row['record']}: {_cause(row)}" for row in report.listed[:LINES_MAX]]
-    if (more := found["rejected"] + found["unanswered"] - LINES_MAX) > 0:
-        lines.append(f"  and {more} more: --rejects FILE lists all")
-    session.out.result(found, *lines)
+    if (unlisted := result["rejected"] + result["unanswered"] - LINES_MAX) > 0:
+        lines.append(f"  and {unlisted} more: --rejects FILE lists all")
+    session.out.result(result, *lines)
     if report.stopped:
-        session.out.notice(f"The import has stopped; repeat it. {report.stopped}")
-    if report.stopped or found["unanswered"]:
+        session.out.notice(f"The import has stopped; repeat it. Reason: {report.stopped}")
+    if report.stopped or result["unanswered"]:
         raise typer.Exit(EXIT_UNAVAILABLE)
-    if found["rejected"]:
+    if result["rejected"]:
         raise typer.Exit(EXIT_REFUSED)
 
 
 def _cause(row: Mapping[str, str]) -> str:
-    """Return why a row was not taken; the code of a refusal once."""
+    """Return why a row was not imported, with the code of a refusal only once."""
     reason, detail = row["reason"], row["detail"]
     return detail if detail.startswith(reason) else f"{reason}: {detail}"

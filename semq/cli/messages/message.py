@@ -1,7 +1,7 @@
-"""``semq msg``: send documents, and show messages, which changes nothing.
+"""``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them.
 
-A message is named by the short name that lists show, its locator (LK0), the number of its row or of its submission by
-SQL (sql-NUMBER), or the key of its AppKey.
+Names of a message are the short name in lists, its locator (LK0), the number of its row, the number of its submission
+by SQL (sql-NUMBER), and the key of its AppKey.
 """
 
 from base64 import b64decode
@@ -29,7 +29,7 @@ from semq.cli.messages.presentation import (
 )
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
 from semq.cli.output.values import moment
-from semq.cli.session import Session, on_node
+from semq.cli.session import RowsOption, Session, on_node
 from semq.umx_t.short_name import short_name
 
 group = typer.Typer()
@@ -38,7 +38,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0)
 
 
 class QueueSide(StrEnum):
-    """The queues that are listed."""
+    """The queue of which messages are listed."""
 
     outbound = "outbound"
     inbound = "inbound"
@@ -46,7 +46,7 @@ class QueueSide(StrEnum):
 
 
 class WaitFor(StrEnum):
-    """The event that a command waits for."""
+    """The event for which ``msg send`` waits."""
 
     accepted = "accepted"
     delivered = "delivered"
@@ -56,61 +56,71 @@ class WaitFor(StrEnum):
 @on_node
 async def send(
     session: Session,
-    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Institution, or a user of it: 56001, 56001/buyer.")],
+    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Institution, or one of its users: 56001, 56001/buyer.")],
     file: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="File to send; may be repeated; - is standard input.")
+        list[str] | None, typer.Option(metavar="FILE", help="File to send; - is standard input. May be repeated.")
     ] = None,
     domain: Annotated[str, typer.Option(help="AppKey: domain.")] = "",
     type: Annotated[str, typer.Option(help="AppKey: data type, for instance order.")] = "",
     subtype: Annotated[str, typer.Option(help="AppKey: subtype.")] = "",
-    key: Annotated[str | None, typer.Option(help="AppKey: key; the name of the file by default.")] = None,
-    save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must be delivered.")] = 3,
-    ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver.")] = None,
+    key: Annotated[str | None, typer.Option(help="AppKey: key; default: the name of the file.")] = None,
+    save_fwd: Annotated[
+        int, typer.Option(help="Class. Receiver offline: 1 drop, 2 store at the hub; 3 must be delivered.")
+    ] = 3,
+    ack2: Annotated[
+        bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver; always on for class 3.")
+    ] = None,
     reliable: Annotated[
-        bool, typer.Option("--reliable/--no-reliable", help="Not: best effort, as a datagram; only with --save-fwd 1.")
+        bool,
+        typer.Option(
+            "--reliable/--no-reliable", help="--no-reliable: best effort, as a datagram; only with --save-fwd 1."
+        ),
     ] = True,
-    order_key: Annotated[str, typer.Option(help="Documents with the same key stay in order.")] = "",
+    order_key: Annotated[str, typer.Option(help="Documents with the same order key stay in order.")] = "",
     fixed: Annotated[
-        bool, typer.Option("--fixed", help="Keep the sequence of all such documents to this address.")
+        bool, typer.Option("--fixed", help="Deliver all documents sent with --fixed to this address in order.")
     ] = False,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Seal the document for the receiver, so that the hub cannot read it.")
     ] = False,
     content_type: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="MIME type; by default from name or content of the file."),
+        typer.Option(metavar="TYPE", help="MIME type; default: by name or content of the file."),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
-    priority: Annotated[int, typer.Option(min=0, max=9, help="Higher values are sent first.")] = 0,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="Documents with a higher value are sent first.")] = 0,
     expires: Annotated[
         str,
         typer.Option(
             "--expires",
             "--expires-at",
             metavar="TIME",
-            help="End of validity: 30m, 2h, 7d, or a date; by default never.",
+            help="End of validity: 30m, 2h, 7d, or a date; default: none.",
         ),
     ] = "",
     not_before: Annotated[
         str, typer.Option("--not-before", metavar="TIME", help="Earliest time of sending: 30m, 2h, 7d, or a date.")
     ] = "",
-    token: Annotated[str | None, typer.Option(help="Makes a repetition of this command safe.")] = None,
+    token: Annotated[str | None, typer.Option(help="A repetition with the same token sends nothing again.")] = None,
     wait: Annotated[
-        WaitFor, typer.Option(help="Return when the node has it, or when the receiver has it (--ack2 or --save-fwd 3).")
+        WaitFor,
+        typer.Option(
+            help="Wait until the node or the receiver has the document; delivered needs --ack2 or --save-fwd 3."
+        ),
     ] = WaitFor.accepted,
 ) -> None:
     """Send documents: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
-    asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
-    if wait is WaitFor.delivered and not asks_for_receipt:
+    requests_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd == 2)
+    if wait is WaitFor.delivered and not requests_receipt:
         raise NoReceiptRequested(
-            "Nothing was sent: without a receipt this node never learns whether it is delivered.", save_fwd=save_fwd
+            "Nothing was sent: without a receipt this node never learns about the delivery.", save_fwd=save_fwd
         )
     for name, body in read_bodies(file, allow_empty=allow_empty):
-        own_key = key if key is not None else ("" if name == STDIN else Path(name).name)
+        default_key = "" if name == STDIN else Path(name).name
         sent = await session.client.send(
             to,
             body,
-            app_key=AppKey(domain, type, subtype, own_key),
+            app_key=AppKey(domain, type, subtype, default_key if key is None else key),
             save_fwd=save_fwd,
             ack2=ack2,
             reliable=reliable,
@@ -136,10 +146,11 @@ async def send(
         if wait is WaitFor.delivered:
             fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
             facts["outcome"] = fate.outcome
-        session.out.result(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else _state_of(sent)}")
+        result = "delivered" if wait is WaitFor.delivered else _accepted_as(sent)
+        session.out.result(facts, f"{sent.name}  {result}")
 
 
-def _state_of(sent: Sent) -> str:
+def _accepted_as(sent: Sent) -> str:
     if sent.repeated:
         return "was accepted before, with this token; nothing was sent"
     return f"scheduled for {moment(sent.not_before)}" if sent.not_before else "accepted"
@@ -148,8 +159,8 @@ def _state_of(sent: Sent) -> str:
 @group.command()
 @on_node
 async def wait(session: Session, id: Id) -> None:
-    """Wait up to --timeout seconds until the receiver has a message; exit status 1 if it ended otherwise, or if no
-    receipt will come.
+    """Wait until the receiver has a message, for --timeout seconds at most. Exit status 1: the message ended without
+    delivery, or no receipt was requested.
     """
     fate = await session.client.wait_for_delivery(id, session.timeout_s)
     facts = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
@@ -160,14 +171,20 @@ async def wait(session: Session, id: Id) -> None:
 @on_node
 async def list_(
     session: Session,
-    side: Annotated[QueueSide, typer.Option(help="Queue of sent or of received messages, or both.")] = QueueSide.all,
-    state: Annotated[str | None, typer.Option(help="Status or outcome, for instance SS_SENT, DELIVERED, NEW.")] = None,
-    partner: Annotated[str | None, typer.Option(help="The institution at the other end.")] = None,
-    type: Annotated[str | None, typer.Option(help="Data type of the AppKey.")] = None,
-    key: Annotated[str | None, typer.Option(help="Key of the AppKey.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Also pieces of documents in pieces.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
+    side: Annotated[QueueSide, typer.Option(help="Queue of sent messages, of received ones, or both.")] = QueueSide.all,
+    state: Annotated[
+        str | None, typer.Option(help="Only this status or outcome, for instance SS_SENT, DELIVERED, NEW.")
+    ] = None,
+    partner: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Only messages from or to this institution.")
+    ] = None,
+    type: Annotated[str | None, typer.Option(help="Only this data type of the AppKey.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key of the AppKey.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only messages since then: 30m, 2h, 7d, or a date.")
+    ] = None,
+    pieces: Annotated[bool, typer.Option("--pieces", help="List the pieces of documents in pieces, too.")] = False,
+    limit: RowsOption = 50,
 ) -> None:
     """List messages in the queues of a node, newest first."""
     rows = await session.ask(
@@ -190,7 +207,7 @@ async def list_(
 @group.command()
 @on_node
 async def show(session: Session, id: Id) -> None:
-    """Show everything that a node knows about one message."""
+    """Show all facts that a node has about one message."""
     shown = await session.client.look(id, timeout_s=session.timeout_s)
     if session.out.as_json:
         session.out.data(shown)
@@ -209,11 +226,13 @@ async def show(session: Session, id: Id) -> None:
 async def trace(
     session: Session,
     id: Id,
-    here: Annotated[bool, typer.Option("--here", help="Only this node's ledger.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Print all lines of details, for instance tracebacks.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="Read only this node's ledger.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print details with all their lines, for instance tracebacks.")
+    ] = False,
 ) -> None:
-    """Show the history of one message from the ledgers of its sender, the hub and its receiver, as far as they answer.
-    Each line names its node; clocks may differ.
+    """Show the history of one message from the ledgers of its sender, the hub and its receiver. Each line names its
+    node; the clocks of nodes may differ.
     """
     traced = await session.ask("msg.trace", id=id, parties=not here or None)
     if session.out.as_json:
@@ -230,14 +249,14 @@ async def body(session: Session, id: Id) -> None:
         session.out.data(await session.ask("msg.body", id=id))
         return
     answer = await session.ask("msg.body", id=id, offset=0)
-    read = b64decode(answer["body_base64"])
-    written = len(read)
-    session.out.raw(read)
-    while read and written < answer["size"]:
+    block = b64decode(answer["body_base64"])
+    written = len(block)
+    session.out.raw(block)
+    while block and written < answer["size"]:
         answer = await session.ask("msg.body", id=answer["lk0"], offset=written)
-        read = b64decode(answer["body_base64"])
-        written += len(read)
-        session.out.raw(read)
+        block = b64decode(answer["body_base64"])
+        written += len(block)
+        session.out.raw(block)
 
 
 @group.command()
@@ -245,11 +264,11 @@ async def body(session: Session, id: Id) -> None:
 async def prove(
     session: Session,
     id: Id,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File to write; default: standard output.")
+    ] = None,
 ) -> None:
-    """Make the file that proves to anybody that the receiver has a message: its signed receipt. `semq verify` checks
-    it.
-    """
+    """Write the proof that the receiver has a message: a file with its signed receipt, which `semq verify` checks."""
     answer = await session.ask("msg.prove", id=id)
     if out is None:
         session.out.raw(answer["proof"].encode())

@@ -1,4 +1,7 @@
-"""Messages as tables and lines. Every field of a node's answer may be absent."""
+"""Messages as rows of tables and as lines, for all commands on messages.
+
+Any field of a node's answer may be absent: the node may have an older version.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,9 +22,9 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("status", "<"),
 )
 MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
-# Facts that repeat others, or are for programs only.
-LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
-FIRST = (
+# Facts that are not shown, because other lines contain them or only programs use them.
+HIDDEN_FACTS = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
+FIRST_FACTS = (
     "name",
     "lk0",
     "side",
@@ -39,12 +42,12 @@ FIRST = (
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the short name of a message, made from its locator if the node is too old to state it."""
+    """Return the short name of a message. For a node that does not state it, derive it from the locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, Any]) -> str:
-    """Return one word for the state of a message."""
+    """Return the outcome of a message, or else its status."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
             return str(row[name])
@@ -57,7 +60,7 @@ def print_rows(
     rows: Sequence[Mapping[str, Any]],
     cells: Callable[[dict[str, Any]], tuple[object, ...]],
 ) -> None:
-    """Print rows as a table; if they come from several stores of a hub, with their stores."""
+    """Print rows as a table. Rows from several stores of a hub get the column "store"."""
     if any("store" in row for row in rows):
         out.table((*columns, ("store", "<")), ((*cells(dict(row)), row.get("store", "")) for row in rows))
     else:
@@ -65,30 +68,32 @@ def print_rows(
 
 
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return a message as a row of a list."""
-    inbound = row.get("side") == "inbound"
+    """Return the cells of a message for LIST_COLUMNS."""
+    is_inbound = row.get("side") == "inbound"
+    other_end = node_name(row.get("source" if is_inbound else "target", ""))
     marks = [mark for mark in ("piece", "held", "parked", "void", "overdue") if row.get(mark)]
     return (
         name_of(row),
         brief_time(row.get("at")),
-        f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
-        document(row),
+        f"{'from' if is_inbound else 'to'} {other_end}",
+        document_name(row),
         size(row.get("size")),
         " ".join(filter(None, [status_of(row), pieces_of(row), *marks, brief_time(row.get("not_before"))])),
     )
 
 
 def pieces_of(row: Mapping[str, Any]) -> str:
-    """Return how many of its pieces the receiver has, for a document in pieces that is on its way."""
+    """Return delivered and total pieces ("3/8") of a document in pieces that is on its way; otherwise empty."""
     pieces = row.get("pieces")
     if not isinstance(pieces, Mapping) or "delivered" not in pieces:
         return ""
     return f"{pieces['delivered']}/{pieces.get('count')}"
 
 
-def document(row: Mapping[str, Any]) -> str:
-    """Return the name of a document in a list: type and key of its AppKey; all of it without a key; its locator without
-    one.
+def document_name(row: Mapping[str, Any]) -> str:
+    """Return the name of a document in a list.
+
+    It is the type and the key of the AppKey. Without a key it is the whole AppKey, without an AppKey the locator.
     """
     app_key = str(row.get("app_key") or "")
     parts = app_key.split("/", 3)
@@ -98,71 +103,73 @@ def document(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything about one message, the most wanted facts first, without empty ones."""
-    known = {"name": name_of(shown)} | dict(shown)
-    if "submission" in known:  # the node has not accepted it
-        known["submitted_at"] = known.pop("accepted_at", None)
-    if isinstance(pieces := known.get("pieces"), Mapping):
-        known["pieces"] = pieces_of(known) or pieces.get("count")
-    if isinstance(summary := known.get("summary"), Mapping):
-        known["summary"] = ", ".join(f"{count} {status}" for status, count in summary.items())
-    facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
-    return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
+    """Return the facts of one message that are not empty, those of FIRST_FACTS first."""
+    facts = {"name": name_of(shown)} | dict(shown)
+    if "submission" in facts:  # a submission by SQL that the node has not accepted
+        facts["submitted_at"] = facts.pop("accepted_at", None)
+    if isinstance(pieces := facts.get("pieces"), Mapping):
+        facts["pieces"] = pieces_of(facts) or pieces.get("count")
+    if isinstance(summary := facts.get("summary"), Mapping):
+        facts["summary"] = ", ".join(f"{count} {status}" for status, count in summary.items())
+    ordered = {name: facts[name] for name in (*FIRST_FACTS, *facts) if name in facts and name not in HIDDEN_FACTS}
+    return {name: value for name, value in ordered.items() if value is not False and value not in (None, "", [], {})}
 
 
 def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return a message to a member of a group as a row."""
+    """Return the cells of a message to a member of a group for MEMBER_COLUMNS."""
     reason = " ".join(map(str, member.get("reason") or ()))
     return name_of(member), node_name(member.get("target", "")), status_of(member), reason
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Return lines about a message: whether it is stuck, the cause, and the next step."""
+    """Yield whether a message is stuck, with the cause and the next step, or why it is not stuck."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
     elif message.get("ended_at"):
-        how = message.get("outcome") or message.get("last_event")
-        yield f"It is not stuck: it ended {as_text(how)} at {moment(message['ended_at'])}."
+        outcome = message.get("outcome") or message.get("last_event")
+        yield f"It is not stuck: it ended {as_text(outcome)} at {moment(message['ended_at'])}."
     elif message.get("not_before"):
         yield f"It is not stuck: it is sent at {moment(message['not_before'])}."
         yield f"`semq msg release {name_of(message)}` sends it now, `semq msg cancel {name_of(message)}` cancels it."
     elif message.get("cleaned"):
-        yield "It is not stuck: this node has only ledger lines about it, and will get no further news of it."
-        yield "`semq msg trace` asks the hub and the other end for their lines."
+        yield "It is not stuck: this node has only ledger lines about it, and will learn no more about it."
+        yield "`semq msg trace` shows the lines of the hub and the other end."
     else:
         yield "It is not stuck."
 
 
 def trace_line(line: Mapping[str, Any]) -> str:
-    """Return one event of the ledger as a line; of a detail of several lines, such as a traceback, the first."""
-    first, _, rest = in_local(str(line.get("detail") or "")).partition("\n")
-    folded = f" … {counted(rest.count(chr(10)) + 1, 'more line')}: --full" if rest else ""
-    detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
+    """Return one event of the ledger as a line, with the first line of its detail (of a traceback, for instance)."""
+    first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
+    cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""
+    text = f"{line.get('words', '')} ({first_line}){cut}" if first_line else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
-    teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
-    teller += f" store {line['store']}" if line.get("store") else ""
-    node = f"{teller.strip():<10}  " if teller else ""
-    what = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {detail}"
-    return f"{moment(line.get('at'))}  {node}{what}".rstrip()
+    node = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
+    node += f" store {line['store']}" if line.get("store") else ""
+    node_column = f"{node.strip():<10}  " if node else ""
+    event = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {text}"
+    return f"{moment(line.get('at'))}  {node_column}{event}".rstrip()
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message in order of time, with their nodes, and the nodes that did not answer."""
+    """Print the events of a message with their nodes, and what the trace lacks. ``full``: with all lines of details."""
     for line in traced["events"]:
-        first, _, rest = str(line.get("detail") or "").partition("\n")
-        out.line(trace_line(line | {"detail": first} if full else line))
-        if full and rest:
-            out.text(rest, "    ")
+        first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
+        out.line(trace_line(line | {"detail": first_line} if full else line))
+        if full and further_lines:
+            out.text(further_lines, "    ")
     for line in traced["events"]:
         if not line.get("proved", True):
-            out.notice(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
+            out.notice(f"* passed on by {line.get('via')} without a proof: {line['node']} has no certificate")
             break
-    for one in traced.get("unanswered") or ():
-        out.notice(f"without the lines of {one['node']}: {one['why']}")
+    for missing in traced.get("unanswered") or ():
+        out.notice(f"the lines of {missing['node']} are missing: {missing['why']}")
     if traced.get("members", 0) > traced.get("members_traced", 0):
-        out.notice(f"the first {traced['members_traced']} of {traced['members']} members; `semq msg show` names all")
+        out.notice(
+            f"traced: the first {traced['members_traced']} of {traced['members']} members; `semq msg show` lists all"
+        )
     if traced.get("before"):
-        out.notice(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
+        out.notice(f"refused before as {', '.join(map(short_name, traced['before']))}")
     if traced.get("others"):
-        out.notice(f"the newest with this key; older ones: {', '.join(traced['others'])}")
+        out.notice(f"this is the newest message with the key; older ones: {', '.join(traced['others'])}")

@@ -1,4 +1,4 @@
-"""``semq queue``: numbers of messages in the queues of a node, and users of institutions."""
+"""``semq queue list|partners|users``: counts of messages in the queues of a node, and users of institutions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -12,24 +12,24 @@ from semq.sizes import size
 from semq.status_words import WORDS
 
 group = typer.Typer()
-OneInstitution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only users of this institution.")]
+Institution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only users of this institution.")]
 
 
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """Count messages by queue and status: tb_0031 has sent and stored ones, tb_0030 received ones."""
+    """Count messages by queue and status. tb_0031: sent and stored messages; tb_0030: received messages."""
     counts = await session.ask("queue.counts")
     if session.out.as_json:
         session.out.data(counts)
     else:
-        session.out.table((("queue", "<"), ("status", "<"), ("in words", "<"), ("messages", ">")), rows_of(counts))
+        session.out.table((("queue", "<"), ("status", "<"), ("in words", "<"), ("messages", ">")), count_rows(counts))
 
 
 @group.command()
 @on_node
 async def partners(session: Session) -> None:
-    """List what waits for each partner: messages, bytes, and since when."""
+    """List the backlog for each partner: number, size and time of the oldest message."""
     rows = await session.ask("queue.partners")
     if session.out.as_json:
         session.out.data(rows)
@@ -43,8 +43,8 @@ async def partners(session: Session) -> None:
 
 @group.command()
 @on_node
-async def users(session: Session, institution: OneInstitution = None) -> None:
-    """List users of institutions that a document to 4.NODE reaches, and who of them receives documents now."""
+async def users(session: Session, institution: Institution = None) -> None:
+    """List the users of institutions, who get the documents to 4.NODE, and whether each receives documents now."""
     rows = await session.ask("users.list", node=institution)
     if session.out.as_json:
         session.out.data(rows)
@@ -56,13 +56,13 @@ async def users(session: Session, institution: OneInstitution = None) -> None:
         )  # fmt: skip
 
 
-def rows_of(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Return a tree of counts as rows of a table."""
-    for queue, states in counts.items():
-        if not isinstance(states, Mapping):
-            yield queue, "", "", states
+def count_rows(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield queue, status, status in words and count for each row of the table."""
+    for queue, by_status in counts.items():
+        if not isinstance(by_status, Mapping):  # a queue that is counted as a whole
+            yield queue, "", "", by_status
             continue
-        if not states:
+        if not by_status:
             yield queue, "", "empty", 0
-        for state, count in states.items():
-            yield queue, state, WORDS.get(state, ""), count
+        for status, count in by_status.items():
+            yield queue, status, WORDS.get(status, ""), count

@@ -1,4 +1,4 @@
-"""``semq stuck``: messages that make no progress, with cause and next step."""
+"""``semq stuck list|explain``: messages that make no progress, with the cause and the next step."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.messages.message import Id
-from semq.cli.messages.presentation import document, facts_of, name_of, print_rows, stuck_lines, trace_line
+from semq.cli.messages.presentation import document_name, facts_of, name_of, print_rows, stuck_lines, trace_line
 from semq.cli.output.values import brief_time
-from semq.cli.session import Session, on_node
+from semq.cli.session import RowsOption, Session, on_node
 
 group = typer.Typer()
 
@@ -18,9 +18,9 @@ group = typer.Typer()
 async def list_(
     session: Session,
     cause: Annotated[str | None, typer.Option(help="Only this cause, for instance TARGET_OFFLINE.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000)] = 200,
+    limit: RowsOption = 200,
 ) -> None:
-    """List stuck messages with their causes; the exit status is 0 in any case."""
+    """List stuck messages, and each cause with its next step; the exit status is 0 also if there are some."""
     rows: list[dict[str, Any]] = await session.ask("stuck.list", cause=cause, limit=limit)
     if session.out.as_json:
         session.out.data(rows)
@@ -30,7 +30,7 @@ async def list_(
         session.out,
         columns,
         rows,
-        lambda row: (name_of(row), brief_time(row["at"]), document(row), row["stuck"]["cause"]),
+        lambda row: (name_of(row), brief_time(row["at"]), document_name(row), row["stuck"]["cause"]),
     )
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         stuck = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
@@ -40,7 +40,7 @@ async def list_(
 @group.command()
 @on_node
 async def explain(session: Session, id: Id) -> None:
-    """Explain one message: whether it is stuck, why, what to do, and its last events."""
+    """Explain whether one message is stuck, with the cause, the next step and its last events."""
     answer = await session.ask("stuck.explain", id=id)
     if session.out.as_json:
         session.out.data(answer)

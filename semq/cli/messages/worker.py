@@ -1,4 +1,4 @@
-"""``semq worker``: Python functions that process received documents, until SIGTERM or Ctrl-C."""
+"""``semq worker``: process received documents by Python functions until SIGTERM or Ctrl-C; ``semq worker list``."""
 
 import asyncio
 import importlib
@@ -17,31 +17,38 @@ from semq.cli.node.broker import Limit, print_rows
 from semq.cli.output.printer import Output, log_to_terminal
 from semq.cli.session import ConfigOption, NodeOption, Session, on_node, url_of
 
-FRAMES_MAX = 8  # innermost frames of a traceback that are printed
+FRAMES_MAX = 8  # printed frames of a traceback, the innermost ones
 group = typer.Typer()
+InboxUser = Annotated[str, typer.Option(metavar="USER", help="Only the inbox of this user of the institution.")]
 
 
 @group.callback(invoke_without_command=True)
 def worker(
     context: typer.Context,
-    app: Annotated[str | None, typer.Option(metavar="MODULE[:NAME]", help="Module of the handlers.")] = None,
+    app: Annotated[
+        str | None, typer.Option(metavar="MODULE[:NAME]", help="Module of the handlers (semq.app.Handlers).")
+    ] = None,
     node: NodeOption = None,
     config: ConfigOption = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Concurrent functions.")] = 4,
-    user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=1000, help="Documents that are processed at the same time.")
+    ] = 4,
+    user: Annotated[str, typer.Option(help="User whose inbox is read; default: the institution itself.")] = "",
     grace: Annotated[
-        float, typer.Option(metavar="S", min=0.0, help="Time for running functions after a stop signal.")
+        float, typer.Option(metavar="S", min=0.0, help="Seconds for running functions to end after a stop signal.")
     ] = 30.0,
 ) -> None:
-    """Process received documents by the functions of an application; failing ones go to `semq failed list`."""
+    """Process received documents by the functions of an application. A document whose function fails is parked: `semq
+    failed list`.
+    """
     if context.invoked_subcommand is not None:
         return
     if app is None:
-        raise typer.BadParameter("name the module of the handlers", param_hint="--app")
+        raise typer.BadParameter("Name the module of the handlers.", param_hint="--app")
     try:
-        handlers = find_handlers(app)
+        handlers = import_handlers(app)
     except NoApplication as error:
-        for line in own_frames(error.__cause__):
+        for line in application_traceback(error.__cause__):
             Output(as_json=False).notice(line)
         raise
     log_to_terminal()
@@ -50,8 +57,8 @@ def worker(
 
 @group.command("list")
 @on_node
-async def list_(session: Session, user: str = "", limit: Limit = 200) -> None:
-    """List the consumers of this institution's inboxes: workers and other applications."""
+async def list_(session: Session, user: InboxUser = "", limit: Limit = 200) -> None:
+    """List the consumers of this institution's inboxes: workers and other receiving applications."""
     await print_rows(session, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
 
 
@@ -67,8 +74,8 @@ async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_
     out.line(f"stopped: {running.done} done, {running.failed} set aside")
 
 
-def find_handlers(app: str) -> Handlers:
-    """Return the handlers that ``MODULE`` or ``MODULE:NAME`` names. Raises NoApplication."""
+def import_handlers(app: str) -> Handlers:
+    """Import ``MODULE`` or ``MODULE:NAME`` and return its handlers. Raises NoApplication."""
     module_name, _, name = app.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # the caller's folder, as with `python -m`
@@ -77,26 +84,26 @@ def find_handlers(app: str) -> Handlers:
     except Exception as error:  # any error of the module while it is imported
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise NoApplication(f"{module_name} cannot be imported: {kind}{error}.") from error
-    found = getattr(module, name, None) if name else _only(module)
-    if not isinstance(found, Handlers):
+    handlers = getattr(module, name, None) if name else _first_handlers(module)
+    if not isinstance(handlers, Handlers):
         raise NoApplication(f"{app} has no semq.app.Handlers.")
-    return found
+    return handlers
 
 
-def _only(module: object) -> Handlers | None:
+def _first_handlers(module: object) -> Handlers | None:
     return next((value for value in vars(module).values() if isinstance(value, Handlers)), None)
 
 
-def own_frames(error: BaseException | None) -> Iterator[str]:
-    """Return the lines of a traceback in the application, without those of SEMQ and of the import itself."""
+def application_traceback(error: BaseException | None) -> Iterator[str]:
+    """Yield the lines of a traceback, without the frames of this module and of Python's import."""
     if error is None:
         return
-    found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
-    lines = traceback.format_list(found[-FRAMES_MAX:])
-    # a syntax error has lines with the file, the line and the position
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
+    lines = traceback.format_list(frames[-FRAMES_MAX:])
+    # For a syntax error these are the file, the line and the position.
     lines += traceback.format_exception_only(error)[:-1]
-    for part in lines:
-        yield from part.rstrip("\n").split("\n")
+    for entry in lines:
+        yield from entry.rstrip("\n").split("\n")
 
 
 def _is_of_import(file: str) -> bool:

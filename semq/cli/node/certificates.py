@@ -139,7 +139,7 @@ def request(
     from semq.service.credentials.identity import ring_of
 
     ring = ring_of(read_config(config, institution))
-    pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
+    pem = new_request(ring.next_key(), ring.node, tuple(name or ())).decode("ascii")
     out = Output(as_json=json)
     out.data({"node": str(ring.node), "request": pem}) if json else out.text(pem.rstrip())
 
@@ -161,7 +161,7 @@ def install(
         pem = certificate.read_bytes()
     except OSError as error:
         raise UnreadableFile(file=str(certificate), fault=error.strerror) from error
-    made = ring.receive(pem, trust_of(settings, ring), now)
+    made = ring.store_certificate(pem, trust_of(settings, ring), now)
     slot = "next"
     if not ring.is_enrolled:
         ring.rotate(now)

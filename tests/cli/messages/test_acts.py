@@ -111,7 +111,7 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
     ]
     assert known(network, old) == new != old
     traced = semq("msg", "trace", old, *at)
-    assert (traced.out.count("REFUSED"), traced.err) == (2, f"before that it was refused as {old}\n")
+    assert (traced.out.count("REFUSED"), traced.err) == (2, f"refused before as {old}\n")
     assert semq("failed", "remove", old, *at).out == "remove: 1\n"
     assert known(network, name) == new
 

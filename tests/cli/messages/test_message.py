@@ -44,7 +44,7 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
     result = semq("msg", "trace", sent["lk0"], "--node", network.sender.url)
     assert any("  2.hub       hub " in line for line in result.out.splitlines())
     assert any("  1.56001*    receiver " in line for line in result.out.splitlines())
-    assert result.err.startswith("* as 2.hub passes it on: 1.56001 has no certificate")
+    assert result.err.startswith("* passed on by 2.hub without a proof: 1.56001 has no certificate")
     alone = semq("msg", "trace", sent["lk0"], "--here", "--json", "--node", network.sender.url).data
     assert all("node" not in line for line in alone["events"])
 
@@ -77,7 +77,7 @@ def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path:
 
 def test_an_empty_inbox_is_exit_status_1(network: Network) -> None:
     result = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
-    assert (result.status, result.out, result.err) == (1, "", "0 of 1 came within 0.3 s\n")
+    assert (result.status, result.out, result.err) == (1, "", "received 0 of 1; no document arrived for 0.3 s\n")
 
 
 def test_lists_can_be_narrowed(network: Network, order: Path) -> None:

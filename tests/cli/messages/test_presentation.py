@@ -1,7 +1,7 @@
 """Messages as text for people, also if the answer of the node lacks fields."""
 
 from semq.cli.messages.presentation import (
-    document,
+    document_name,
     facts_of,
     list_row,
     member_row,
@@ -27,9 +27,9 @@ def test_the_outcome_has_priority_over_the_status() -> None:
 
 
 def test_a_document_is_called_by_type_and_key() -> None:
-    assert document({"app_key": "trade/order/std/S1/2", "lk0": "L"}) == "order S1/2"
-    assert document({"app_key": "trade///"}) == "trade///"
-    assert document({"app_key": "", "lk0": "L"}) == "L"
+    assert document_name({"app_key": "trade/order/std/S1/2", "lk0": "L"}) == "order S1/2"
+    assert document_name({"app_key": "trade///"}) == "trade///"
+    assert document_name({"app_key": "", "lk0": "L"}) == "L"
 
 
 def test_a_message_is_called_by_its_short_name() -> None:
