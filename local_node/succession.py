@@ -20,7 +20,7 @@ import structlog
 
 from local_node.renewal import Renewing
 from semq.errors import SemqError, unusable
-from semq.pki.succession import Succession, is_issued_by, verified
+from semq.pki.succession import Succession, is_issued_by, verify_succession
 from semq.service.credentials.identity import NodeIdentity
 
 log = structlog.get_logger("semq.succession")
@@ -61,12 +61,12 @@ class SuccessionDuty:
         new = succession.new
         fingerprint, former = succession.fingerprint, succession.former
         if fingerprint not in who.trust.fingerprints:
-            self._trust(who, [*who.trust.authorities, verified(succession, who.trust)])
+            self._trust(who, [*who.trust.authorities, verify_succession(succession, who.trust)])
         is_renewed = is_issued_by(who.certificate, new)
         if question.step != "believe" and not is_renewed:
             self._renew()
         if question.step == "withdraw" and is_renewed and former in who.trust.fingerprints:
-            verified(succession, who.trust)
+            verify_succession(succession, who.trust)
             pairs = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
             self._trust(who, [one for name, one in pairs if name != former])
         trusted = who.trust.fingerprints
@@ -74,7 +74,7 @@ class SuccessionDuty:
 
     def _trust(self, who: NodeIdentity, authorities: list[Any]) -> None:
         try:
-            who.retrust(authorities)
+            who.replace_authorities(authorities)
         except OSError as error:
             raise unusable(error) or error from error
         self._node.trust_widened()

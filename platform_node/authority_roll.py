@@ -37,7 +37,7 @@ from semq.foreign_text import shortened
 from semq.moments import utc_text
 from semq.pki.authority import KEY_FILE, Authority, create_authority, read_authority
 from semq.pki.errors import NoAuthority
-from semq.pki.succession import is_issued_by, succession
+from semq.pki.succession import is_issued_by, state_succession
 from semq.pki.trust import fingerprint_of
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.store.files import locked, write_safely
@@ -115,7 +115,7 @@ class AuthorityRoll:
         if new is None:
             new = create_authority(f"{self._hub.settings.node.id} {generation}", now)
             new.write(folder, self._passphrase())
-        return Roll(generation, Phase.BELIEVE, succession(former, new), now)
+        return Roll(generation, Phase.BELIEVE, state_succession(former, new), now)
 
     def leave(self, nodes: Sequence[str]) -> None:
         """Stop waiting for these nodes. Raises NoRoll."""
@@ -146,7 +146,7 @@ class AuthorityRoll:
         new, former = roll.succession.fingerprint, roll.succession.former
         trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
         if new not in trusted:
-            who.retrust([*trusted.values(), roll.succession.new])
+            who.replace_authorities([*trusted.values(), roll.succession.new])
             self._hub.trust_widened()
         if roll.phase is Phase.BELIEVE:
             return
@@ -159,7 +159,7 @@ class AuthorityRoll:
         if roll.phase is Phase.RENEW:
             return
         if former in trusted:
-            who.retrust([one for name, one in trusted.items() if name != former])
+            who.replace_authorities([one for name, one in trusted.items() if name != former])
             await self._hub.trust_changed()
             log.warning("authority_withdrawn", former=former)
         if roll.phase is Phase.DONE:

@@ -113,7 +113,7 @@ class HubLink:
         channel = self._data if isinstance(frame, Data) else self._control
         try:
             routing_key, header, body = write_frame(frame, self.version)
-            if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body, self.room):
+            if self.datagrams is not None and self.datagrams.try_send(frame, routing_key, header, body, self.room):
                 return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
@@ -347,7 +347,7 @@ class Uplink:
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
             return False
         if self.link is not None and self.link.datagrams is not None:
-            self.link.datagrams.takes_packet(frame)
+            self.link.datagrams.handle_packet(frame)
         return True
 
     def _take_datagram(self, document: CarriedDocument) -> bool:

@@ -51,7 +51,7 @@ class Incoming:
         while not self._tasks.last(lk0).is_gone:
             try:
                 await self._write(self._tasks.last(lk0))
-                self._states.works(self._section)
+                self._states.succeeded(self._section)
                 await self._tasks.last(lk0).ack()
                 return
             except AlreadyGone:

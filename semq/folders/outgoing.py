@@ -104,7 +104,7 @@ class Outgoing:
         """Send complete files; return the seconds until the next search."""
         await self._move_again()
         if not self._unmoved:
-            self._states.works(self._section)
+            self._states.succeeded(self._section)
         offered = await asyncio.to_thread(self._layout.offered, COMPARED_MAX, self._targets_held())
         complete = self._complete(offered)
         again_s = AGAIN_S_MIN

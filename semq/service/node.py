@@ -58,7 +58,7 @@ from semq.umx_t.version import PROPERTY, offer
 log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
 # Sections of the configuration whose program has another name than semq.SECTION, or more rights.
-PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
+PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
 DATABASE_CHECK_S = 10.0  # a dead server is not noticed by connections that its child processes still hold
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0

@@ -100,7 +100,7 @@ class Webhook:
     def _succeed(self, outcome: str) -> None:
         self.failures, self.successes, self._pauses = 0, self.successes + 1, 0
         self._states.count(self._settings.name, outcome)
-        self._states.works(self._settings.name)
+        self._states.succeeded(self._settings.name)
 
     def _failed(self, begun: float, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
         error = NoAnswerFromWebhook(fault=fault, failures=self.failures + 1)

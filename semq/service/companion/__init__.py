@@ -5,5 +5,5 @@
 | program        | the node's side: start, restart and stop of the program                     |
 | process        | the program's side: its configuration, its connection to the node, its end  |
 | sections       | the sections of a program ([[folders]], [[webhooks]]), each run by itself   |
-| section_states | failing sections, as the program reports them and its node keeps them       |
+| section_states | failing sections: the program's reports, and what its node keeps of them    |
 """

@@ -1,8 +1,8 @@
-"""The frame of a companion: a program beside a node that serves applications and speaks AMQP to the node.
+"""The main function of a companion: a program beside a node that serves applications and speaks AMQP to the node.
 
-It reads the node's configuration, finds the node, and runs its jobs until a signal. Started by the node
-(``program``), it ends with the node, because its standard input ends then. Used by the main functions of
-``semq.folders``, ``semq.webhooks`` and ``semq.web``.
+A companion reads the node's configuration, connects to the node, and runs its jobs until a signal. If the node has
+started it (``program``), it ends with the node: its standard input is a pipe from the node, which closes then. Used by
+``semq.web``, and through ``sections`` by ``semq.folders`` and ``semq.webhooks``.
 """
 
 import argparse
@@ -28,9 +28,9 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
 NODE_VARIABLE = "SEMQ_NODE"  # the URL of the running node, if the port in the configuration is not the one in use
-OWN_VARIABLES = (NODE_VARIABLE, DATABASE_VARIABLE)  # not settings, although their names have the form of settings
+NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)  # variables that are not settings, although their names look like it
 WITH_PARENT = "--with-parent"
-AGAIN_S = 1.0
+RETRY_S = 1.0
 
 
 def main(
@@ -40,7 +40,10 @@ def main(
     argv: list[str] | None = None,
     run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
 ) -> int:
-    """Run ``serve(settings, url of the node, function that waits for the end)``; return the exit status."""
+    """Run ``serve(settings, url of the node, function that waits for the end)``; return the exit status.
+
+    ``run`` runs a coroutine in a new event loop.
+    """
     parser = argparse.ArgumentParser(allow_abbrev=False, prog=program, description=description)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     parser.add_argument(WITH_PARENT, action="store_true", help="end when standard input ends")
@@ -49,52 +52,54 @@ def main(
     try:
         settings = load(
             arguments.config,
-            {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES},
+            {name: value for name, value in os.environ.items() if name not in NO_SETTINGS},
             arguments.institution,
         )
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         url = os.environ.get(NODE_VARIABLE) or url_of(settings)
-        run(serve(settings, url, _stop_of(arguments.with_parent)))
+        run(serve(settings, url, _wait_for_stop(arguments.with_parent)))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, program)
     return EXIT_OK
 
 
-def _stop_of(with_parent: bool) -> Job:
-    async def stopped() -> None:
+def _wait_for_stop(with_parent: bool) -> Job:
+    """Return a coroutine function that waits for a signal, or for the end of standard input (the parent's end)."""
+
+    async def wait_for_stop() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signal_number, stop.set)
         if with_parent:
             loop.add_reader(0, lambda: stop.set() if not os.read(0, 1) else None)
         await stop.wait()
 
-    return stopped
+    return wait_for_stop
 
 
-async def until(stopped: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``stopped`` returns or one of them fails. Raises the errors of the jobs, except that a job is
-    repeated while the node is not available.
+async def until(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
+    """Run jobs until ``wait_for_stop`` returns or a job fails, and raise the error of that job.
+
+    A job is repeated while the node is not available.
     """
-    ended = asyncio.ensure_future(stopped())
-    tasks = [asyncio.ensure_future(_patiently(job)) for job in jobs]
+    stop = asyncio.ensure_future(wait_for_stop())
+    tasks = [asyncio.ensure_future(_repeat_while_unavailable(job)) for job in jobs]
     try:
-        await asyncio.wait((ended, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stop, *tasks), return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():
                 task.result()
     finally:
-        for task in (ended, *tasks):
+        for task in (stop, *tasks):
             task.cancel()
-        await asyncio.gather(ended, *tasks, return_exceptions=True)
+        await asyncio.gather(stop, *tasks, return_exceptions=True)
 
 
-async def _patiently(job: Job) -> None:
-    """Run a job again as long as the node is not available."""
+async def _repeat_while_unavailable(job: Job) -> None:
     while True:
         try:
             await job()
             return
         except Unavailable as error:
-            log.warning("node_away", error=str(error), again_in_s=AGAIN_S)
-        await asyncio.sleep(AGAIN_S)
+            log.warning("node_away", error=str(error), again_in_s=RETRY_S)
+        await asyncio.sleep(RETRY_S)

@@ -1,7 +1,9 @@
-"""A program that a node keeps running: started with the node, restarted when it ends, stopped with the node. Its
-standard input is a pipe, which ends when the node dies; the program has to end then, too. On its standard output it
-reports which of its sections fail (``section_states``), unless that goes to the standard output of the node
-(``speaks``). Its log lines go to the standard error of the node.
+"""A program that a node keeps running: started with the node, restarted when it ends, stopped with the node.
+
+Its standard input is a pipe from the node; when the node dies, the pipe closes, and the program has to end. On its
+standard output the program reports the sections that fail (``section_states``). A program with ``shares_output``
+reports no sections: it writes to the standard output of the node. Its log lines go to the standard error of the node.
+Used by ``semq.service.node``.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")
 
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
+RESTART_S_MIN, RESTART_S_MAX = 1.0, 60.0
 GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 
@@ -30,8 +32,8 @@ class Program:
     """The program of a companion."""
 
     module: str
-    speaks: bool = False  #: its output goes to the standard output of the node
-    reads_database: bool = False  #: it gets the address of the node's database
+    shares_output: bool = False  #: the program writes to the standard output of the node
+    reads_database: bool = False  #: the program gets the URL of the node's database
 
 
 class Companion:
@@ -48,8 +50,8 @@ class Companion:
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
         self.starts = 0
-        self.exit_status: int | None = None  #: exit status of the last run; None: it has not ended yet
-        self.states = ReportedStates()  #: as the running program has reported them
+        self.exit_status: int | None = None  #: exit status of the last ended run; None before the first end
+        self.states = ReportedStates()  #: the reports of the running program
 
     @property
     def is_running(self) -> bool:
@@ -101,8 +103,8 @@ class Companion:
             except OSError as error:  # no memory, too many processes
                 log.error("companion_not_started", module=self._program.module, error=str(error))
             self.states = ReportedStates()
-            failures = 1 if self._clock.monotonic() - began > AGAIN_S_MAX else failures + 1
-            pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+            failures = 1 if self._clock.monotonic() - began > RESTART_S_MAX else failures + 1
+            pause_s = retry.backoff(failures, RESTART_S_MIN, RESTART_S_MAX, self._clock.random())
             log.error(
                 "companion_ended",
                 module=self._program.module,
@@ -112,7 +114,7 @@ class Companion:
             await asyncio.sleep(pause_s)
 
     async def _read_states(self, output: asyncio.StreamReader) -> None:
-        """Read what the program reports until it closes its standard output; a line that is too long is dropped."""
+        """Read the reports of the program until it closes its standard output; a line that is too long is dropped."""
         while True:
             try:
                 line = await output.readline()
@@ -120,11 +122,11 @@ class Companion:
                 continue
             if not line:
                 return
-            self.states.take(line)
+            self.states.update(line)
 
     async def _spawn(self) -> Process:
-        own = dict(os.environ) | dict(self._environment())
+        variables = dict(os.environ) | dict(self._environment())
         return await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", self._program.module, *self._arguments,
-            stdin=PIPE, stdout=None if self._program.speaks else PIPE, env=own,
+            stdin=PIPE, stdout=None if self._program.shares_output else PIPE, env=variables,
         )  # fmt: skip

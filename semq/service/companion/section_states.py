@@ -1,8 +1,8 @@
-"""States of the sections of a companion: the folders or webhooks that fail, each with start and reason, and counts.
+"""States of the sections of a companion: failing folders or webhooks, each with start and reason; and counts of events.
 
 The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
-counts; its node reads the lines (``program``), shows the failing sections in its health and the counts in its metrics.
-A section without a line works and has counted nothing.
+counts. Its node reads the lines (``program``), and shows the failing sections in its health and the counts in its
+metrics. A section without a line has not failed and has counted nothing.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from semq.clock import Clock
 from semq.foreign_text import shown
 
 ERROR_MAX = 500  # characters of an error in a line
-SECTIONS_MAX = 1000  # that a node remembers of one companion
+SECTIONS_MAX = 1000  # sections of one companion that its node remembers
 COUNTS_S = 1.0  # between two lines about counts
 
 
 class FailingSection(msgspec.Struct, frozen=True):
-    """A section that does not work now."""
+    """The state of a section whose last attempt has failed."""
 
     failures: int  #: consecutive failures
     since: int  #: time of the first of these failures, milliseconds since 1970
@@ -30,17 +30,18 @@ class FailingSection(msgspec.Struct, frozen=True):
 
 
 class StateLine(msgspec.Struct, frozen=True):
-    """One line: the state of a section; None if it works."""
+    """The content of a line: the state and the counts of one section."""
 
     section: str
-    failing: FailingSection | None
-    counts: Mapping[str, int] = {}  #: since the companion began
+    failing: FailingSection | None  #: None if the section works
+    counts: Mapping[str, int] = {}  #: events since the start of the companion, by name
 
 
 class SectionStates:
-    """The states in the companion. ``write`` gets each line."""
+    """The states of all sections, as the companion itself keeps them."""
 
     def __init__(self, write: Callable[[bytes], object], clock: Clock) -> None:
+        """``write`` writes a line to the node."""
         self._write = write
         self._clock = clock
         self._failing: dict[str, FailingSection] = {}
@@ -56,14 +57,14 @@ class SectionStates:
         self._failing[section] = state
         self._report(section)
 
-    def works(self, section: str) -> None:
+    def succeeded(self, section: str) -> None:
         """Note a success of a section."""
         if self._failing.pop(section, None) is not None:
             self._report(section)
 
-    def count(self, section: str, what: str) -> None:
+    def count(self, section: str, event: str) -> None:
         """Count an event of a section; called in the event loop."""
-        self._counts.setdefault(section, Counter())[what] += 1
+        self._counts.setdefault(section, Counter())[event] += 1
         if not self._changed:
             asyncio.get_running_loop().call_later(COUNTS_S, self._report_counts)
         self._changed.add(section)
@@ -79,14 +80,14 @@ class SectionStates:
 
 
 class ReportedStates:
-    """The failing sections in the node, and the counts, by name."""
+    """The failing sections and the counts of one companion, as its node keeps them, by section."""
 
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}
         self.counts: dict[str, Mapping[str, int]] = {}
 
-    def take(self, line: bytes) -> None:
-        """Take over a line; anything else that a companion prints is ignored."""
+    def update(self, line: bytes) -> None:
+        """Apply a line of the companion. Output that is not such a line is ignored."""
         try:
             state = msgspec.json.decode(line, type=StateLine)
         except msgspec.DecodeError:

@@ -1,7 +1,7 @@
 """Sections of a companion ([[folders]], [[webhooks]]): each runs independently, and its failures are reported.
 
-A section that fails is reported to the node (``section_states``) and tried again after a pause, while the other
-sections continue. Used by ``semq.folders`` and ``semq.webhooks``.
+A failing section is reported to the node (``section_states``) and started again after a pause; the other sections
+continue. Used by ``semq.folders`` and ``semq.webhooks``.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from semq.umx_t import retry
 log = structlog.get_logger("semq.companion")
 
 PATIENCE_S = 60.0  # longest wait of one operation for the node
-QUEUE_EXPIRES_S = 30 * 24 * 3600  # events are dropped when no section has taken them for so long
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0  # pause of a section that fails
-STDOUT = 1  # a pipe to the node
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # a section's queue of events is deleted after this time without a consumer
+RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
+STDOUT = 1  # file descriptor: a pipe to the node
 
 Serve = Callable[[Settings, str, Job, SectionStates], Coroutine[Any, Any, None]]
 
 
 class CompanionSection(NamedTuple):
-    """A part of a companion that fails and recovers by itself. ``run`` calls its argument when the section works."""
+    """A part of a companion that fails and recovers independently of the other parts."""
 
     name: str
-    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
+    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]  #: calls its argument after a success
 
 
 def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:
@@ -43,38 +43,41 @@ def main(program: str, description: str, serve: Serve, argv: list[str] | None = 
     has_parent = WITH_PARENT in (sys.argv if argv is None else argv)
     states = SectionStates(_report if has_parent else lambda line: None, SystemClock())
 
-    async def serve_with_states(settings: Settings, url: str, stopped: Job) -> None:
-        await serve(settings, url, stopped, states)
+    async def serve_with_states(settings: Settings, url: str, wait_for_stop: Job) -> None:
+        await serve(settings, url, wait_for_stop, states)
 
     return companion_process.main(program, description, serve_with_states, argv)
 
 
 def _report(line: bytes) -> None:
-    with suppress(OSError):  # the node has ended, and so does this process
+    with suppress(OSError):  # the pipe is closed: the node has ended, and this process ends, too
         os.write(STDOUT, line)
 
 
 async def until(
-    stopped: Job, sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...] = ()
+    wait_for_stop: Job,
+    sections: Sequence[CompanionSection],
+    states: SectionStates,
+    fatal: tuple[type[SemqError], ...] = (),
 ) -> None:
-    """Serve sections until ``stopped`` returns. Raises ``fatal`` errors, which concern all sections alike."""
-    ended = asyncio.ensure_future(stopped())
+    """Serve sections until ``wait_for_stop`` returns. Raises ``fatal`` errors, which concern all sections alike."""
+    stop = asyncio.ensure_future(wait_for_stop())
     serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
     try:
-        await asyncio.wait((ended, serving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stop, serving), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
     finally:
-        ended.cancel()
+        stop.cancel()
         serving.cancel()
-        await asyncio.gather(ended, serving, return_exceptions=True)
+        await asyncio.gather(stop, serving, return_exceptions=True)
 
 
 async def side_by_side(
     sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...]
 ) -> None:
-    """Keep sections running until cancelled. Raises the first ``fatal`` error of one."""
-    tasks = [asyncio.ensure_future(_kept(section, states, fatal)) for section in sections]
+    """Keep all sections running until this call is cancelled. Raises the first ``fatal`` error of a section."""
+    tasks = [asyncio.ensure_future(_keep_running(section, states, fatal)) for section in sections]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -83,29 +86,29 @@ async def side_by_side(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _kept(section: CompanionSection, states: SectionStates, fatal: tuple[type[SemqError], ...]) -> None:
+async def _keep_running(section: CompanionSection, states: SectionStates, fatal: tuple[type[SemqError], ...]) -> None:
     """Run a section, and again after a pause whenever it fails. Raises ``fatal`` errors."""
     failures = 0
 
-    def works() -> None:
+    def on_success() -> None:
         nonlocal failures
         failures = 0
-        states.works(section.name)
+        states.succeeded(section.name)
 
     while True:
         try:
-            await section.run(works)
+            await section.run(on_success)
             return
         except fatal:
             raise
         except Exception as error:
             failures += 1
-            pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, SystemClock().random())
+            pause_s = retry.backoff(failures, RETRY_S_MIN, RETRY_S_MAX, SystemClock().random())
             states.failed(section.name, error)
             facts = {"section": section.name, "again_in_s": round(pause_s, 1)}
             if isinstance(error, SemqError):
-                note = log.warning if isinstance(error, Unavailable) else log.error
-                note("section_failed", error=error.advice(), **facts)
+                log_failure = log.warning if isinstance(error, Unavailable) else log.error
+                log_failure("section_failed", error=error.advice(), **facts)
             else:
                 log.exception("section_failed", **facts)
         await asyncio.sleep(pause_s)

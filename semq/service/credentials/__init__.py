@@ -3,6 +3,6 @@
 | module   | subject                                                               |
 |----------|-----------------------------------------------------------------------|
 | identity | key ring, trusted authorities, TLS contexts and their lifetimes       |
-| keyring  | the node's private keys, and the certificates of partners it believes |
-| secrecy  | sealing and signing, made of the two and the configuration            |
+| keyring  | the node's private keys, and the trusted certificates of partners     |
+| secrecy  | sealing and signing, built from both and the configuration            |
 """

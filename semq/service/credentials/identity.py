@@ -1,8 +1,8 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-Created if TLS is configured. The node takes its TLS contexts from here; jobs use it to renew the certificate and to
-warn. Each kind of node renews in its own way: a hub signs its own certificate, an institution requests one from its
-hub.
+Nodes create it if TLS is configured. It provides their TLS contexts; their jobs use it to renew the certificate and to
+warn of its end. Each kind of node renews in its own way: a hub signs its own certificate, an institution requests one
+from its hub (``local_node.renewal``).
 """
 
 import ssl
@@ -47,39 +47,41 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
-        self.current: Identity = self.ring.identity()  # first, so that a node that has not enrolled reports that
+        # Before the authorities: without enrolment both fail, and only the error of the key ring names the reason.
+        self.current: Identity = self.ring.identity()
         self.trust = trust_of(settings, self.ring)
         self._settings = settings
         self._clock = clock
         self._jitter = clock.random()
-        self._contexts: list[ssl.SSLContext] = []
-        self._warned: datetime | None = None
-        protected = self.ring.protect()
-        if protected:
-            log.info("keys_encrypted", count=protected)
+        self._contexts: list[ssl.SSLContext] = []  #: those that ``rotate`` gives the new certificate
+        self._warned_at: datetime | None = None
+        encrypted_keys = self.ring.encrypt_clear_keys()
+        if encrypted_keys:
+            log.info("keys_encrypted", count=encrypted_keys)
 
     # --- contexts
     def server(self) -> ssl.SSLContext:
         """Return the TLS context of this node's port."""
-        return self._kept(server_context(self.trust, self.ring, self._settings.tls.minimum))
+        return self._registered(server_context(self.trust, self.ring, self._settings.tls.minimum))
 
     def client(self) -> ssl.SSLContext:
         """Return the TLS context for dialled links."""
-        return self._kept(client_context(self.trust, self.ring, self._settings.tls.minimum))
+        return self._registered(client_context(self.trust, self.ring, self._settings.tls.minimum))
 
-    def _kept(self, context: ssl.SSLContext) -> ssl.SSLContext:
+    def _registered(self, context: ssl.SSLContext) -> ssl.SSLContext:
         self._contexts.append(context)
         return context
 
     def rotate(self) -> NodeCertificate:
         """Activate the certificate in the slot ``next``; new connections use it."""
-        made = self.ring.rotate(self._clock.wall())
+        active = self.ring.rotate(self._clock.wall())
         self.current = self.ring.identity()
         for context in self._contexts:
             load_active(context, self.ring)
-        self._jitter, self._warned = self._clock.random(), None
-        log.info("certificate_active", serial=made.serial_text, key_id=made.key_id, until=utc_text(made.not_after))
-        return made
+        self._jitter, self._warned_at = self._clock.random(), None
+        until = utc_text(active.not_after)
+        log.info("certificate_active", serial=active.serial_text, key_id=active.key_id, until=until)
+        return active
 
     def is_outdated(self) -> bool:
         """Whether another process has installed another certificate (``semq node enroll``)."""
@@ -95,11 +97,11 @@ class NodeIdentity:
         self.trust.change(trust.authorities)
         self.current = current
         self._contexts.clear()
-        self._jitter, self._warned = self._clock.random(), None
+        self._jitter, self._warned_at = self._clock.random(), None
         log.warning("certificate_adopted", **self.status())
 
-    def retrust(self, authorities: Sequence[x509.Certificate]) -> None:
-        """Trust these authorities; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable.
+    def replace_authorities(self, authorities: Sequence[x509.Certificate]) -> None:
+        """Trust these authorities only; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable.
 
         The file is written first, so that a crash leaves either the old or the new authorities.
         """
@@ -136,28 +138,24 @@ class NodeIdentity:
         """Return whether the renewal is due."""
         return self._clock.wall() >= self.renew_at
 
-    def left(self) -> timedelta:
-        """Return the remaining lifetime of the active certificate; negative after its end."""
-        return self.certificate.not_after - self._clock.wall()
-
     @property
     def state(self) -> str:
-        """Return ok, renew (due), ending (overdue), or expired."""
-        left = self.left()
-        if left <= timedelta(0):
+        """Return ok, renew (it is due), ending (it is due, and at most ``tls.warn_days`` remain), or expired."""
+        lifetime = self.certificate.not_after - self._clock.wall()
+        if lifetime <= timedelta(0):
             return "expired"
-        if left <= timedelta(days=self._settings.tls.warn_days) and self.is_due():
+        if lifetime <= timedelta(days=self._settings.tls.warn_days) and self.is_due():
             return "ending"
         return "renew" if self.is_due() else "ok"
 
     def maintain(self) -> None:
-        """Warn of an approaching end, and delete keys retired long enough ago. A job."""
+        """Warn of an approaching end, and delete keys that were retired more than ``tls.keep_keys_days`` ago."""
         now, state = self._clock.wall(), self.state
-        if state in ("ending", "expired") and (self._warned is None or now - self._warned > WARN_EVERY):
-            self._warned = now
+        if state in ("ending", "expired") and (self._warned_at is None or now - self._warned_at > WARN_EVERY):
+            self._warned_at = now
             log.warning("certificate_ends", **self.status())
-        for name in self.ring.forget(now, self._settings.tls.keep_keys_days):
-            log.info("key_forgotten", key_id=name)
+        for key_id in self.ring.delete_retired(now, self._settings.tls.keep_keys_days):
+            log.info("key_forgotten", key_id=key_id)
 
     def slots(self) -> list[dict[str, Any]]:
         """Return every slot, for display."""
@@ -186,15 +184,15 @@ def days_left(end: datetime, now: datetime) -> float:
 def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
     """Return every slot of a ring, for display."""
     slots = []
-    for slot, name in ring.slots().all():
-        found = ring.certificate(name)
+    for slot, key_id in ring.slots().all():
+        certificate = ring.certificate(key_id)
         slots.append(
             {
                 "slot": slot,
-                "key_id": name,
-                "serial": found.serial_text if found else None,
-                "not_after": utc_text(found.not_after) if found else None,
-                "days_left": days_left(found.not_after, now) if found else None,
+                "key_id": key_id,
+                "serial": certificate.serial_text if certificate else None,
+                "not_after": utc_text(certificate.not_after) if certificate else None,
+                "days_left": days_left(certificate.not_after, now) if certificate else None,
             }
         )
     return slots
@@ -203,7 +201,7 @@ def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
 def certificate_of(peer: PeerInfo) -> NodeCertificate:
     """Return the certificate that TLS has verified for a peer. Raises Untrusted (none presented), WrongName."""
     if peer.certificate is None:
-        raise Untrusted("The peer has shown no certificate.", peer=str(peer))
+        raise Untrusted("The peer has presented no certificate.", peer=str(peer))
     return read_certificate(peer.certificate)
 
 
@@ -211,14 +209,15 @@ def must_be(node: Address) -> Callable[[PeerInfo], None]:
     """Return a check that refuses a peer with the certificate of another node."""
 
     def check(peer: PeerInfo) -> None:
-        if (found := certificate_of(peer).node) != node:
-            raise WrongName("Another node answers at this address.", found=str(found), expected=str(node))
+        peer_node = certificate_of(peer).node
+        if peer_node != node:
+            raise WrongName("Another node answers at this address.", found=str(peer_node), expected=str(node))
 
     return check
 
 
 def must_be_hub(peer: PeerInfo) -> None:
-    """Refuse a peer that is not a hub: an institution's certificate is valid, too, but must not serve as the hub's."""
+    """Refuse a peer with the certificate of an institution, which comes from the same authority as that of the hub."""
     node = certificate_of(peer).node
     if node.type != NodeType.PLATFORM:
-        raise WrongName("The peer is no hub.", found=str(node), peer=str(peer))
+        raise WrongName("The peer is not a hub.", found=str(node), peer=str(peer))

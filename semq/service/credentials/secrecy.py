@@ -1,7 +1,7 @@
 """Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
-Created once per process, because it holds the session keys; ``None`` for a node without certificates, which then
-refuses documents to be sealed. Used by local nodes.
+Local nodes create it once per process, because it holds the session keys. A node without certificates has no sealing,
+and refuses documents that have to be sealed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,47 +13,58 @@ from semq.pki import Passphrase
 from semq.seal.session import KeyLimits
 from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.credentials.identity import NodeIdentity
-from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, Own
+from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, OwnKeys
 from semq.umx_t.address import Address
 
-PATIENCE = 4  # inquiries; a certificate may arrive later than a document signed with it
+# Intervals of inquiry for which a document waits for the certificate of its signer, which may arrive later.
+PATIENCE_INQUIRIES = 4
 
 
 def sealing_of(
-    who: NodeIdentity, address: Address, settings: Settings, clock: Clock, known: Mapping[str, Sequence[str]]
+    identity: NodeIdentity,
+    address: Address,
+    settings: Settings,
+    clock: Clock,
+    stored_certificates: Mapping[str, Sequence[str]],
 ) -> Sealing:
-    """Create the sealing for an identity; ``known``: certificates of partners from the node's store."""
+    """Create the sealing for an identity. ``stored_certificates``: certificates of partners, as PEM, by node."""
 
-    def refresh(own: Own | None) -> Own:
-        return own if own is not None and own.identity is who.current else own_of(who, clock)
+    def refresh(own_keys: OwnKeys | None) -> OwnKeys:
+        if own_keys is not None and own_keys.identity is identity.current:
+            return own_keys
+        return own_keys_of(identity, clock)
 
-    keys = NodeKeys(address, clock, who.trust, own_of(who, clock), settings.secrecy.pins, refresh)
-    for node, certificates in known.items():
+    secrecy = settings.secrecy
+    keys = NodeKeys(address, clock, identity.trust, own_keys_of(identity, clock), secrecy.pins, refresh)
+    for node, certificates in stored_certificates.items():
         keys.remember(node, certificates)
-    s = settings.secrecy
-    limits = KeyLimits(s.session_messages, s.session_bytes, s.session_s)
-    patience_s = PATIENCE * settings.protocol.inquiry_s
+    limits = KeyLimits(secrecy.session_messages, secrecy.session_bytes, secrecy.session_s)
     policy = Policy(
-        required_with=tuple(s.required_with), unsigned_floors_from=tuple(s.unsigned_floors_from),
-        unproved_from=tuple(s.unproved_from), mixed=s.mixed_network, limits=limits, patience_s=patience_s,
-    )  # fmt: skip
+        required_with=tuple(secrecy.required_with),
+        unsigned_floors_from=tuple(secrecy.unsigned_floors_from),
+        unproved_from=tuple(secrecy.unproved_from),
+        mixed=secrecy.mixed_network,
+        limits=limits,
+        patience_s=PATIENCE_INQUIRIES * settings.protocol.inquiry_s,
+    )
     return Sealing(address, keys, clock, draw_secret, policy)
 
 
 def vault_of(settings: Settings) -> Vault | None:
     """Return the encryption of stored bodies, if configured. Raises KeyRefused, VaultLocked."""
-    s = settings.secrecy
-    master = Passphrase(s.bodies_key_file, s.bodies_key_credential, s.bodies_key_variable).read()
+    secrecy = settings.secrecy
+    master = Passphrase(secrecy.bodies_key_file, secrecy.bodies_key_credential, secrecy.bodies_key_variable).read()
     return None if master is None else Vault(master, draw_secret(SALT_LENGTH), draw_secret)
 
 
-def own_of(who: NodeIdentity, clock: Clock) -> Own:
+def own_keys_of(identity: NodeIdentity, clock: Clock) -> OwnKeys:
     """Return the keys of all slots and the currently valid certificates, the active one first."""
-    slots, now = who.ring.slots(), clock.wall()
-    shown = []
-    retired = [one.key_id for one in reversed(slots.retired)]  # documents that they signed may still wait at the hub
-    for name in filter(None, (slots.active, slots.next, slots.previous, *retired)):
-        certificate = who.ring.certificate(name)
+    slots, now = identity.ring.slots(), clock.wall()
+    certificates = []
+    # Documents signed with retired keys may still wait at the hub.
+    retired_ids = [retired.key_id for retired in reversed(slots.retired)]
+    for key_id in filter(None, (slots.active, slots.next, slots.previous, *retired_ids)):
+        certificate = identity.ring.certificate(key_id)
         if certificate is not None and certificate.not_after > now:
-            shown.append(who.ring.certificate_path(name).read_text("ascii"))
-    return Own(who.current, tuple(shown[:CERTIFICATES_MAX]))
+            certificates.append(identity.ring.certificate_path(key_id).read_text("ascii"))
+    return OwnKeys(identity.current, tuple(certificates[:CERTIFICATES_MAX]))

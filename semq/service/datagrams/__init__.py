@@ -3,5 +3,5 @@
 | module     | contents                                                                        |
 |------------|---------------------------------------------------------------------------------|
 | `link`     | the datagrams of one link: frames in and out, records as packets of the link    |
-| `ends`     | the end that offers channels (it listens), and the end that takes them          |
+| `ends`     | the listening end, which offers channels, and the dialling end, which uses them |
 """

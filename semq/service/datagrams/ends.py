@@ -1,7 +1,7 @@
-"""The two ends of datagrams: the end that is dialled (the hub; of a direct link the partner that listens) offers
-channels at a UDP port; the end that dials takes them, from any port.
+"""The two ends of datagrams beside a link. The listening end offers channels at a UDP port; the dialling end uses them.
 
-Made by nodes whose configuration has ``[datagrams]``.
+The listening end is the hub or, on a direct link, the partner that listens. The dialling end may use any port. Nodes
+create the ends if their configuration has the section ``[datagrams]``.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from semq.umx_t.envelope import Packet
 from semq.umx_t.records import ChannelRecord
 from semq.umx_t.version import DATAGRAMS_PROPERTY
 
-VERSION = 1
+VERSION = 1  # value of the login property, by which a dialling end states that it uses channels
 log = structlog.get_logger("semq.datagrams")
 
 
@@ -40,7 +40,7 @@ class DatagramEnd:
         self._counts: dict[str, DatagramCounts] = {}
         self._links: dict[str, LinkDatagrams] = {}
 
-    def _begin(self, link: LinkDatagrams) -> LinkDatagrams:
+    def _register(self, link: LinkDatagrams) -> LinkDatagrams:
         self._links[str(link.peer)] = link
         return link
 
@@ -64,8 +64,8 @@ class OfferingEnd(DatagramEnd):
     """The end that listens."""
 
     async def start(self, host: str) -> None:
-        """Listen, at ``host`` unless the configuration names another address. Raises DatagramPortTaken."""
-        family, address = await _resolved(self._section.host or host, self._section.listening_port)
+        """Listen at ``host``, or at the configured address. Raises DatagramPortTaken."""
+        family, address = await _resolve(self._section.host or host, self._section.listening_port)
         self.port.open(family, address)
         log.info("datagrams_listen", host=address[0], port=self.port.number)
 
@@ -73,16 +73,16 @@ class OfferingEnd(DatagramEnd):
         self,
         peer: Address,
         properties: Mapping[str, Any],
-        send: Callable[[Packet], None],
-        take: Callable[[CarriedDocument], bool],
+        send_packet: Callable[[Packet], None],
+        on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
-        """Offer a channel on a new link; None if its ``properties`` of the login do not say that the peer takes one."""
+        """Offer a channel on a new link. Returns None if the peer, by the ``properties`` of its login, uses none."""
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
-        link = LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send, take)
+        link = LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send_packet, on_document)
         section = self._section
         link.session.offer(draw_secret, section.advertised_host, section.advertised_port or self.port.number)
-        return self._begin(link)
+        return self._register(link)
 
 
 class TakingEnd(DatagramEnd):
@@ -93,29 +93,34 @@ class TakingEnd(DatagramEnd):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def properties(self) -> Mapping[str, Any]:
-        """Return the property of the login that says that channels are taken."""
+        """Return the login property by which this end states that it uses channels."""
         return {DATAGRAMS_PROPERTY: VERSION}
 
     def begin(
-        self, peer: Address, host: str, send: Callable[[Packet], None], take: Callable[[CarriedDocument], bool]
+        self,
+        peer: Address,
+        host: str,
+        send_packet: Callable[[Packet], None],
+        on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams:
         """Return the datagrams of a new link to a peer at ``host``."""
 
-        def accept(link: LinkDatagrams, record: ChannelRecord) -> None:
+        def on_offer(link: LinkDatagrams, record: ChannelRecord) -> None:
             task = asyncio.get_running_loop().create_task(self._accept(link, record, record.host or host))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        return self._begin(LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send, take, accept))
+        counts = self._counts_of(peer)
+        return self._register(LinkDatagrams(self.port, self._own, peer, counts, send_packet, on_document, on_offer))
 
     async def _accept(self, link: LinkDatagrams, record: ChannelRecord, host: str) -> None:
         try:
-            family, address = await _resolved(host, record.port)
-            if self.port.is_open and self.port.family != family:  # the hub has an address of another kind now
+            family, address = await _resolve(host, record.port)
+            if self.port.is_open and self.port.family != family:  # the peer has changed between IPv4 and IPv6
                 self.port.close()
             if not self.port.is_open:
-                own = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
-                self.port.open(*await _resolved(own, self._section.port or 0))
+                own_host = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
+                self.port.open(*await _resolve(own_host, self._section.port or 0))
         except SemqError as error:
             log.warning("datagrams_not_possible", error=str(error))
             return
@@ -124,21 +129,22 @@ class TakingEnd(DatagramEnd):
 
 
 def status_of(ends: Iterable[DatagramEnd]) -> dict[str, Any]:
-    """Return the state of several ends of one node; of two channels with a peer, that of the open one."""
-    found: dict[str, Any] = {"port": None, "strangers": 0, "peers": {}}
+    """Return the combined state of all ends of one node. Of two channels with a peer, the open one is shown."""
+    combined: dict[str, Any] = {"port": None, "strangers": 0, "peers": {}}
     for status in (end.status() for end in ends):
-        found["port"] = found["port"] or status["port"]
-        found["strangers"] += status["strangers"]
+        combined["port"] = combined["port"] or status["port"]
+        combined["strangers"] += status["strangers"]
         for peer, facts in status["peers"].items():
-            if peer not in found["peers"] or facts["state"] == "open":
-                found["peers"][peer] = facts
-    return found
+            if peer not in combined["peers"] or facts["state"] == "open":
+                combined["peers"][peer] = facts
+    return combined
 
 
-async def _resolved(host: str, port: int) -> tuple[int, Any]:
-    """Return the family and the address of a host. Raises DatagramPortTaken."""
+async def _resolve(host: str, port: int) -> tuple[int, Any]:
+    """Return the address family and the socket address of a host. Raises DatagramPortTaken."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
         raise DatagramPortTaken("The address for datagrams is unknown.", host=host, fault=str(error)) from error
-    return found[0][0], found[0][4]
+    family, _, _, _, address = infos[0]
+    return family, address

@@ -1,4 +1,8 @@
-"""The datagrams of one link: which frames leave as datagrams, and the records about channels as packets of the link."""
+"""The datagrams of one link: the choice of the frames that leave as datagrams, and the packets about channels.
+
+Used by both ends of links (``semq.service.links.sessions``, ``local_node.link.uplink``). ``semq.datagrams`` has
+channels and sessions.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,27 +25,33 @@ class LinkDatagrams:
         own: Address,
         peer: Address,
         counts: DatagramCounts,
-        send: Callable[[Packet], None],
-        take: Callable[[CarriedDocument], bool],
-        accept: Callable[["LinkDatagrams", ChannelRecord], None] | None = None,
+        send_packet: Callable[[Packet], None],
+        on_document: Callable[[CarriedDocument], bool],
+        on_offer: Callable[["LinkDatagrams", ChannelRecord], None] | None = None,
     ) -> None:
-        """``send`` sends a packet over the link. ``take`` gets documents that have arrived; it returns False without
-        room. ``accept`` gets the channels that the peer offers; None: they are ignored."""
+        """``send_packet`` sends a packet over the link. ``on_document`` is called with each document that arrives;
+        False: there is no room for it. ``on_offer`` is called with each channel that the peer offers; None: offers are
+        ignored.
+        """
+
+        def send_record(record: ChannelRecord) -> None:
+            send_packet(Packet(own, peer, Function.DATAGRAMS, Primitive.INDICATION, [record]))
+
         self.peer = peer
         self._port = port
-        self._accept = accept
-        self.session = port.begin(
-            counts, lambda record: send(Packet(own, peer, Function.DATAGRAMS, Primitive.INDICATION, [record])), take
-        )
+        self._on_offer = on_offer
+        self.session = port.begin(counts, send_record, on_document)
 
     @property
     def is_open(self) -> bool:
         """Whether datagrams pass now."""
         return self.session.open_channel is not None
 
-    def sends(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
-        """Send a frame as a datagram, or drop it if it may be lost and the connection has no ``room`` either; return
-        False if it must be sent over the connection."""
+    def try_send(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
+        """Send a best-effort document as a datagram; return False if the frame must be sent over the connection.
+
+        Without an open channel, and without ``room`` in the connection (a number of messages), the document is dropped.
+        """
         if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
             return False
         if self.session.send(CarriedDocument(routing_key, header, bytes(body))):
@@ -51,18 +61,18 @@ class LinkDatagrams:
         self.session.counts.no_room += 1
         return True
 
-    def takes_packet(self, frame: Frame) -> bool:
-        """Take a packet of the peer about channels; False: the frame is another one."""
+    def handle_packet(self, frame: Frame) -> bool:
+        """Handle a packet of the peer about channels; return False for any other frame."""
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS or frame.source.node != self.peer:
             return False
         records: Sequence[Any] = frame.records
         for record in records:
             if not record.secret:
                 self.session.take_report(record)
-            elif self._accept is not None:
-                self._accept(self, record)
+            elif self._on_offer is not None:
+                self._on_offer(self, record)
         return True
 
     def end(self) -> None:
-        """End the session: the link has ended."""
+        """End the session, because the link has ended."""
         self._port.end(self.session)

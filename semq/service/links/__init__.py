@@ -3,6 +3,6 @@
 | module    | subject                                                                            |
 |-----------|------------------------------------------------------------------------------------|
 | sessions  | the queues of each node, its login and presence, frames in both directions         |
-| rights    | the virtual host, and what a node may read and write in it                         |
-| allowance | a limit on expensive actions of each node                                          |
+| rights    | the virtual host of links, and the permissions of a node in it                     |
+| allowance | a limit on the rate of expensive actions of each node                              |
 """

@@ -1,22 +1,23 @@
-"""A limit on expensive actions of each node: a token bucket for each node.
+"""A limit on the rate of expensive actions of each node: a token bucket for each node.
 
-Used by ``registry`` for renewals and by ``links`` for logins. Volatile: a restart fills the buckets.
+Used by ``platform_node.registry`` for renewals and by ``sessions`` for logins. The buckets are in memory: a restart
+fills them.
 """
 
 
 class RateAllowance:
-    """A bucket of ``most`` actions, refilled by one every ``1 / per_s`` seconds."""
+    """A bucket of ``actions_max`` actions for each node, refilled by one every ``1 / per_s`` seconds."""
 
-    def __init__(self, most: int, per_s: float) -> None:
-        self._most = float(most)
+    def __init__(self, actions_max: int, per_s: float) -> None:
+        self._actions_max = float(actions_max)
         self._per_s = per_s
-        #: remaining actions, and the time of the count in monotonic seconds
-        self._left: dict[str, tuple[float, float]] = {}
+        #: by node: remaining actions, and the time of this count in monotonic seconds
+        self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, node: str, now: float) -> bool:
-        """Count one; False if the node has none left."""
-        left, since = self._left.get(node, (self._most, now))
-        left = min(left + (now - since) * self._per_s, self._most)
-        may = left >= 1
-        self._left[node] = (left - 1 if may else left, now)
-        return may
+        """Take an action from the bucket of a node; return False if the bucket is empty."""
+        actions, counted_at = self._buckets.get(node, (self._actions_max, now))
+        actions = min(actions + (now - counted_at) * self._per_s, self._actions_max)
+        is_allowed = actions >= 1
+        self._buckets[node] = (actions - 1 if is_allowed else actions, now)
+        return is_allowed

@@ -1,8 +1,9 @@
-"""The hub's ends of the links: exchange ``umx``, and for each institution a queue of documents and one of packets.
+"""The listening end of links: exchange ``umx``, and for each institution a queue of documents and one of packets.
 
-A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the
-session's credit) and ``node.<type>.<id>.control`` (packets). A node with both consumers is online. Its publishes to
-``umx`` are processed in batches; sessions take turns (``semq.service.intake``).
+Hubs use it, and nodes with direct links. A node logs in with its own name, consumes ``node.<type>.<id>`` (documents,
+with acknowledgements: its prefetch is the session's credit) and ``node.<type>.<id>.control`` (packets). A node with
+both consumers is online. Its publishes to ``umx`` are processed in batches; sessions take turns
+(``semq.service.intake``).
 """
 
 import re
@@ -41,29 +42,29 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
-MESSAGES_MAX = 1024  # for a node that states no limit
-# of one node: each login sends the whole directory to it, and its presence to all other nodes
+MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
+# Per node. A login is expensive: the node gets the whole directory, and all other nodes its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
-DATAGRAM_BYTES_MAX = 4 << 20  # frames of one session that wait, above which its datagrams are dropped
+DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
 
 
 def queue_name(node: Address) -> str:
-    """The queue of documents for a node; its consumer is the node's presence."""
+    """Return the name of the queue of documents for a node."""
     return f"node.{node}"
 
 
 def control_name(node: Address) -> str:
-    """The queue of transport packets for a node: a separate queue, so that documents never delay an acknowledgement."""
+    """Return the name of the queue of packets for a node. It is separate, so that documents never delay a receipt."""
     return f"node.{node}.control"
 
 
 class NodeConsumer(ServiceConsumer, Protocol):
-    """A consumer with the credit of its client, which is the number of unacknowledged messages that it accepts."""
+    """A consumer of a node's queue."""
 
-    prefetch: int
+    prefetch: int  #: the number of unacknowledged messages that the node accepts; 0: unlimited
 
 
 class NodeLink:
@@ -80,33 +81,36 @@ class NodeLink:
         self.datagrams: LinkDatagrams | None = None
         self._messages_max = cast(NodeConsumer, data).prefetch or MESSAGES_MAX
         self._bytes_max = bytes_max
-        self._out = 0  # messages delivered and not acknowledged
-        self._bytes = 0  # in these messages
+        self._unacked_messages = 0
+        self._unacked_bytes = 0
         self.is_up = True
 
     def end(self) -> None:
-        """Send nothing more: the session is over."""
+        """Send nothing more, because the session has ended."""
         self.is_up = False
         if self.datagrams is not None:
             self.datagrams.end()
 
     @property
     def room(self) -> int:
-        """Return how many messages the session takes now: its prefetch less the unacknowledged ones, also bounded in
-        bytes.
+        """Return how many messages the session takes now: its prefetch less the unacknowledged ones; 0 at the limit of
+        unacknowledged bytes.
 
-        A socket that is full for the moment is ignored: storing a message costs many times more than letting it wait
-        here, within the same bounds, and a stored message makes the following ones be stored, too.
+        A socket that is full for the moment does not count: storing a message costs many times more than letting it
+        wait in the output of the session, within the same bounds, and a stored message makes the following ones be
+        stored, too.
         """
-        return self._messages_max - self._out if self.is_up and self._bytes < self._bytes_max else 0
+        if not self.is_up or self._unacked_bytes >= self._bytes_max:
+            return 0
+        return self._messages_max - self._unacked_messages
 
     @property
     def takes_datagrams(self) -> bool:
-        """Return whether best-effort documents leave beside the connection."""
+        """Return whether best-effort documents leave as datagrams now."""
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
-        """Deliver a frame to its consumer; nothing once the session is over."""
+        """Deliver a frame to its consumer; drop it after the end of the session."""
         if not self.is_up:
             return
         try:
@@ -115,27 +119,27 @@ class NodeLink:
             log.error("not_sent", error=str(error))
             return
         body = content if isinstance(content, bytes) else bytes(content)
-        if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body, self.room):
+        if self.datagrams is not None and self.datagrams.try_send(frame, routing_key, header, body, self.room):
             return
         if isinstance(frame, Data):
-            self._out += 1
-            self._bytes += len(body)
+            self._unacked_messages += 1
+            self._unacked_bytes += len(body)
             self.data.deliver(UMX, routing_key, header, body, False, len(body))
         else:
             self.control.deliver(UMX, routing_key, header, body, False, None)
 
     def settled(self, sizes: list[int]) -> None:
-        """Note acknowledged messages: their bytes no longer count."""
-        self._out -= len(sizes)
-        self._bytes -= sum(sizes)
+        """Note acknowledged messages by their sizes in bytes."""
+        self._unacked_messages -= len(sizes)
+        self._unacked_bytes -= sum(sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatement:
-    """The process of a node that logs in, as it states it: store, number of openings, incarnation."""
+    """The statement of a node about its process, in the properties of its login."""
 
     store_uuid: str
-    boot: int
+    boot: int  #: number of openings of the store
     incarnation: str
 
 
@@ -144,19 +148,19 @@ class ListeningEngine(Protocol):
 
     @property
     def core(self) -> Core:
-        """The parts that all parts of the engine share."""
+        """The state that all parts of the engine share."""
 
     def link_up(self, link: Link) -> None:
         """Begin a session."""
 
     def link_down(self, link: Link) -> None:
-        """End it."""
+        """End a session."""
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Take the frames that were read from it, in order."""
+        """Process the frames of a session, in the order in which they were read."""
 
     def room(self, link: Link) -> None:
-        """Send waiting messages, as it has room again."""
+        """Send waiting messages, because the session has room again."""
 
     def note_violation(self, source: Address, error: SemqError) -> None:
         """Note in the ledger that a frame of ``source`` cannot be read."""
@@ -177,18 +181,18 @@ class Links:
         self._engine = engine
         self._datagrams = datagrams
         self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance
-        self._note_store = note_store  #: raises SemqError for a node that must not use this store
-        self._bytes_max = bytes_max
+        self._note_store = note_store  #: notes node, store and boot of a login; raises SemqError to refuse the store
+        self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last statement of each node about its process
-        self._halves: dict[str, dict[str, ServiceConsumer]] = {}
+        self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
             self._process, lambda work, later: engine().core.post(work, later=later), turn
         )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
-        """Return exchange ``umx`` for the virtual host; larger frames reach the engine without their body."""
+        """Return exchange ``umx`` for the virtual host. A frame with a larger body reaches the engine without it."""
         return UmxExchange(self, frame_bytes_max)
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
@@ -198,28 +202,29 @@ class Links:
     # --- login
     def opened(self, session: SessionInfo) -> None:
         """Accept the login of a node, or end its session if it has no common version of the protocol."""
-        theirs = session.client_properties
+        properties = session.client_properties
         try:
-            agree(theirs.get(PROPERTY))
-            if str(theirs.get("node", session.user)) != session.user:
-                raise NotYours("A node logs in under the name of another.", claims=str(theirs.get("node"))[:80])
-            statement = _statement_of(theirs)
+            agree(properties.get(PROPERTY))
+            if str(properties.get("node", session.user)) != session.user:
+                claimed = str(properties.get("node"))[:80]
+                raise NotYours("A node logs in under the name of another node.", claims=claimed)
+            statement = _read_statement(properties)
             self._note_store(session.user, statement.store_uuid, statement.boot)
         except SemqError as error:
             log.error("login_refused", node=session.user, error=str(error))
             session.close(NotAllowed(error.advice()))
             return
-        before = self.statements.get(session.user)
-        if before is not None and before.store_uuid == statement.store_uuid and statement.boot < before.boot:
-            log.error("node_restored", node=session.user, boot=statement.boot, boot_before=before.boot)
+        previous = self.statements.get(session.user)
+        if previous is not None and previous.store_uuid == statement.store_uuid and statement.boot < previous.boot:
+            log.error("node_restored", node=session.user, boot=statement.boot, boot_before=previous.boot)
         self.statements[session.user] = statement
 
     # --- presence
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         """Note a consumer of one of a node's queues; the node is online when both queues are consumed."""
-        halves = self._halves.setdefault(str(node), {})
-        halves[name] = consumer
-        data, control = halves.get(queue_name(node)), halves.get(control_name(node))
+        consumers = self._consumers.setdefault(str(node), {})
+        consumers[name] = consumer
+        data, control = consumers.get(queue_name(node)), consumers.get(control_name(node))
         if data is not None and control is not None and data.session is control.session:
             if not self._logins.take(str(node), self._engine().core.now()):
                 error = TooManyLogins(node=str(node))
@@ -230,20 +235,20 @@ class Links:
             self.links[str(node)] = link
             self._engine().link_up(link)
             if self._datagrams is not None:
-                take = partial(self._take_datagram, data.session)
-                link.datagrams = self._datagrams.begin(node, data.session.client_properties, link.send, take)
+                on_document = partial(self._put_datagram, data.session)
+                link.datagrams = self._datagrams.begin(node, data.session.client_properties, link.send, on_document)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         """Note the end of a consumer; the node is then offline."""
-        halves = self._halves.get(str(node), {})
-        if halves.get(name) is consumer:
-            del halves[name]
+        consumers = self._consumers.get(str(node), {})
+        if consumers.get(name) is consumer:
+            del consumers[name]
         link = self.links.get(str(node))
         if link is not None and consumer in (link.data, link.control):
             self.down(link)
 
     def down(self, link: NodeLink) -> None:
-        """End a link. Messages that arrived before are processed first."""
+        """End a link. One turn of the messages that wait in the intake is processed first, and the rest refused."""
         _refuse(self.intake.finish(link.session))
         link.end()
         if self.links.get(str(link.peer)) is link:
@@ -259,53 +264,51 @@ class Links:
     def end_all(self, error: AmqpError) -> None:
         """End all sessions, because a new engine starts; the nodes log in again and inquire.
 
-        A session that consumes only one of its queues yet is ended, too: the other queue alone would never make it
-        online.
+        A session with only one of its two consumers is ended, too: its consumer is forgotten here, so the second
+        consumer would not make the node online.
         """
         for link in self.links.values():
             link.end()
-            self._engine().link_down(link)  # a node that was fast may have logged in at the new engine already
-        sessions = [consumer.session for halves in self._halves.values() for consumer in halves.values()]
+            self._engine().link_down(link)  # the node may already have logged in at the new engine
+        sessions = [consumer.session for consumers in self._consumers.values() for consumer in consumers.values()]
         for session in dict.fromkeys(sessions):
             session.close(error)
         self.links.clear()
-        self._halves.clear()
+        self._consumers.clear()
         _refuse(self.intake.forget())
 
     # --- frames of nodes
     def _process(self, session: SessionInfo, messages: list[OfferedMessage]) -> None:
         """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
-        frames = [frame for one in messages if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
-        frames = [frame for frame in frames if not self._is_about_datagrams(link, frame)]
+        frames: list[Frame] = []
+        for message in messages:
+            frame = self._read(session, message)
+            if isinstance(frame, Packet) and frame.function is Function.DATAGRAMS:
+                # A packet about channels is not forwarded, whatever target it names.
+                if link is not None and link.datagrams is not None:
+                    link.datagrams.handle_packet(frame)
+            elif frame is not None:
+                frames.append(frame)
         # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
         if link is not None and link.session is session and frames:
             self._engine().hear(link, frames)
-        for one in messages:
-            one.settle(CONFIRMED)
+        for message in messages:
+            message.settle(CONFIRMED)
 
-    @staticmethod
-    def _is_about_datagrams(link: NodeLink | None, frame: Frame) -> bool:
-        """Take a packet about channels of datagrams; it ends here, whatever target it names."""
-        if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
-            return False
-        if link is not None and link.datagrams is not None:
-            link.datagrams.takes_packet(frame)
-        return True
-
-    def _take_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
-        """Put a document that arrived as a datagram behind the frames of its session; False: too much waits."""
+    def _put_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
+        """Put a document that arrived as a datagram behind the frames of its session; False: too many bytes wait."""
         if self.intake.waiting(session) > DATAGRAM_BYTES_MAX:
             return False
         routing_key, header, body = document
-        message = OfferedMessage(session, routing_key, header, body, False, settled_never)
+        message = OfferedMessage(session, routing_key, header, body, False, not_acknowledged)
         self.intake.put(session, message, len(header.raw) + len(body))
         return True
 
     def _read(self, session: SessionInfo, message: OfferedMessage) -> Frame | None:
-        """Return the frame, or note a violation if it is unreadable; the link stays up."""
+        """Return the frame. If it is unreadable, note the violation and return None; the link stays up."""
         try:
-            if message.settle is settled_never:
+            if message.settle is not_acknowledged:
                 return read_datagram(message.routing_key, message.header, message.body)
             return read_frame(message.routing_key, message.header, message.body)
         except SemqError as error:
@@ -319,29 +322,29 @@ class Links:
             self._engine().room(link)
 
 
-def settled_never(outcome: Outcome) -> None:
-    """Do nothing: a document that arrived as a datagram is not acknowledged."""
+def not_acknowledged(outcome: Outcome) -> None:
+    """Do nothing. As its ``settle``, it marks a document that arrived as a datagram, which is not acknowledged."""
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:
-    """Settle messages of a session that has ended as not accepted; their sender inquires about them."""
-    for one in messages:
-        one.settle(NACKED)
+    """Settle messages of an ended session as not accepted; their sender inquires about them."""
+    for message in messages:
+        message.settle(NACKED)
 
 
-def _statement_of(theirs: Mapping[str, Any]) -> NodeStatement:
-    """Read what a node states about its process, checked for the database and for display. Raises
-    StoreStatementUnreadable."""
-    statement = NodeStatement(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
+def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
+    """Read the statement of a node about its process from its login properties. Raises StoreStatementUnreadable."""
+    store_uuid, incarnation = str(properties.get("store_uuid", "")), str(properties.get("incarnation", ""))
     # The statement is written in a transaction shared with other nodes: a text that Postgres refuses would fail their
     # work, too.
-    if not STORE_UUID.fullmatch(statement.store_uuid) or not INCARNATION.fullmatch(statement.incarnation):
-        raise StoreStatementUnreadable(store_uuid=statement.store_uuid[:80], incarnation=statement.incarnation[:80])
-    return statement
+    if not STORE_UUID.fullmatch(store_uuid) or not INCARNATION.fullmatch(incarnation):
+        raise StoreStatementUnreadable(store_uuid=store_uuid[:80], incarnation=incarnation[:80])
+    return NodeStatement(store_uuid, _read_boot(properties), incarnation)
 
 
-def _boot(theirs: Mapping[str, Any]) -> int:
-    boot = theirs.get("boot")
+def _read_boot(properties: Mapping[str, Any]) -> int:
+    """Return the number of openings that a node states; 0 if it states none, or none that Postgres can store."""
+    boot = properties.get("boot")
     return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0
 
 
@@ -356,9 +359,10 @@ class UmxExchange(ServiceExchange):
         self._links = links
 
     def publish(self, message: OfferedMessage) -> None:
-        """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14).
+        """Put a frame into the intake. Its confirm is flow control only, never custody or receipt (section 14).
 
-        A session whose frames wait for their turn beyond the limits of the broker is not read from."""
+        The broker stops reading from a session whose unsettled frames exceed its limits.
+        """
         self._links.intake.put(message.session, message, len(message.header.raw) + len(message.body))
 
 
@@ -375,8 +379,8 @@ class NodeQueue(ServiceQueue):
         if session.user != str(self._node):
             return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
         if self._consumer is not None:
-            # The newer session replaces the older one if that is dead: its socket is closed, or it has been silent for
-            # long enough (section 10).
+            # The newer session replaces the older one only if the older one is dead: its socket is closed, or it has
+            # been silent for long enough (section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
             return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
         if self._links.is_elsewhere(self._node):

@@ -1,4 +1,4 @@
-"""The state of a node for monitoring systems, all derived from ``node.status``.
+"""The state of a node for monitoring systems, derived from ``node.status``.
 
 | module  | subject                                                       |
 |---------|---------------------------------------------------------------|

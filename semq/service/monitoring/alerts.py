@@ -29,9 +29,9 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")
 CHECK_S = 5.0
-PATIENCE_S = 30.0  # for the program
+PROGRAM_S_MAX = 30.0  # longest run of the program
 RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
-ERRORS_MAX = 4096  # bytes read of its standard error
+ERRORS_MAX = 4096  # bytes read from the end of the program's standard error
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class _Change:
 
     verdict: str
     since: datetime
-    reported_at: float  #: monotonic: not before
-    failures: int = 0
+    report_at: float  #: monotonic time of the next attempt to report it
+    failures: int = 0  #: failed attempts
 
 
 class Alerts:
@@ -59,8 +59,8 @@ class Alerts:
         self._settings = settings
         self._clock = clock
         self._checks = checks
-        self._reported: dict[str, str] = {}  #: last verdict by check; ok where there is none
-        self._changes: dict[str, _Change] = {}
+        self._reported: dict[str, str] = {}  #: last reported verdict by check; a check without an entry was ok
+        self._changes: dict[str, _Change] = {}  #: by check
         self._process: Process | None = None
         self._is_stopping = False
 
@@ -72,43 +72,45 @@ class Alerts:
         """Report changes that have lasted long enough, if a program is configured."""
         if not self._settings().command:
             return
-        found = {one.name: one for one in await self._checks()}
-        if found.keys() != {"store"}:  # otherwise only the store could be checked
-            for name in (
-                self._reported.keys() - found.keys()
-            ):  # some checks exist only while there is something to report
-                found[name] = Check(name, OK)
-            for name in self._changes.keys() - found.keys():
+        checks = {check.name: check for check in await self._checks()}
+        if checks.keys() != {"store"}:  # the check of the store alone: the status could not be read
+            # Some checks exist only while they are not ok.
+            for name in self._reported.keys() - checks.keys():
+                checks[name] = Check(name, OK)
+            for name in self._changes.keys() - checks.keys():
                 del self._changes[name]
-        for one in found.values():
-            await self._check(one)
+        for check in checks.values():
+            await self._report_change(check)
 
-    async def _check(self, one: Check) -> None:
+    async def _report_change(self, check: Check) -> None:
+        """Report a check whose verdict has changed, if the change has lasted long enough."""
         if self._is_stopping:
             return
-        before, now = self._reported.get(one.name, OK), self._clock.monotonic()
-        if one.verdict == before:
-            self._changes.pop(one.name, None)
+        verdict_before, now = self._reported.get(check.name, OK), self._clock.monotonic()
+        if check.verdict == verdict_before:
+            self._changes.pop(check.name, None)
             return
-        change = self._changes.get(one.name)
-        if change is None or change.verdict != one.verdict:
-            change = self._changes[one.name] = _Change(one.verdict, self._clock.wall(), now + self._settings().after_s)
-        if now < change.reported_at:
+        change = self._changes.get(check.name)
+        if change is None or change.verdict != check.verdict:
+            change = _Change(check.verdict, self._clock.wall(), now + self._settings().after_s)
+            self._changes[check.name] = change
+        if now < change.report_at:
             return
-        if await self._report(one, before, change):
-            self._reported[one.name] = one.verdict
-            del self._changes[one.name]
+        if await self._send_alert(check, verdict_before, change):
+            self._reported[check.name] = check.verdict
+            del self._changes[check.name]
         else:
             change.failures += 1
-            change.reported_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
+            change.report_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
 
-    async def _report(self, one: Check, before: str, change: _Change) -> bool:
+    async def _send_alert(self, check: Check, verdict_before: str, change: _Change) -> bool:
+        """Give an alert to the program; return whether the program succeeded."""
         alert = {
             "node": self._node,
-            "check": one.name,
-            "verdict": one.verdict,
-            "before": before,
-            "detail": shown(one.detail),  # a program may print it, or mail it
+            "check": check.name,
+            "verdict": check.verdict,
+            "before": verdict_before,
+            "detail": shown(check.detail),  # the program may print it, or mail it
             "since": utc_text(change.since),
             "at": utc_text(self._clock.wall()),
         }
@@ -125,26 +127,27 @@ class Alerts:
 
     async def _run(self, alert: bytes) -> str:
         """Run the program; return its failure, empty if it succeeded. Raises OSError if it cannot be started."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}  # passwords are there
+        # Variables of SEMQ may contain passwords.
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
         # Standard error goes to a file: a pipe would stay open as long as any child of the program holds it.
         with TemporaryFile() as errors:
             self._process = process = await asyncio.create_subprocess_exec(
-                *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=own
+                *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables
             )
             try:
-                async with asyncio.timeout(PATIENCE_S):
-                    await _say(process, alert)
+                async with asyncio.timeout(PROGRAM_S_MAX):
+                    await _write(process, alert)
                     await process.wait()
             except TimeoutError:
                 await self._end()
-                return f"it did not end within {PATIENCE_S:.0f} s"
+                return f"it did not end within {PROGRAM_S_MAX:.0f} s"
             finally:
                 self._process = None
+            if not process.returncode:
+                return ""
             errors.seek(max(errors.seek(0, SEEK_END) - ERRORS_MAX, 0))
             lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-        return (
-            f"status {process.returncode}: {shortened(lines[-1], 200) if lines else ''}" if process.returncode else ""
-        )
+        return f"status {process.returncode}: {shortened(lines[-1], 200) if lines else ''}"
 
     async def stop(self) -> None:
         """Stop a running program, because the node stops."""
@@ -158,7 +161,7 @@ class Alerts:
             await self._process.wait()
 
 
-async def _say(process: Process, alert: bytes) -> None:
+async def _write(process: Process, alert: bytes) -> None:
     assert process.stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
         process.stdin.write(alert)

@@ -1,6 +1,7 @@
 """Health of a node for monitoring: the checks with their verdicts (``node.health``).
 
-They are derived from ``node.status``, so that they agree with what operators see; ``metrics`` has them as figures.
+They are derived from ``node.status``, so that they agree with the status that operators see. ``metrics`` makes figures
+of them, and ``alerts`` reports their changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +14,8 @@ from semq.datagrams.session import NO_LINK
 from semq.moments import utc_text
 
 Status = Mapping[str, Any]
-Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
-PATIENCE = 3  # failed requests to a collector before a warning
+TELEMETRY_FAILURES = 3  # failed requests to the collector, in a row, that cause a warning
 SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 WENT_BACK = "the server that took over lacks the last commits (OPERATIONS.md, A server that fails over)"
@@ -32,41 +32,41 @@ class Check:
 
 
 def checks(status: Status, warn_days: float) -> list[Check]:
-    """Derive the checks from the status of a node; ``warn_days``: days before the end of a certificate."""
-    found = [_store(status), *_links(status)]
+    """Derive the checks from the status of a node. A certificate that ends within ``warn_days`` causes a warning."""
+    results = [_store(status), *_links(status)]
     drained = status.get("drained")
     if drained is not None:
-        found.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
+        results.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
     own = status.get("certificate")
     if own is not None:
         detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"
-        found.append(Check("certificate", CERTIFICATE[own["state"]], detail))
+        results.append(Check("certificate", CERTIFICATE[own["state"]], detail))
     issued = status.get("certificates")
     if issued is not None:
         ending = [f"{node}: {days} days" for node, days in sorted(issued.items()) if days <= warn_days]
-        found.append(Check("certificates", WARNING if ending else OK, ", ".join(ending)))
+        results.append(Check("certificates", WARNING if ending else OK, ", ".join(ending)))
     shortage = status.get("shortage")
-    found.append(Check("resources", WARNING if shortage else OK, f"publishers wait: {shortage}" if shortage else ""))
+    results.append(Check("resources", WARNING if shortage else OK, f"publishers wait: {shortage}" if shortage else ""))
     full = [node for node, facts in sorted(status.get("partners", {}).items()) if facts.get("quota_reached")]
     if full:
-        found.append(Check("quotas", WARNING, f"no further documents are taken for {', '.join(full)}"))
+        results.append(Check("quotas", WARNING, f"no further documents are taken for {', '.join(full)}"))
     submissions = status.get("sql_submissions")
     if submissions is not None:
         detail = ", ".join(_about_submissions(status, submissions))
-        found.append(Check("submissions", WARNING if detail else OK, detail))
-    for name, one in status.get("companions", {}).items():
-        found.append(_companion(name, one))
+        results.append(Check("submissions", WARNING if detail else OK, detail))
+    for section, companion in status.get("companions", {}).items():
+        results.append(_companion(section, companion))
     telemetry = status.get("telemetry")
     if telemetry:
-        found.append(_telemetry(telemetry))
+        results.append(_telemetry(telemetry))
     violations = status.get("violations")
     if violations:
-        found.append(Check("violations", WARNING, _violations(violations)))
+        results.append(Check("violations", WARNING, _violations(violations)))
     extract = status.get("extract")
     if extract:
         failed = extract["exit_status"] != 0
-        found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['output']}"))
-    return found
+        results.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['output']}"))
+    return results
 
 
 def _store(status: Status) -> Check:
@@ -90,26 +90,22 @@ def _links(status: Status) -> Iterable[Check]:
 
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Return the check of datagrams. It warns of recent loss, and of closed paths to linked peers if documents for them
-    have gone by the AMQP connection since."""
-    closed = [
-        f"{peer}: {one['why']}"
-        for peer, one in sorted(peers.items())
-        if one["state"] != "open" and one["why"] != NO_LINK and one["not_open_now"]
-    ]
-    lossy = [
-        f"{peer}: {loss}"
-        for peer, one in sorted(peers.items())
-        for direction, recent in (("to it", one["recent_there"]), ("from it", one["recent_here"]))
-        if (loss := _loss(direction, **recent))
-    ]
+    """Return the check of datagrams. It warns of recent loss. It also warns of a closed path to a linked peer, if
+    documents for the peer have gone by the AMQP connection instead.
+    """
+    closed, lossy = [], []
+    for peer, path in sorted(peers.items()):
+        if path["state"] != "open" and path["why"] != NO_LINK and path["not_open_now"]:
+            closed.append(f"{peer}: {path['why']}")
+        losses = _loss("to it", **path["recent_there"]), _loss("from it", **path["recent_here"])
+        lossy += [f"{peer}: {loss}" for loss in losses if loss]
     parts = [f"documents with @Reliable=0 go by the AMQP connection; {_listed(closed)}"] if closed else []
     parts += [f"{_listed(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
     return Check("datagrams", WARNING if parts else OK, "; ".join(parts))
 
 
 def _loss(direction: str, documents: int, lost: int, full: int) -> str:
-    """Return the loss of one direction in words; empty if it is small, or if there were few documents."""
+    """Describe the loss of one direction; empty if the loss is small, or if there were few documents."""
     if documents < SAMPLE or lost + full <= documents * LOSS_MAX:
         return ""
     dropped = f", and {full / documents:.0%} dropped by the receiver for lack of room" if full else ""
@@ -123,8 +119,8 @@ def _companion(name: str, state: Mapping[str, Any]) -> Check:
     failing = state.get("failing", {})
     if not failing:
         return Check(name, OK)
-    verdict = FAILING if any(one["is_paused"] for one in failing.values()) else WARNING
-    return Check(name, verdict, _listed([_failing(section, one) for section, one in failing.items()]))
+    verdict = FAILING if any(state["is_paused"] for state in failing.values()) else WARNING
+    return Check(name, verdict, _listed([_describe(section, state) for section, state in failing.items()]))
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -133,15 +129,16 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join([*texts[:SHOWN_MAX], *more])
 
 
-def _failing(section: str, one: Mapping[str, Any]) -> str:
-    times = "1 failure" if one["failures"] == 1 else f"{one['failures']} failures in a row"
-    paused = ", paused" if one["is_paused"] else ""
-    return f"{section}: {times} since {utc_text(one['since'])}{paused}: {one['error']}"
+def _describe(section: str, state: Mapping[str, Any]) -> str:
+    """Describe a failing section of a companion."""
+    times = "1 failure" if state["failures"] == 1 else f"{state['failures']} failures in a row"
+    paused = ", paused" if state["is_paused"] else ""
+    return f"{section}: {times} since {utc_text(state['since'])}{paused}: {state['error']}"
 
 
 def _telemetry(state: Mapping[str, Any]) -> Check:
-    """Return the check of the export of spans; it never fails, since no document depends on it."""
-    if state["failures"] < PATIENCE:
+    """Return the check of the export of spans. Its worst verdict is a warning, because no document depends on it."""
+    if state["failures"] < TELEMETRY_FAILURES:
         return Check("telemetry", OK)
     since = f"{state['failures']} failures in a row since {utc_text(state['failing_since'])}"
     lost = f", {state['dropped']} spans dropped" if state["dropped"] else ""
@@ -155,12 +152,12 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
         yield f"documents submitted by SQL for {target} wait: {why}"
 
 
-def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
+def _violations(violations: Sequence[Mapping[str, Any]]) -> str:
     """Describe the violations of the last day: peer, kind, count, time."""
-    texts = [
-        f"{one['who']}: {one['what']} {_times(one['count'])}, last {utc_text(one['last'])} ({one['text']})"
-        for one in seen
-    ]
+    texts = []
+    for violation in violations:
+        times, last = _times(violation["count"]), utc_text(violation["last"])
+        texts.append(f"{violation['who']}: {violation['what']} {times}, last {last} ({violation['text']})")
     return _listed(texts)
 
 
@@ -168,8 +165,8 @@ def _times(count: int) -> str:
     return "1 time" if count == 1 else f"{count} times"
 
 
-def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
+def health(node: str, results: Sequence[Check]) -> dict[str, Any]:
     """Return the answer of ``node.health``: the worst verdict, and every check."""
-    worst = max((check.verdict for check in found), key=VERDICTS.index)
-    rows = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
+    worst = max((check.verdict for check in results), key=VERDICTS.index)
+    rows = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in results]
     return {"node": node, "verdict": worst, "checks": rows}

@@ -1,7 +1,8 @@
 """Figures of a node for Prometheus, derived from ``node.status``, the census of the queues, and the latency histograms.
 
-``METRICS`` has a row for each family. Labels are closed sets: checks, states, causes, events; figures per institution
-(``detailed``) are only in the detailed answer. ``render`` writes the text; it is slow enough for a thread.
+``METRICS`` has a row for each family. The values of labels are closed sets: checks, states, causes, events. Only the
+detailed answer has figures per institution (``detailed``). ``render`` makes the text; it takes so long that
+``semq.service.operations.node`` calls it in a thread.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )
 
-# Figures of datagrams (``semq.datagrams.counts``): documents by result, and datagrams that were ignored.
+# Figures of datagrams (``semq.datagrams.counts``): documents by result, and ignored datagrams by reason.
 BEST_EFFORT = "sent received too_large not_open too_fast no_room".split()
 IGNORED = "forged repeated unreadable full".split()
 
@@ -50,23 +51,23 @@ class Metric(NamedTuple):
     detailed: bool = False
 
 
-def _one(name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that takes one number of the status."""
-    return lambda of: [({}, float(of.status[name]))] if of.status.get(name) is not None else []
+def _number(name: str) -> Callable[[Figures], list[Sample]]:
+    """Return the samples of a family that is one number of the status."""
+    return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
 
 
-def _each(part: str, label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that lists the numbers of one part of the status."""
-    return lambda of: [({label: name}, value) for name, value in of.status.get(part, {}).items()]
+def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
+    """Return the samples of a family that has a number for each entry of one part of the status."""
+    return lambda figures: [({label: name}, value) for name, value in figures.status.get(part, {}).items()]
 
 
-def _of(part: str, name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that takes one number of one part of the status."""
-    return lambda of: [({}, float(of.status[part][name]))] if name in of.status.get(part, {}) else []
+def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
+    """Return the samples of a family that is one number of a part of the status."""
+    return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
 
 
-def _info(of: Figures) -> list[Sample]:
-    labels = {name: str(of.status.get(name, "")) for name in ("node", "kind")}
+def _info(figures: Figures) -> list[Sample]:
+    labels = {name: str(figures.status.get(name, "")) for name in ("node", "kind")}
     return [(labels | {"version": __version__}, 1.0)]
 
 
@@ -74,164 +75,176 @@ def _seconds(text: Any) -> float:
     return datetime.fromisoformat(str(text)).timestamp()
 
 
-def _started(of: Figures) -> list[Sample]:
-    return [({}, _seconds(of.status["started_at"]))] if of.status.get("started_at") else []
+def _started(figures: Figures) -> list[Sample]:
+    return [({}, _seconds(figures.status["started_at"]))] if figures.status.get("started_at") else []
 
 
-def _verdicts(of: Figures) -> list[Sample]:
-    return [({"check": one.name}, float(VERDICTS.index(one.verdict))) for one in checks(of.status, of.warn_days)]
+def _verdicts(figures: Figures) -> list[Sample]:
+    return [
+        ({"check": check.name}, float(VERDICTS.index(check.verdict)))
+        for check in checks(figures.status, figures.warn_days)
+    ]
 
 
-def _link(of: Figures) -> list[Sample]:
-    return [({}, float(of.status["hub"]["link"] == "up"))] if of.status.get("hub") else []
+def _link(figures: Figures) -> list[Sample]:
+    return [({}, float(figures.status["hub"]["link"] == "up"))] if figures.status.get("hub") else []
 
 
-def _direct_links(of: Figures) -> list[Sample]:
-    links = of.status.get("direct")
+def _direct_links(figures: Figures) -> list[Sample]:
+    links = figures.status.get("direct")
     states = Counter(link["link"] for link in links.values()) if links else Counter[str]()
     return [({"state": state}, float(states[state])) for state in ("up", "down")] if links else []
 
 
-def _direct_ups(of: Figures) -> list[Sample]:
-    return [({"node": node}, float(one["link"] == "up")) for node, one in (of.status.get("direct") or {}).items()]
+def _direct_ups(figures: Figures) -> list[Sample]:
+    return [
+        ({"node": node}, float(link["link"] == "up")) for node, link in (figures.status.get("direct") or {}).items()
+    ]
 
 
-def _direct_sent(of: Figures) -> list[Sample]:
-    return [({"node": node}, float(one["sent"])) for node, one in (of.status.get("direct") or {}).items()]
+def _direct_sent(figures: Figures) -> list[Sample]:
+    return [({"node": node}, float(link["sent"])) for node, link in (figures.status.get("direct") or {}).items()]
 
 
-def _own_days(of: Figures) -> list[Sample]:
-    own = of.status.get("certificate")
+def _own_days(figures: Figures) -> list[Sample]:
+    own = figures.status.get("certificate")
     return [({}, own["days_left"])] if own else []
 
 
-def _partners(of: Figures) -> list[Sample]:
-    if "partners" not in of.status:
+def _partners(figures: Figures) -> list[Sample]:
+    if "partners" not in figures.status:
         return []
-    online = sum(bool(facts["online"]) for facts in of.status["partners"].values())
-    return [({"state": "online"}, online), ({"state": "offline"}, len(of.status["partners"]) - online)]
+    online = sum(bool(facts["online"]) for facts in figures.status["partners"].values())
+    return [({"state": "online"}, online), ({"state": "offline"}, len(figures.status["partners"]) - online)]
 
 
-def _partner_online(of: Figures) -> list[Sample]:
-    return [({"node": node}, float(facts["online"])) for node, facts in of.status.get("partners", {}).items()]
+def _partner_online(figures: Figures) -> list[Sample]:
+    return [({"node": node}, float(facts["online"])) for node, facts in figures.status.get("partners", {}).items()]
 
 
-def _companions(of: Figures) -> list[Sample]:
-    return [({"program": name}, float(one["running"])) for name, one in of.status.get("companions", {}).items()]
+def _companions(figures: Figures) -> list[Sample]:
+    return [
+        ({"program": name}, float(state["running"])) for name, state in figures.status.get("companions", {}).items()
+    ]
 
 
-def _failing_sections(of: Figures) -> list[Sample]:
-    running = of.status.get("companions", {}).items()
-    return [({"program": name}, float(len(one["failing"]))) for name, one in running]
+def _failing_sections(figures: Figures) -> list[Sample]:
+    companions = figures.status.get("companions", {}).items()
+    return [({"program": name}, float(len(state["failing"]))) for name, state in companions]
 
 
-def _section_events(of: Figures) -> list[Sample]:
+def _section_events(figures: Figures) -> list[Sample]:
     return [
         ({"program": name, "section": section, "event": event}, count)
-        for name, one in of.status.get("companions", {}).items()
-        for section, counts in sorted(one["counts"].items())
+        for name, state in figures.status.get("companions", {}).items()
+        for section, counts in sorted(state["counts"].items())
         for event, count in sorted(counts.items())
     ]
 
 
-def _violations(of: Figures) -> list[Sample]:
+def _violations(figures: Figures) -> list[Sample]:
     counts: Counter[tuple[str, str]] = Counter()
-    for seen in of.status.get("violations") or ():
-        counts[seen["who"], seen["what"]] += seen["count"]
-    return [({"node": who, "code": what}, count) for (who, what), count in counts.items()]
+    for violation in figures.status.get("violations") or ():
+        counts[violation["who"], violation["what"]] += violation["count"]
+    return [({"node": node, "code": code}, count) for (node, code), count in counts.items()]
 
 
-def _extract_at(of: Figures) -> list[Sample]:
-    last = of.status.get("extract")
+def _extract_at(figures: Figures) -> list[Sample]:
+    last = figures.status.get("extract")
     return [({}, _seconds(last["at"]))] if last else []
 
 
-def _extract_status(of: Figures) -> list[Sample]:
-    last = of.status.get("extract")
+def _extract_status(figures: Figures) -> list[Sample]:
+    last = figures.status.get("extract")
     return [({}, last["exit_status"])] if last else []
 
 
-def _spans(of: Figures) -> list[Sample]:
-    facts = of.status.get("telemetry")
+def _spans(figures: Figures) -> list[Sample]:
+    facts = figures.status.get("telemetry")
     return [({"result": name}, facts[name]) for name in ("exported", "dropped", "forgotten")] if facts else []
 
 
-def _telemetry_up(of: Figures) -> list[Sample]:
-    facts = of.status.get("telemetry")
+def _telemetry_up(figures: Figures) -> list[Sample]:
+    facts = figures.status.get("telemetry")
     return [({}, float(not facts["failures"]))] if facts else []
 
 
-def _datagram_peers(of: Figures) -> Iterable[Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = of.status.get("datagrams", {}).get("peers", {})
-    return found.values()
+def _datagram_peers(figures: Figures) -> Iterable[Mapping[str, Any]]:
+    peers: Mapping[str, Mapping[str, Any]] = figures.status.get("datagrams", {}).get("peers", {})
+    return peers.values()
 
 
 def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function that adds up figures of all peers."""
+    """Return the samples of a family that has sums over all peers, by name."""
 
-    def samples(of: Figures) -> list[Sample]:
-        if "datagrams" not in of.status:
+    def samples(figures: Figures) -> list[Sample]:
+        if "datagrams" not in figures.status:
             return []
-        return [({label: name}, float(sum(one[name] for one in _datagram_peers(of)))) for name in names]
+        return [({label: name}, float(sum(peer[name] for peer in _datagram_peers(figures)))) for name in names]
 
     return samples
 
 
-def _datagram_slowdowns(of: Figures) -> list[Sample]:
-    return [({}, float(sum(one["slowed"] for one in _datagram_peers(of))))] if "datagrams" in of.status else []
+def _datagram_slowdowns(figures: Figures) -> list[Sample]:
+    return (
+        [({}, float(sum(peer["slowed"] for peer in _datagram_peers(figures))))] if "datagrams" in figures.status else []
+    )
 
 
-def _datagram_ignored(of: Figures) -> list[Sample]:
-    if "datagrams" not in of.status:
+def _datagram_ignored(figures: Figures) -> list[Sample]:
+    if "datagrams" not in figures.status:
         return []
-    return [({"reason": "strangers"}, of.status["datagrams"]["strangers"]), *_datagram_sums(IGNORED, "reason")(of)]
-
-
-def _datagram_paths(of: Figures) -> list[Sample]:
-    if "datagrams" not in of.status:
-        return []
-    states = Counter(one["state"] for one in _datagram_peers(of))
-    return [({"state": state}, float(states[state])) for state in ("open", "closed")]
-
-
-def _rows(of: Figures) -> list[Sample]:
     return [
-        ({"queue": queue, "state": state}, rows)
-        for queue in ("sent", "received", "submitted")
-        for state, rows in sorted(of.queues.get(queue, {}).items())
+        ({"reason": "strangers"}, figures.status["datagrams"]["strangers"]),
+        *_datagram_sums(IGNORED, "reason")(figures),
     ]
 
 
-def _pieces(of: Figures) -> list[Sample]:
-    return [({"queue": side}, facts["rows"]) for side, facts in sorted(of.queues.get("pieces", {}).items())]
-
-
-def _figure(name: str) -> Callable[[Figures], list[Sample]]:
-    return lambda of: [({}, of.queues[name])] if of.queues.get("as_of") else []
-
-
-def _census_at(of: Figures) -> list[Sample]:
-    return [({}, of.queues["as_of"] / 1000)] if of.queues.get("as_of") else []
-
-
-def _oldest(of: Figures) -> list[Sample]:
-    if not of.queues.get("as_of"):
+def _datagram_paths(figures: Figures) -> list[Sample]:
+    if "datagrams" not in figures.status:
         return []
-    oldest = min((pair["oldest_at"] for pair in of.queues["pairs"]), default=of.now_ms)
-    return [({}, max(0.0, (of.now_ms - oldest) / 1000))]
+    states = Counter(peer["state"] for peer in _datagram_peers(figures))
+    return [({"state": state}, float(states[state])) for state in ("open", "closed")]
 
 
-def _causes(of: Figures) -> list[Sample]:
+def _rows(figures: Figures) -> list[Sample]:
+    return [
+        ({"queue": queue, "state": state}, rows)
+        for queue in ("sent", "received", "submitted")
+        for state, rows in sorted(figures.queues.get(queue, {}).items())
+    ]
+
+
+def _pieces(figures: Figures) -> list[Sample]:
+    return [({"queue": side}, facts["rows"]) for side, facts in sorted(figures.queues.get("pieces", {}).items())]
+
+
+def _census_number(name: str) -> Callable[[Figures], list[Sample]]:
+    return lambda figures: [({}, figures.queues[name])] if figures.queues.get("as_of") else []
+
+
+def _census_at(figures: Figures) -> list[Sample]:
+    return [({}, figures.queues["as_of"] / 1000)] if figures.queues.get("as_of") else []
+
+
+def _oldest(figures: Figures) -> list[Sample]:
+    if not figures.queues.get("as_of"):
+        return []
+    oldest = min((pair["oldest_at"] for pair in figures.queues["pairs"]), default=figures.now_ms)
+    return [({}, max(0.0, (figures.now_ms - oldest) / 1000))]
+
+
+def _causes(figures: Figures) -> list[Sample]:
     counts: Counter[str] = Counter()
-    for row in of.causes.get("rows", ()):
+    for row in figures.causes.get("rows", ()):
         counts[row["cause"]] += row["rows"]
     return [({"cause": cause}, rows) for cause, rows in sorted(counts.items())]
 
 
 def _pairs(name: str) -> Callable[[Figures], list[Sample]]:
-    def samples(of: Figures) -> list[Sample]:
-        pairs = of.queues.get("pairs", ())
-        return [({"source": one["source"], "target": one["target"]}, one[name]) for one in pairs]
+    def samples(figures: Figures) -> list[Sample]:
+        pairs = figures.queues.get("pairs", ())
+        return [({"source": pair["source"], "target": pair["target"]}, pair[name]) for pair in pairs]
 
     return samples
 
@@ -252,86 +265,94 @@ METRICS = (
            "document was parked; dropped: an event was given up), since the program began.", _section_events),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
-           _each("counters", "event")),
+           _numbers("counters", "event")),
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),
     Metric("semq_piece_rows", "gauge", "Pieces of documents at the last census, by queue.", _pieces),
     Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
-    Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _figure("failed")),
+    Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _census_number("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),
     Metric("semq_census_time_seconds", "gauge", "Time of the last count of the rows of the queues.", _census_at),
     Metric("semq_sql_submissions", "gauge", "Documents submitted by SQL and not accepted.",
-           _each("sql_submissions", "state")),
+           _numbers("sql_submissions", "state")),
     Metric("semq_extract_time_seconds", "gauge", "End of the last nightly extract.", _extract_at),
     Metric("semq_extract_exit_status", "gauge", "Exit status of the last nightly extract.", _extract_status),
     Metric("semq_telemetry_spans_total", "counter", "Spans by result (exported, dropped), and documents "
            "forgotten before their spans ended, because too many were in progress.", _spans),
     Metric("semq_telemetry_spans_waiting", "gauge", "Spans that wait for the collector.",
-           _of("telemetry", "waiting")),
-    Metric("semq_telemetry_up", "gauge", "1 if the collector took the last spans.", _telemetry_up),
+           _number_in("telemetry", "waiting")),
+    Metric("semq_telemetry_up", "gauge", "1 if the collector accepted the last spans.", _telemetry_up),
     Metric("semq_datagram_documents_total", "counter", "Documents with @Reliable=0: sent and received as datagrams; "
-           "by the connection because of their size, a closed path, or the rate; of these dropped, without room there.",
+           "not sent as datagrams because of their size, a closed path, or the rate; and those of the latter that were "
+           "dropped (no_room), because the connection had no room.",
            _datagram_sums(BEST_EFFORT, "result")),
-    Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (here), "
-           "and lost_there, as the peers report.", _datagram_sums(("lost", "lost_there"), "way")),
+    Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (on the "
+           "way to this node), and lost_there (on the way to the peers, which report it).",
+           _datagram_sums(("lost", "lost_there"), "way")),
     Metric("semq_datagram_slowdowns_total", "counter", "Halvings of the rate of datagrams because of reported loss.",
            _datagram_slowdowns),
     Metric("semq_datagrams_ignored_total", "counter", "Datagrams that were ignored, by reason.", _datagram_ignored),
     Metric("semq_datagram_paths", "gauge", "Peers with a channel for datagrams, by the state of the path.",
            _datagram_paths),
-    Metric("semq_store_open", "gauge", "1 if the store is open.", _one("store_open")),
-    Metric("semq_store_waiting_works", "gauge", "Pieces of work that wait for the writer.", _one("waiting_work")),
-    Metric("semq_store_units_total", "counter", "Transactions of the writer.", _of("store", "units")),
+    Metric("semq_store_open", "gauge", "1 if the store is open.", _number("store_open")),
+    Metric("semq_store_waiting_works", "gauge", "Pieces of work that wait for the writer.", _number("waiting_work")),
+    Metric("semq_store_units_total", "counter", "Transactions of the writer.", _number_in("store", "units")),
     Metric("semq_store_went_back_total", "counter", "Openings of the store that found commits missing.",
-           _of("store", "went_back")),
-    Metric("semq_store_works_total", "counter", "Pieces of work that the writer has done.", _of("store", "works")),
-    Metric("semq_store_works_failed_total", "counter", "Pieces of work that failed.", _of("store", "failed")),
-    Metric("semq_store_rows_total", "counter", "Rows written.", _of("store", "rows")),
-    Metric("semq_store_load_seconds_total", "counter", "Time spent on reading rows.", _of("store", "load_s")),
-    Metric("semq_store_decide_seconds_total", "counter", "Time spent on decisions.", _of("store", "decide_s")),
+           _number_in("store", "went_back")),
+    Metric("semq_store_works_total", "counter", "Pieces of work that the writer has done.",
+           _number_in("store", "works")),
+    Metric("semq_store_works_failed_total", "counter", "Pieces of work that failed.", _number_in("store", "failed")),
+    Metric("semq_store_rows_total", "counter", "Rows written.", _number_in("store", "rows")),
+    Metric("semq_store_load_seconds_total", "counter", "Time spent on reading rows.", _number_in("store", "load_s")),
+    Metric("semq_store_decide_seconds_total", "counter", "Time spent on decisions.", _number_in("store", "decide_s")),
     Metric("semq_store_write_seconds_total", "counter", "Time spent on writing and committing.",
-           _of("store", "write_s")),
+           _number_in("store", "write_s")),
     *(
-        Metric(f"semq_amqp_{name}_total", "counter", f"AMQP endpoint: {name.replace('_', ' ')}.", _of("amqp", name))
+        Metric(f"semq_amqp_{name}_total", "counter", f"AMQP endpoint: {name.replace('_', ' ')}.",
+               _number_in("amqp", name))
         for name in sorted(SUMS)
     ),
     *(
-        Metric(f"semq_amqp_{name}", "gauge", f"AMQP endpoint: {name.replace('_', ' ')} now.", _of("amqp", name))
+        Metric(f"semq_amqp_{name}", "gauge", f"AMQP endpoint: {name.replace('_', ' ')} now.", _number_in("amqp", name))
         for name in ("connections", "channels", "queues", "messages_ready", "messages_unacked", "memory_bytes",
                      "store_pending_bytes")
     ),
-    Metric("semq_partner_online", "gauge", "1 if the hub says that the partner is online.", _partner_online, True),
+    Metric("semq_partner_online", "gauge", "1 if the partner is online, as the hub reports it.", _partner_online, True),
     Metric("semq_direct_link_up", "gauge", "1 if the direct link with the partner is up.", _direct_ups, True),
     Metric("semq_direct_documents_total", "counter", "Documents sent by the direct link with the partner, copies too, "
            "since the engine began.", _direct_sent, True),
     Metric("semq_partner_certificate_days_left", "gauge", "At a hub: days until the certificate of an institution "
-           "ends.", _each("certificates", "node"), True),
+           "ends.", _numbers("certificates", "node"), True),
     Metric("semq_pair_waiting_rows", "gauge", "Documents that have not ended, by pair.", _pairs("rows"), True),
-    Metric("semq_pair_waiting_bytes", "gauge", "Their bytes.", _pairs("bytes"), True),
-    Metric("semq_pair_late_rows", "gauge", "Those that are later than protocol.overdue_s.", _pairs("late"), True),
+    Metric("semq_pair_waiting_bytes", "gauge", "Bytes of the documents that have not ended, by pair.",
+           _pairs("bytes"), True),
+    Metric("semq_pair_late_rows", "gauge", "Documents that have not ended within protocol.overdue_s, by pair.",
+           _pairs("late"), True),
     Metric("semq_partner_violations", "gauge", "Violations of the last day, by peer and code.", _violations, True),
 )  # fmt: skip
 LATENCY = "semq_document_latency_seconds"
 LATENCY_HELP = "Time from the acceptance of a document, or at its receiver from its recording, to a later stage."
 
 
-def render(of: Figures, *, detailed: bool = False, openmetrics: bool = False) -> str:
-    """Return the families in the text format of Prometheus (0.0.4), or in OpenMetrics (1.0.0); ``detailed``: also those
-    that grow with the number of institutions."""
+def render(figures: Figures, *, detailed: bool = False, openmetrics: bool = False) -> str:
+    """Return the families in the text format of Prometheus (0.0.4), or in OpenMetrics (1.0.0).
+
+    ``detailed``: include the families that grow with the number of institutions.
+    """
     from prometheus_client import CollectorRegistry, exposition, metrics_core
     from prometheus_client import openmetrics as om
 
     families: list[metrics_core.Metric] = []
     for metric in METRICS:
-        found = list(metric.samples(of)) if detailed or not metric.detailed else []
-        if found:
+        samples = list(metric.samples(figures)) if detailed or not metric.detailed else []
+        if samples:
             name = metric.name.removesuffix("_total").removesuffix("_info")
             family = metrics_core.Metric(name, metric.help, metric.kind)
-            for labels, value in found:
+            for labels, value in samples:
                 family.add_sample(metric.name, dict(labels), float(value))
             families.append(family)
-    if of.latency:
+    if figures.latency:
         histogram = metrics_core.HistogramMetricFamily(LATENCY, LATENCY_HELP, labels=("stage",))
-        for stage, observed in of.latency.items():
+        for stage, observed in figures.latency.items():
             buckets = zip((*map(str, BOUNDS_S), "+Inf"), accumulate(observed.counts), strict=True)
             histogram.add_metric((stage,), buckets=list(buckets), sum_value=observed.sum_s)
         families.append(histogram)

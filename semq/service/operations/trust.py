@@ -76,7 +76,7 @@ class TrustOperations:
 
     async def _use(self, who: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:
         if authorities != _authorities(who.trust):
-            who.retrust([*authorities.values()])
+            who.replace_authorities([*authorities.values()])
             await self._node.trust_changed()
         return _described(who)
 

@@ -4,7 +4,7 @@
 |-----------|----------------------------------------------------------------------|
 | otlp      | spans as OTLP in JSON, and the answers of a collector                |
 | collector | one collector: requests to it                                        |
-| export    | the queue before it: batches, retries, losses, its state for health  |
+| export    | the queue of spans: batches, retries, losses, its state for health   |
 
-`semq.engine.document_spans` decides which spans there are.
+``semq.engine.document_spans`` makes the spans. ``semq.service.node`` creates the export.
 """

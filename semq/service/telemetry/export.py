@@ -1,9 +1,9 @@
 """The export of one node: a bounded queue of spans, sent in batches, and its state for ``node.status``.
 
-The engine's side is one call that appends to a queue; encoding takes place in a thread, requests on the event loop. A
-batch that the collector cannot take now (no connection, no answer, 429, 502, 503, 504) is sent again with growing
-pauses, or after the pause that it asks for; with any other answer it is dropped. What is dropped is counted. Nothing
-here can delay or fail a document.
+The engine only appends spans to the queue. A thread encodes them; the event loop sends the requests. If the collector
+cannot accept a batch now (no connection, no answer, 429, 502, 503, 504), the batch is sent again with growing pauses,
+or after the pause that the collector requests. After any other refusal the batch is dropped. Dropped spans are counted.
+No fault of the export delays a document or makes it fail.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("semq.telemetry")
 
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
-WAIT_S_MAX = 300.0  # longest pause that is accepted from Retry-After
-STOP_S = 2.0  # for the last spans, when the node stops
+RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
+RETRY_AFTER_S_MAX = 300.0  # longest pause that is accepted from Retry-After
+STOP_S = 2.0  # time for the last spans, when the node stops
 
 
 class SpanExport:
@@ -41,7 +41,7 @@ class SpanExport:
         self._queue: deque[Span] = deque()
         self._collector: OtlpCollector | None = None
         self._running: asyncio.Task[None] | None = None
-        self._full = asyncio.Event()  # there is a whole batch, or the node stops
+        self._batch_ready = asyncio.Event()  # enough spans for a batch wait, or the node stops
         self._is_stopping = False
         self.exported = 0
         self.dropped = 0
@@ -57,7 +57,7 @@ class SpanExport:
             return
         self._queue.append(span)
         if len(self._queue) >= self._section.batch_spans:
-            self._full.set()
+            self._batch_ready.set()
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="telemetry")
 
@@ -74,18 +74,19 @@ class SpanExport:
         }
 
     async def stop(self) -> None:
-        """Send what waits, for at most STOP_S, unless the collector does not answer anyhow; then end."""
+        """Send the waiting spans and end. Wait at most STOP_S, and not at all if the last request has failed."""
         self._is_stopping = True
-        self._full.set()
-        if (running := self._running) is not None:
+        self._batch_ready.set()
+        running = self._running
+        if running is not None:
             await asyncio.wait([running], timeout=0 if self.failures else STOP_S)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         if self._queue:
             log.warning("spans_dropped", spans=len(self._queue), text="the collector did not answer in time")
-        await self._hang_up()
+        await self._disconnect()
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         collector, self._collector = self._collector, None
         if collector is not None:
             await collector.close()
@@ -96,46 +97,46 @@ class SpanExport:
     async def _run(self) -> None:
         try:
             while self._queue:
-                await self._gather()
+                await self._wait_for_batch()
                 batch = [*islice(self._queue, self._section.batch_spans)]
                 try:
                     await self._send(batch)
                 except Exception:
                     log.exception("spans_not_exported")
-                    self._leave(batch, len(batch))
+                    self._remove(batch, len(batch))
                 if not self._queue:
-                    await self._hang_up()  # many nodes of one process would keep many connections
+                    await self._disconnect()  # many nodes of one process would keep many connections
         finally:
-            self._running = None  # the next span starts another
+            self._running = None  # the next span starts a new task
 
-    async def _gather(self) -> None:
-        """Wait for a whole batch, or until the first of its spans has waited long enough."""
-        self._full.clear()
+    async def _wait_for_batch(self) -> None:
+        """Wait until enough spans for a batch are queued, but at most ``telemetry.every_s``."""
+        self._batch_ready.clear()
         if len(self._queue) < self._section.batch_spans and not self._is_stopping:
             try:
                 async with asyncio.timeout(self._section.every_s):
-                    await self._full.wait()
+                    await self._batch_ready.wait()
             except TimeoutError:
                 pass
 
     async def _send(self, batch: list[Span]) -> None:
-        """Send the first spans of the queue until the collector takes or refuses them; they leave the queue then."""
+        """Send the first spans of the queue until the collector accepts or refuses them, and remove them then."""
         body = await asyncio.to_thread(self._encoded, batch)
-        while True:
+        answer = await self._post(body)
+        while answer.may_repeat:
+            self._note_result(answer.fault)
+            pause_s = retry.backoff(self.failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
+            await asyncio.sleep(max(pause_s, min(answer.pause_s, RETRY_AFTER_S_MAX)))
             answer = await self._post(body)
-            if answer.may_repeat:
-                await self._failed(answer)
-                continue
-            self._leave(batch, min(max(answer.rejected, 0), len(batch)) if answer.is_taken else len(batch))
-            self._note(answer.fault)
-            return
+        self._remove(batch, min(max(answer.rejected, 0), len(batch)) if answer.is_accepted else len(batch))
+        self._note_result(answer.fault)
 
-    def _leave(self, batch: list[Span], lost: int) -> None:
-        """Remove the first spans of the queue."""
+    def _remove(self, batch: list[Span], dropped: int) -> None:
+        """Remove the first spans of the queue, and count them."""
         for _ in batch:
             self._queue.popleft()
-        self.exported += len(batch) - lost
-        self.dropped += lost
+        self.exported += len(batch) - dropped
+        self.dropped += dropped
 
     def _encoded(self, batch: list[Span]) -> bytes:
         from semq.service.telemetry.otlp import encoded
@@ -152,13 +153,8 @@ class SpanExport:
                 return CollectorAnswer(fault=f"telemetry.trust: {error.strerror or error}", may_repeat=True)
         return await self._collector.post(body)
 
-    async def _failed(self, answer: "CollectorAnswer") -> None:
-        """Note a failure and wait before the next attempt."""
-        self._note(answer.fault)
-        pause_s = retry.backoff(self.failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
-        await asyncio.sleep(max(pause_s, min(answer.pause_s, WAIT_S_MAX)))
-
-    def _note(self, fault: str) -> None:
+    def _note_result(self, fault: str) -> None:
+        """Note the result of a request; an empty ``fault`` is a success."""
         if not fault:
             if self.failures:
                 log.info("telemetry_works", failures=self.failures)
@@ -178,7 +174,7 @@ def export_of(settings: Settings, clock: Clock) -> SpanExport | None:
 
 
 def _resource(section: TelemetrySection, settings: Settings) -> Mapping[str, str | int]:
-    """Return the attributes of the node."""
+    """Return the attributes of the node, which OTLP calls the resource."""
     node = settings.node
     return {
         "service.name": section.service_name or f"semq-{node.id}",

@@ -1,6 +1,7 @@
 """Spans as OTLP 1.x in JSON, and the answers of a collector (opentelemetry.io/docs/specs/otlp, section OTLP/HTTP).
 
-Attributes follow the semantic conventions for messaging. No payload, key or header of a document is among them.
+Attributes follow the semantic conventions for messaging. They contain no payload, key or header of a document. Used by
+``collector`` and ``export``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from semq import __version__
 from semq.engine.document_spans import Span
 
 INTERNAL, PRODUCER, CONSUMER = 1, 4, 5
-# stage | kind of its span, and type of its operation where the conventions have one
+# Stage | kind of its span, and type of its operation, if the conventions have one
 KINDS = {
     "submit": (PRODUCER, "send"),
     "deliver": (INTERNAL, ""),
@@ -24,30 +25,29 @@ KINDS = {
     "wait": (INTERNAL, ""),
     "process": (CONSUMER, "process"),
 }
-FAILED = 2  # code of a status
-LATER = frozenset({429, 502, 503, 504})  # the answers after which the same request may succeed
-SAMPLED = 1  # flag
+FAILED = 2  # code of the status of a span
+RETRIABLE = frozenset({429, 502, 503, 504})  # HTTP statuses after which the same request may succeed
+SAMPLED = 1  # flag of a span
 
 
 def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
     """Return the body of a request."""
-    scope = {"name": "semq", "version": __version__}
-    request = {"resource": {"attributes": _attributes(resource)}}
-    scoped = {"scope": scope, "spans": [_span(span) for span in spans]}
-    return msgspec.json.encode({"resourceSpans": [{**request, "scopeSpans": [scoped]}]})
+    scope_spans = {"scope": {"name": "semq", "version": __version__}, "spans": [_span(span) for span in spans]}
+    resource_spans = {"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope_spans]}
+    return msgspec.json.encode({"resourceSpans": [resource_spans]})
 
 
 def rejected(answer: bytes) -> tuple[int, str]:
     """Return the number of rejected spans in an answer with status 200, and the reason."""
     try:
-        partial = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
-        return int(partial.rejected_spans), partial.error_message
+        partial_success = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
+        return int(partial_success.rejected_spans), partial_success.error_message
     except ValueError:
-        return 0, ""  # not JSON, or not of this form: the status is the answer
+        return 0, ""  # a body of another form says nothing; the status of the answer is a success
 
 
 def pause_of(retry_after: str | None, now: datetime) -> float:
-    """Return the seconds of a header Retry-After, in either of its forms; 0 without one or with a wrong one."""
+    """Return the pause in seconds of a header Retry-After (a number or a date); 0 if it is missing or unreadable."""
     if not retry_after:
         return 0.0
     if retry_after.isdecimal() and retry_after.isascii():
@@ -59,13 +59,13 @@ def pause_of(retry_after: str | None, now: datetime) -> float:
     return max((until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds(), 0.0)
 
 
-class _Partial(msgspec.Struct, rename="camel"):
-    rejected_spans: int | str = 0  #: a 64-bit number is a text in JSON of protobuf
+class _PartialSuccess(msgspec.Struct, rename="camel"):
+    rejected_spans: int | str = 0  #: protobuf writes 64-bit numbers in JSON as texts
     error_message: str = ""
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    partial_success: _Partial = msgspec.field(default_factory=_Partial)
+    partial_success: _PartialSuccess = msgspec.field(default_factory=_PartialSuccess)
 
 
 def _span(span: Span) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""States of sections for tests: reported by a companion, and read as its node reads them."""
+"""States of sections for tests: written as a companion writes them, and read as its node reads them."""
 
 from collections.abc import Mapping
 
@@ -11,19 +11,19 @@ class Reported:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self._heard = ReportedStates()
-        self.states = SectionStates(self._take, SystemClock())
+        self._reported = ReportedStates()
+        self.states = SectionStates(self._read_line, SystemClock())
 
-    def _take(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         self.lines.append(line)
-        self._heard.take(line)
+        self._reported.update(line)
 
     @property
     def failing(self) -> dict[str, FailingSection]:
         """The sections that fail now."""
-        return self._heard.failing
+        return self._reported.failing
 
     @property
     def counts(self) -> dict[str, Mapping[str, int]]:
         """The counts that the node knows."""
-        return self._heard.counts
+        return self._reported.counts

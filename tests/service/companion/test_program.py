@@ -79,7 +79,7 @@ async def test_a_node_reports_the_failing_sections_of_a_program(
     reports = companion("reporting")
     reports.start()
     await until(lambda: list(reports.states.failing) == ["erp"])
-    reports.states.take(b'{"section": "erp", "failing": null}\n')
+    reports.states.update(b'{"section": "erp", "failing": null}\n')
     assert reports.states.status() == {}
     await reports.stop()
 

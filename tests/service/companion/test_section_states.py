@@ -13,7 +13,7 @@ from tests.waiting import until
 
 def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
     reported = Reported()
-    reported.states.works("erp")
+    reported.states.succeeded("erp")
     assert reported.lines == []  # no state has changed
     reported.states.failed("erp", SemqError("no answer"))
     first = reported.failing["erp"]
@@ -23,7 +23,7 @@ def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
     assert (second.failures, second.since, second.is_paused) == (2, first.since, True)
     assert second.error == "SEMQ-1000 status 500"
     reported.states.failed("archive", OSError(28, "No space left on device"))
-    reported.states.works("erp")
+    reported.states.succeeded("erp")
     assert list(reported.failing) == ["archive"]
 
 
@@ -65,7 +65,7 @@ def test_a_report_is_one_line_whatever_an_address_answered() -> None:
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
     result = ReportedStates()
-    result.take(line)
+    result.update(line)
     assert result.status() == {}
 
 

@@ -14,8 +14,8 @@ from tests.service.companion.reported import Reported
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companion_sections, "AGAIN_S_MIN", 0.001)
-    monkeypatch.setattr(companion_sections, "AGAIN_S_MAX", 0.001)
+    monkeypatch.setattr(companion_sections, "RETRY_S_MIN", 0.001)
+    monkeypatch.setattr(companion_sections, "RETRY_S_MAX", 0.001)
 
 
 async def fails(error: Exception, times: list[int], enough: asyncio.Event, works: Callable[[], None]) -> None:

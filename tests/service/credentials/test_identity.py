@@ -74,8 +74,8 @@ def test_a_rotation_shows_the_next_certificate(tmp_path: Path) -> None:
 
 
 def add_next(who: NodeIdentity) -> None:
-    made = issued(OURS, key=who.ring.begin())
-    who.ring.receive(made.pem, who.trust, NOW)
+    made = issued(OURS, key=who.ring.next_key())
+    who.ring.store_certificate(made.pem, who.trust, NOW)
 
 
 def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None:

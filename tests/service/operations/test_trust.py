@@ -27,8 +27,8 @@ CLOCK = SystemClock()
 async def moves(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
     """Install a certificate of another authority and use it."""
     ring = ring_of(node.settings)
-    made = to.issue(ring.begin().public_key(), ring.node, NOW, 30, LOCAL)
-    ring.receive(made.pem, trust(to), CLOCK.wall())
+    made = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
+    ring.store_certificate(made.pem, trust(to), CLOCK.wall())
     answer = await ask(await inprocess.client(node), "cert.rotate")
     assert answer["ok"], answer
 

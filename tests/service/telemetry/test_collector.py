@@ -33,7 +33,7 @@ async def answer_to(hook: Hook, body: bytes = b"{}", **settings: Any) -> Collect
 
 async def test_a_request_has_the_headers_of_the_configuration(hook: Hook) -> None:
     answer = await answer_to(hook, b"spans", headers={"Authorization": SecretStr("Bearer x")})
-    assert answer == CollectorAnswer(is_taken=True)
+    assert answer == CollectorAnswer(is_accepted=True)
     [taken] = hook.taken
     assert (taken.path, taken.body) == ("/hook", b"spans")
     assert (taken.headers["authorization"], taken.headers["content-type"]) == ("Bearer x", "application/json")
@@ -51,7 +51,7 @@ async def test_only_answers_that_ask_for_it_are_repeated(hook: Hook, status: int
 async def test_redirects_are_not_followed(hook: Hook) -> None:
     hook.answer = lambda taken: (307, {"location": hook.url + "/elsewhere", "set-cookie": "a=b"})
     answer = await answer_to(hook)
-    assert (answer.is_taken, answer.may_repeat, len(hook.taken)) == (False, False, 1)
+    assert (answer.is_accepted, answer.may_repeat, len(hook.taken)) == (False, False, 1)
 
 
 async def test_a_collector_that_hangs_is_left(hook: Hook) -> None:
@@ -61,7 +61,7 @@ async def test_a_collector_that_hangs_is_left(hook: Hook) -> None:
         answer = await answer_to(hook, timeout_s=0.2)
     finally:
         over.set()
-    assert (answer.may_repeat, answer.is_taken) == (True, False)
+    assert (answer.may_repeat, answer.is_accepted) == (True, False)
     assert "within 0.2 s" in answer.fault or "Timeout" in answer.fault
 
 
@@ -78,11 +78,11 @@ async def test_only_a_collector_of_the_given_authority_gets_spans(tmp_path: Path
     tls.load_cert_chain(own)
     with serving(tls) as hook:
         endpoint = hook.url.replace("http:", "https:")
-        for trust, is_taken in ((own, True), (certificate(tmp_path, "other", None), False)):
+        for trust, is_accepted in ((own, True), (certificate(tmp_path, "other", None), False)):
             collector = OtlpCollector(TelemetrySection(endpoint=endpoint, trust=trust), SystemClock())
             answer = await collector.post(b"{}")
             await collector.close()
-            assert answer.is_taken is is_taken, answer
+            assert answer.is_accepted is is_accepted, answer
     assert len(hook.taken) == 1
 
 

@@ -28,8 +28,8 @@ def hook() -> Iterator[Hook]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "AGAIN_S_MIN", 0.01)
-    monkeypatch.setattr(export, "AGAIN_S_MAX", 0.02)
+    monkeypatch.setattr(export, "RETRY_S_MIN", 0.01)
+    monkeypatch.setattr(export, "RETRY_S_MAX", 0.02)
 
 
 @asynccontextmanager
