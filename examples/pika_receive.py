@@ -1,4 +1,4 @@
-"""An application of institution 56001 takes documents with pika and acknowledges each when it is stored safely.
+"""An application of institution 56001 consumes documents with pika and acknowledges each when it is stored safely.
 
 Run it beside the three nodes of examples/config: ./run python examples/pika_receive.py
 """

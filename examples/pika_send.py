@@ -1,4 +1,4 @@
-"""Institution 10008 hands a document over with pika; the confirm means that it is committed in the node's queue.
+"""Institution 10008 publishes a document with pika; the confirm means that it is committed in the node's database.
 
 Run it beside the three nodes of examples/config: ./run python examples/pika_send.py
 """
