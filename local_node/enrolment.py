@@ -70,7 +70,7 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 
     answer = await _signed(ring, clock, ask)
     trust = TrustStore.from_pem(str(answer["trust"]).encode())
-    made = ring.receive(str(answer["certificate"]).encode(), trust, clock.wall())
+    made = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
     write_safely(ring.trust_path, trust.pem)
     await _try(ring, hub, trust, made, clock)
     return ring.rotate(clock.wall())
@@ -95,7 +95,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
         return await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", {"request": request})
 
     answer = await _signed(ring, clock, ask)
-    made = ring.receive(str(answer["certificate"]).encode(), trust, clock.wall())
+    made = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
     await _try(ring, hub, trust, made, clock)
     return made
 
@@ -103,12 +103,12 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
 async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
     """Return the hub's answer for the key in slot next, or for a new key if that one was revoked."""
     try:
-        return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
+        return await ask(new_request(ring.next_key(), ring.node).decode("ascii"))
     except RefusedByHub as error:
         if error.facts.get("reason") != KeyRevoked.code:
             raise
-    ring.set_aside(clock.wall())
-    return await ask(new_request(ring.begin(), ring.node).decode("ascii"))
+    ring.retire_next(clock.wall())
+    return await ask(new_request(ring.next_key(), ring.node).decode("ascii"))
 
 
 async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCertificate, clock: Clock) -> None:

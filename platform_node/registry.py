@@ -60,8 +60,8 @@ def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clo
     """Issue a certificate for the hub itself, into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
-    made = authority.issue(ring.begin().public_key(), ring.node, now, settings.tls.certificate_days, names)
-    return ring.receive(made.pem + authority.pem, TrustStore([authority.certificate]), now)
+    made = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
+    return ring.store_certificate(made.pem + authority.pem, TrustStore([authority.certificate]), now)
 
 
 class Registry:

@@ -38,8 +38,8 @@ def certified(places: Iterable[NodePlace]) -> None:
     common = create_authority("the institutions", now)
     for place in places:
         ring = ring_of(load(place.config, {}))
-        key = key_of_request(new_request(ring.begin(), ring.node))
+        key = key_of_request(new_request(ring.next_key(), ring.node))
         made = common.issue(key, ring.node, now, CERTIFICATE_DAYS, ("127.0.0.1",))
         write_safely(ring.trust_path, common.pem)
-        ring.receive(made.pem, TrustStore([common.certificate]), now)
+        ring.store_certificate(made.pem, TrustStore([common.certificate]), now)
         ring.rotate(now)

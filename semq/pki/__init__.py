@@ -1,7 +1,7 @@
 """Identity of nodes: their certificates, the authority that signs them, and the key pairs of a node on disk.
 
-Above floor 0 because it reads and writes files; it uses neither sockets nor rows, and takes the time as an argument.
-Used by the nodes, their links and ``semq cert``; documents sealed for a node are opened with the keys held here.
+The package is above floor 0 because it reads and writes files; it uses neither sockets nor rows, and the time is an
+argument. Called by the nodes, their links and ``semq cert``. The keys of ``slots`` also open sealed documents.
 
     ring = KeyRing(folder, node, Passphrase(file=…))     # slots on disk: next, active, previous, retired
     identity = ring.identity()                           # raises NoIdentity, KeyRefused, WrongName
@@ -12,10 +12,17 @@ Used by the nodes, their links and ``semq cert``; documents sealed for a node ar
     peer = trust.verify(der_or_pem, now, node=address)   # NodeCertificate; raises OutOfDate, WrongName, WrongAuthority
     peer.node, peer.key_id, peer.public_key, peer.not_after, peer.fingerprint, peer.der
 
-``certificate.read_certificate`` reads a certificate without verifying it, ``keys.key_id`` returns the name of a key
-(the value of @KeyId), ``keys.Passphrase`` states the source of the passphrase of key files, ``keys.read_private`` reads
-any secret file and refuses one that others may read. ``authority`` signs, ``tls`` makes contexts, ``names`` maps
-certificates to addresses, ``errors`` lists the errors.
+===============  =======================================================================================================
+``slots``        the key pairs of a node on disk, and its identity
+``certificate``  a certificate as a value; ``read_certificate`` does not verify it
+``trust``        the trusted authorities, and the verification of certificates
+``names``        the address of a node in its certificate
+``keys``         private keys: creation, files, passphrases, names (``key_id``, the value of @KeyId)
+``authority``    the hub's authority, which signs certificates; certificate requests
+``succession``   the statement that a new authority follows a former one
+``tls``          TLS contexts
+``errors``       SEMQ-5100 to SEMQ-5199
+===============  =======================================================================================================
 """
 
 from semq.pki.certificate import NodeCertificate, read_certificate

@@ -1,8 +1,8 @@
 """The hub's small certificate authority: one key, one certificate, and the certificates that it signs.
 
 A certificate is issued for the address that belongs to a token or to an older certificate, never for a name in the
-request: only the key is taken from a request. ``platform_node`` decides who may have a certificate, and handles tokens
-and revocation.
+request: only the key is taken from a request. ``platform_node`` decides which nodes get certificates, and handles
+tokens and revocation.
 """
 
 import re
@@ -25,8 +25,8 @@ from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
 REQUEST_MAX = 16 * 1024
-EARLIER = timedelta(minutes=5)  # a new certificate is valid from shortly before its creation, because clocks differ
-YEARS_OF_AUTHORITY = 20
+CLOCK_MARGIN = timedelta(minutes=5)  # a certificate is valid from this time before its creation, because clocks differ
+AUTHORITY_YEARS = 20  # validity of an authority
 HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")
 KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
 
@@ -40,7 +40,7 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its certificate, which a node receives by another channel, and pins."""
+        """SHA-256 of its certificate; the operator of a node gets it by a channel other than the hub's connection."""
         return fingerprint_of(self.certificate)
 
     @property
@@ -56,13 +56,13 @@ class Authority:
             raise RequestRefused("The kind or size of the key is not accepted.")
         until = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         is_rsa = isinstance(key, rsa.RSAPublicKey)
-        made = (
+        certificate = (
             x509.CertificateBuilder()
             .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))
             .issuer_name(self.certificate.subject)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - EARLIER)
+            .not_valid_before(now - CLOCK_MARGIN)
             .not_valid_after(until)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(
@@ -77,12 +77,10 @@ class Authority:
             .add_extension(_issuer_key(self.certificate), critical=False)
             .sign(self.key, hashes.SHA256())
         )
-        return read_certificate(made.public_bytes(serialization.Encoding.DER))
+        return read_certificate(certificate.public_bytes(serialization.Encoding.DER))
 
     def write(self, folder: Path, passphrase: bytes | None) -> None:
-        """Write key and certificate to a folder; the key first, so that there is never a certificate without
-        its key.
-        """
+        """Write key and certificate to a folder. The key is first, so that there is no certificate without its key."""
         write_key(folder / KEY_FILE, self.key, passphrase)
         write_safely(folder / CERTIFICATE_FILE, self.pem)
 
@@ -97,8 +95,8 @@ def create_authority(name: str, now: datetime, key: PrivateKey | None = None) ->
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - EARLIER)
-        .not_valid_after(now + timedelta(days=365 * YEARS_OF_AUTHORITY))
+        .not_valid_before(now - CLOCK_MARGIN)
+        .not_valid_after(now + timedelta(days=365 * AUTHORITY_YEARS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -123,7 +121,7 @@ def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
 
 
 def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()) -> bytes:
-    """Return a PKCS#10 request in PEM. The names are for other authorities: SEMQ's own ignores them."""
+    """Return a PKCS#10 request in PEM. The names are for other authorities: ``Authority`` ignores them."""
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node.node))]))
@@ -139,10 +137,10 @@ def key_of_request(data: bytes) -> PublicKey:
         raise RequestRefused("The request is too long.", size=len(data))
     try:
         request = x509.load_pem_x509_csr(data)
-        key, is_own = request.public_key(), request.is_signature_valid
+        key, is_signed = request.public_key(), request.is_signature_valid
     except Exception as error:  # hostile DER raises exceptions that the library does not document
         raise RequestRefused("The input is not a certificate request.", fault=type(error).__name__) from error
-    if not is_own:
+    if not is_signed:
         raise RequestRefused("The request is not signed with its own key.")
     if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
         raise RequestRefused("The kind or size of the key is not accepted.")
@@ -165,12 +163,12 @@ def _host(name: str) -> x509.GeneralName:
 
 def _issuer_key(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     try:
-        known = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        identifier = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:  # an authority created with other software
         key = certificate.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
 
 
 def _usage(
@@ -183,7 +181,7 @@ def _usage(
 ) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=digital_signature,
-        content_commitment=digital_signature,  # signed receipts, which are proof, are made with the same key
+        content_commitment=digital_signature,  # the same key signs receipts, which are proofs
         key_encipherment=key_encipherment,
         data_encipherment=False,
         key_agreement=key_agreement,

@@ -1,4 +1,4 @@
-"""A node's certificate as a value: node, validity, key. ``trust`` decides whether to trust it."""
+"""A node's certificate as a value: node, validity, key. ``trust`` verifies it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -72,21 +72,21 @@ def read_certificate(data: bytes) -> NodeCertificate:
     if len(data) > DER_MAX:
         raise Untrusted("The certificate is too long.", size=len(data))
     try:
-        pem = b"-----BEGIN" in data
-        found = x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data)
-        key = found.public_key()
+        is_pem = b"-----BEGIN" in data
+        certificate = x509.load_pem_x509_certificate(data) if is_pem else x509.load_der_x509_certificate(data)
+        key = certificate.public_key()
         if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise Untrusted("The kind or size of the certificate's key is not accepted.")
         return NodeCertificate(
-            der=found.public_bytes(serialization.Encoding.DER),
-            node=node_of(found),
-            serial=found.serial_number,
-            not_before=found.not_valid_before_utc,
-            not_after=found.not_valid_after_utc,
+            der=certificate.public_bytes(serialization.Encoding.DER),
+            node=node_of(certificate),
+            serial=certificate.serial_number,
+            not_before=certificate.not_valid_before_utc,
+            not_after=certificate.not_valid_after_utc,
             key_id=key_id(key),
             public_key=key,
         )
     except Untrusted:
         raise
-    except Exception as error:  # hostile DER raises exceptions that the library does not document, some of them late
+    except Exception as error:  # hostile DER raises undocumented exceptions, some only when a field is read
         raise Untrusted("The input is not a certificate.", fault=type(error).__name__) from error

@@ -73,7 +73,7 @@ class NoIdentity(Misconfigured):
 
 
 class TrustUnreadable(Misconfigured):
-    """The authorities to trust cannot be read."""
+    """The trusted authorities cannot be read."""
 
     code = "SEMQ-5112"
     remedy = (
@@ -97,17 +97,17 @@ class RequestRefused(BadInput):
 
 
 class KeyRevoked(BadInput):
-    """A certificate of this key has been revoked: the key may be known to others."""
+    """A certificate of this key has been revoked, so other parties may know the key."""
 
     code = "SEMQ-5123"
-    remedy = "Request a certificate for another key: repeat `semq node enroll`, which makes a new one."
+    remedy = "Request a certificate for another key: repeat `semq node enroll`, which makes a new key."
 
 
 class TokenRefused(BadInput):
     """The token is unknown, used, or too old."""
 
     code = "SEMQ-5121"
-    remedy = "Ask the operator of the hub for a new one (`semq hub nodes token`); a token can be used once."
+    remedy = "Ask the operator of the hub for a new token (`semq hub nodes token`); a token can be used once."
 
 
 class NoAuthority(BadInput):

@@ -31,9 +31,9 @@ KEY_FILE_MAX = 64 * 1024
 class Passphrase:
     """The source of the passphrase of key files; if all fields are empty, keys are stored in clear.
 
-    ``file`` takes precedence over ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential),
-    and that over ``variable`` (a name in the environment). The passphrase is read each time, and never kept in a
-    setting, a log or an error.
+    Precedence: ``file``, ``credential`` (a name below $CREDENTIALS_DIRECTORY, systemd.exec(5) LoadCredential),
+    ``variable`` (a name in the environment). The passphrase is read at each use, and is never part of a setting, a log
+    or an error.
     """
 
     file: Path | None = None
@@ -90,25 +90,26 @@ def key_id(key: PrivateKey | PublicKey) -> str:
 
 
 def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
-    """Write a key with mode 0600 from its creation, complete or not at all."""
-    how: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    """Write a key completely or not at all; the file has mode 0600 from its creation."""
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase:
-        how = serialization.BestAvailableEncryption(passphrase)
-    write_safely(path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how), 0o600)
+        encryption = serialization.BestAvailableEncryption(passphrase)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    write_safely(path, pem, 0o600)
 
 
 def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
     """Read a key. Raises KeyRefused: missing, readable by others, of an unaccepted kind, or wrong passphrase."""
     data = read_private(path)
-    # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced; see
-    # slots.protect.
-    given = passphrase if b"ENCRYPTED" in data else None
+    # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced
+    # (``KeyRing.encrypt_clear_keys``).
+    password = passphrase if b"ENCRYPTED" in data else None
     try:
-        key = serialization.load_pem_private_key(data, given)
+        key = serialization.load_pem_private_key(data, password)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # Do not chain the cause: its text may contain parts of the input.
-        what = "The passphrase is missing or wrong." if b"ENCRYPTED" in data else "The file has no private key."
-        raise KeyRefused(what, file=str(path)) from None
+        fault = "The passphrase is missing or wrong." if b"ENCRYPTED" in data else "The file has no private key."
+        raise KeyRefused(fault, file=str(path)) from None
     if not is_strong(key.public_key()):
         raise KeyRefused("The kind or size of the key is not accepted.", file=str(path))
     return cast(PrivateKey, key)
@@ -122,7 +123,7 @@ def is_encrypted(path: Path) -> bool:
 def read_private(path: Path) -> bytes:
     """Return the content of a file that only its owner may read. Raises KeyRefused.
 
-    The mode is checked on the opened file, so that the file cannot be replaced in between.
+    The mode of the opened file is checked, so that the file cannot be replaced between check and reading.
     """
     try:
         with path.open("rb") as file:

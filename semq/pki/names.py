@@ -1,7 +1,7 @@
 """The name of a node in a certificate: a URI in the subject alternative name, ``semq:1.10008``.
 
-It is a URI, not a DNS name: an address may contain upper case and underscores, distinguishes 1.10008 from 2.10008, and
-must never be taken for a host (if ``1.10008`` were a DNS name, a certificate for that host would be one for the node).
+The name is a URI, not a DNS name: an address may contain upper case and underscores, and must never be mistaken for a
+host (if ``1.10008`` were a DNS name, a certificate of a host with this name would also be a certificate of the node).
 Host names may be added for applications that check the name of the server; they give no rights between nodes.
 """
 
@@ -27,22 +27,23 @@ def node_of(certificate: x509.Certificate) -> Address:
     """
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        ours = [uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri[:5].lower() == SCHEME]
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     except (x509.ExtensionNotFound, ValueError) as error:
         raise WrongName("The certificate does not name a node.", subject=subject_of(certificate)) from error
-    if len(ours) != 1:
-        raise WrongName("The certificate does not name exactly one node.", names=ours[:3])
+    node_uris = [uri for uri in uris if uri[: len(SCHEME)].lower() == SCHEME]
+    if len(node_uris) != 1:
+        raise WrongName("The certificate does not name exactly one node.", names=node_uris[:3])
     try:
-        node = parse_address(ours[0][len(SCHEME) :])
+        node = parse_address(node_uris[0][len(SCHEME) :])
     except BadAddress as error:
-        raise WrongName("The URI in the certificate is not a node address.", names=ours) from error
-    if uri_of(node) != ours[0]:
-        raise WrongName("The certificate does not name its node in the normal form.", names=ours)
+        raise WrongName("The URI in the certificate is not a node address.", names=node_uris) from error
+    if uri_of(node) != node_uris[0]:
+        raise WrongName("The certificate does not name its node in the normal form.", names=node_uris)
     return node
 
 
 def subject_of(certificate: x509.Certificate) -> str:
-    """Return the subject for people; some subjects are malformed."""
+    """Return the subject as text, at most 200 characters; ``unreadable`` if it is malformed."""
     try:
         return certificate.subject.rfc4514_string()[:200]
     except ValueError:

@@ -1,16 +1,16 @@
-"""The key pairs of a node: next, active, previous, and retired ones, which can still open documents sealed for them.
+"""The key pairs of a node: next, active, previous and retired. Retired keys open documents that were sealed for them.
 
 One folder::
 
-    slots.json              which key is in which slot; the only file that decides
+    slots.json              the id of the key in each slot; no other file has this information
     keys/KEYID.key          PKCS#8, 0600
     keys/KEYID.crt          the certificate with its chain, PEM
     trust.pem               the authorities of an enrolled node
 
 A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
-whose certificate has been requested or not used yet; ``active`` is presented on links; ``previous`` is the one before
-it, still valid, so that the two ends may change at different times. Older keys are ``retired``, and deleted when no
-document sealed for them can still be in transit.
+whose certificate has been requested or not used yet; the certificate of ``active`` is presented on links; ``previous``
+was active before, and its certificate is still valid, because the two ends of a link change keys at different times.
+Older keys are ``retired``, and deleted when no document sealed for them can still be in transit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,11 +33,11 @@ from semq.umx_t.address import Address
 SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"
 
 
-class Retired(msgspec.Struct, frozen=True):
+class RetiredKey(msgspec.Struct, frozen=True):
     """A key that is only used to open documents that were sealed for it."""
 
     key_id: str
-    since: datetime
+    since: datetime  #: time of its retirement
 
 
 class Slots(msgspec.Struct, frozen=True):
@@ -46,13 +46,13 @@ class Slots(msgspec.Struct, frozen=True):
     active: str | None = None
     next: str | None = None
     previous: str | None = None
-    retired: tuple[Retired, ...] = ()
+    retired: tuple[RetiredKey, ...] = ()
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield slot and key id of every key."""
-        named = (("active", self.active), ("next", self.next), ("previous", self.previous))
-        yield from ((slot, one) for slot, one in named if one)
-        yield from (("retired", one.key_id) for one in self.retired)
+        slots = (("active", self.active), ("next", self.next), ("previous", self.previous))
+        yield from ((slot, key) for slot, key in slots if key)
+        yield from (("retired", key.key_id) for key in self.retired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ class KeyRing:
             raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)) from error
 
     def key_path(self, name: str) -> Path:
-        """Return the path of a key."""
+        """Return the path of the key with this id."""
         return self.folder / "keys" / f"{name}.key"
 
     def certificate_path(self, name: str) -> Path:
-        """Return the path of a key's certificate."""
+        """Return the path of the certificate of the key with this id."""
         return self.folder / "keys" / f"{name}.crt"
 
     @property
@@ -112,14 +112,14 @@ class KeyRing:
         return read_key(self.key_path(name), self.passphrase())
 
     def certificate(self, name: str) -> NodeCertificate | None:
-        """Return the certificate of a key, or None if it has only been requested."""
+        """Return the certificate of the key with this id, or None if it has only been requested."""
         path = self.certificate_path(name)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
     def chain(self, name: str) -> list[x509.Certificate]:
-        """Return the certificates between that of a key and its authority."""
+        """Return the intermediate certificates between the certificate of a key and its authority."""
         path = self.certificate_path(name)
-        return _rest(path.read_bytes()) if path.exists() else []
+        return _chain(path.read_bytes()) if path.exists() else []
 
     def identity(self) -> Identity:
         """Return the identity of this node. Raises NoIdentity, KeyRefused, WrongName."""
@@ -142,8 +142,8 @@ class KeyRing:
         return self.slots().active is not None
 
     # --- changing
-    def begin(self, kind: str = "ec") -> PrivateKey:
-        """Return the key for the next certificate: the one in slot next, or a new one."""
+    def next_key(self, kind: str = "ec") -> PrivateKey:
+        """Return the key in slot next; if the slot is empty, make a key of this kind."""
         slots = self.slots()
         if slots.next is not None:
             return self.key(slots.next)
@@ -153,54 +153,54 @@ class KeyRing:
         self._save(replace(slots, next=name))
         return key
 
-    def set_aside(self, now: datetime) -> None:
-        """Retire the key in slot next, for which no certificate will be requested: it may still have to open
-        documents.
-        """
+    def retire_next(self, now: datetime) -> None:
+        """Retire the key in slot next, for which no certificate will be requested. It may still open documents."""
         slots = self.slots()
         if slots.next is not None:
-            self._save(replace(slots, next=None, retired=(*slots.retired, Retired(slots.next, now))))
+            self._save(replace(slots, next=None, retired=(*slots.retired, RetiredKey(slots.next, now))))
 
-    def receive(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
-        """Store the certificate for the key in slot next.
+    def store_certificate(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
+        """Store the certificate, with its chain, of the key in slot next.
 
         Raises Untrusted or a subclass if the certificate is not this node's or not signed by a trusted authority,
-        KeyRefused if it is for another key.
+        KeyRefused if its key is not in slot next.
         """
-        found = trust.verify(_first(pem), now, node=self.node, chain=_rest(pem))
-        if found.key_id != self.slots().next:
-            raise KeyRefused("The certificate is for another key than the one in slot next.", key_id=found.key_id)
-        write_safely(self.certificate_path(found.key_id), pem)
-        return found
+        certificate = trust.verify(_first(pem), now, node=self.node, chain=_chain(pem))
+        if certificate.key_id != self.slots().next:
+            raise KeyRefused("The key of the certificate is not in slot next.", key_id=certificate.key_id)
+        write_safely(self.certificate_path(certificate.key_id), pem)
+        return certificate
 
     def rotate(self, now: datetime) -> NodeCertificate:
         """Make next active, active previous, and previous retired. Raises NoIdentity if next has no certificate."""
         slots = self.slots()
-        coming = self.certificate(slots.next) if slots.next else None
-        if slots.next is None or coming is None:
+        certificate = self.certificate(slots.next) if slots.next else None
+        if slots.next is None or certificate is None:
             raise NoIdentity("There is no certificate in slot next.", folder=str(self.folder))
         retired = slots.retired
         if slots.previous is not None:
-            retired = (*retired, Retired(slots.previous, now))
+            retired = (*retired, RetiredKey(slots.previous, now))
         self._save(Slots(active=slots.next, next=None, previous=slots.active, retired=retired))
-        return coming
+        return certificate
 
-    def forget(self, now: datetime, keep_days: float) -> list[str]:
+    def delete_retired(self, now: datetime, keep_days: float) -> list[str]:
         """Delete the keys that were retired more than ``keep_days`` ago; return their ids."""
         slots = self.slots()
-        old = [one for one in slots.retired if now - one.since > timedelta(days=keep_days)]
-        if old:
-            self._save(replace(slots, retired=tuple(one for one in slots.retired if one not in old)))
-            for one in old:
-                self.key_path(one.key_id).unlink(missing_ok=True)
-                self.certificate_path(one.key_id).unlink(missing_ok=True)
+        expired = [key for key in slots.retired if now - key.since > timedelta(days=keep_days)]
+        if expired:
+            self._save(replace(slots, retired=tuple(key for key in slots.retired if key not in expired)))
+            for key in expired:
+                self.key_path(key.key_id).unlink(missing_ok=True)
+                self.certificate_path(key.key_id).unlink(missing_ok=True)
             sync_folder(self.folder / "keys")
-        return [one.key_id for one in old]
+        return [key.key_id for key in expired]
 
-    def protect(self) -> int:
+    def encrypt_clear_keys(self) -> int:
         """Encrypt the keys that are stored in clear although a passphrase is configured; return their number."""
         passphrase = self.passphrase()
-        clear = [name for _, name in self.slots().all() if not is_encrypted(self.key_path(name))] if passphrase else []
+        if not passphrase:
+            return 0
+        clear = [name for _, name in self.slots().all() if not is_encrypted(self.key_path(name))]
         for name in clear:
             write_key(self.key_path(name), self.key(name), passphrase)
         return len(clear)
@@ -218,6 +218,7 @@ def _first(pem: bytes) -> bytes:
     return head + mark
 
 
-def _rest(pem: bytes) -> list[x509.Certificate]:
-    rest = pem.partition(_END)[2]
-    return x509.load_pem_x509_certificates(rest) if b"BEGIN CERTIFICATE" in rest else []
+def _chain(pem: bytes) -> list[x509.Certificate]:
+    """Return the certificates after the first one in a PEM file."""
+    chain = pem.partition(_END)[2]
+    return x509.load_pem_x509_certificates(chain) if b"BEGIN CERTIFICATE" in chain else []

@@ -1,8 +1,8 @@
 """The statement that a new authority follows a former one, signed with the key of the former authority.
 
-A hub makes it when it changes its authority (``platform_node.authority_roll``). A node accepts the new authority only
-if it trusts the former one and the statement is signed with its key, so that nobody but the holder of that key can add
-an authority to a node's list.
+A hub makes the statement when it changes its authority (``platform_node.authority_roll``). A node
+(``local_node.succession``) accepts the new authority only if it trusts the former authority, whose key has signed the
+statement. So only the holder of that key can add an authority to a node's list.
 """
 
 from base64 import b64decode, b64encode
@@ -19,15 +19,15 @@ from semq.seal.canonical import canonical
 from semq.seal.errors import SignatureWrong
 from semq.seal.keys import PublicKey, sign, verify
 
-LABEL = "semq authority succession 1"
+LABEL = "semq authority succession 1"  # of the signed data
 
 
 class Succession(msgspec.Struct, frozen=True):
-    """The former authority (SHA-256), the certificate of the new one (PEM), and the signature (base64)."""
+    """The statement."""
 
-    former: str
-    pem: str
-    signature: str
+    former: str  #: SHA-256 of the former authority
+    pem: str  #: certificate of the new authority
+    signature: str  #: by the former authority, in base64
 
     @property
     def new(self) -> x509.Certificate:
@@ -40,29 +40,35 @@ class Succession(msgspec.Struct, frozen=True):
         return fingerprint_of(self.new)
 
 
-def succession(former: Authority, new: Authority) -> Succession:
-    """State that ``new`` follows ``former``."""
+def state_succession(former: Authority, new: Authority) -> Succession:
+    """Return the statement that ``new`` follows ``former``."""
     signature = sign(former.key, _message(former.fingerprint, new.fingerprint))
     return Succession(former.fingerprint, new.pem.decode("ascii"), b64encode(signature).decode("ascii"))
 
 
-def verified(signed: Succession, trust: TrustStore) -> x509.Certificate:
-    """Return the new authority if a trusted one has signed the statement. Raises WrongAuthority, TrustUnreadable."""
-    new = signed.new
-    former = next((one for one in trust.authorities if fingerprint_of(one) == signed.former), None)
+def verify_succession(statement: Succession, trust: TrustStore) -> x509.Certificate:
+    """Return the new authority if a trusted authority has signed the statement.
+
+    Raises WrongAuthority, TrustUnreadable.
+    """
+    new = statement.new
+    trusted = {fingerprint_of(authority): authority for authority in trust.authorities}
+    former = trusted.get(statement.former)
     if former is None:
-        raise WrongAuthority("This node does not trust the former authority.", former=signed.former[:80])
+        raise WrongAuthority("This node does not trust the former authority.", former=statement.former[:80])
+    message = _message(statement.former, fingerprint_of(new))
     key = former.public_key()
     assert isinstance(key, PublicKey)
     try:
-        verify(key, b64decode(signed.signature), _message(signed.former, fingerprint_of(new)))
+        verify(key, b64decode(statement.signature), message)
     except (SignatureWrong, ValueError) as error:
-        raise WrongAuthority("The former authority has not signed this statement.", former=signed.former[:80]) from error
+        fault = "The former authority has not signed this statement."
+        raise WrongAuthority(fault, former=statement.former[:80]) from error
     return new
 
 
 def is_issued_by(certificate: NodeCertificate, authority: x509.Certificate) -> bool:
-    """Whether an authority signed a certificate itself."""
+    """Return whether the authority itself, not an intermediate one, has signed the certificate."""
     try:
         certificate.x509.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):  # another issuer, another kind of key, another signature

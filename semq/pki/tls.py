@@ -1,8 +1,8 @@
 """TLS contexts for links and listeners: TLS 1.3 unless 1.2 is configured; certificates of trusted authorities only.
 
 Between nodes, the caller checks the node name in the certificate (``names.node_of``), so host names are not checked. A
-listener requests a certificate but does not require one: applications log in by password, and a node that enrols has no
-certificate yet.
+listener requests a certificate of the client but does not require it: applications log in by password, and a node has
+no certificate before its enrolment.
 """
 
 import ssl
@@ -30,7 +30,7 @@ def client_context(trust: TrustStore, ring: KeyRing | None = None, minimum: str 
 
 
 def server_context(trust: TrustStore, ring: KeyRing, minimum: str = "1.3") -> ssl.SSLContext:
-    """Return a context for a listener that presents the active certificate and requests the peer's.
+    """Return a context for a listener, which presents the active certificate and requests the client's certificate.
 
     Raises KeyRefused, NoIdentity.
     """
@@ -61,7 +61,7 @@ def load_active(context: ssl.SSLContext, ring: KeyRing) -> None:
 
 
 def load_pair(context: ssl.SSLContext, certificate: Path, key: Path, passphrase: bytes | None) -> None:
-    """Present this certificate. Raises KeyRefused."""
+    """Present this certificate on new connections of a context. Raises KeyRefused."""
     try:
         # A callable, so that OpenSSL never prompts at a terminal.
         context.load_cert_chain(certificate, key, password=lambda: passphrase or b"")

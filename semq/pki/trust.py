@@ -33,7 +33,7 @@ class TrustStore:
 
     def __init__(self, authorities: Sequence[x509.Certificate]) -> None:
         if not authorities:
-            raise TrustUnreadable("No authority to trust is given.")
+            raise TrustUnreadable("There is no trusted authority.")
         self.authorities = list(authorities)
         self._store = Store(self.authorities)
 
@@ -62,24 +62,24 @@ class TrustStore:
 
     def check_authorities(self, now: datetime) -> None:
         """Check that all authorities may sign and are valid. Raises TrustUnreadable."""
-        for one in self.authorities:
+        for authority in self.authorities:
             try:
-                constraints = one.extensions.get_extension_for_class(x509.BasicConstraints).value
-                is_good = constraints.ca and one.not_valid_before_utc <= now <= one.not_valid_after_utc
+                constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
+                is_valid_now = authority.not_valid_before_utc <= now <= authority.not_valid_after_utc
             except Exception as error:  # hostile DER raises exceptions that the library does not document
                 raise TrustUnreadable("A certificate cannot be read.", fault=type(error).__name__) from error
-            if not is_good:
+            if not (constraints.ca and is_valid_now):
                 raise TrustUnreadable("A certificate does not belong to an authority, or is not valid now.")
 
     @property
     def pem(self) -> bytes:
         """All authorities in PEM."""
-        return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in self.authorities)
+        return b"".join(authority.public_bytes(serialization.Encoding.PEM) for authority in self.authorities)
 
     @property
     def fingerprints(self) -> list[str]:
         """SHA-256 of each authority, hexadecimal."""
-        return [fingerprint_of(one) for one in self.authorities]
+        return [fingerprint_of(authority) for authority in self.authorities]
 
     def verify(
         self,
@@ -89,18 +89,22 @@ class TrustStore:
         node: Address | None = None,
         chain: Sequence[x509.Certificate] = (),
     ) -> NodeCertificate:
-        """Return the certificate if a trusted authority signed it, it is valid now, and it is ``node``'s if that is
-        given.
+        """Return the certificate if a trusted authority signed it, it is valid at ``now``, and it names ``node`` (if
+        given). ``chain``: intermediate certificates.
 
-        Raises OutOfDate, WrongName, WrongAuthority, Untrusted. Revocation is not checked here: the hub is asked for it.
+        Raises OutOfDate, WrongName, WrongAuthority, Untrusted. Revocation is not checked here.
         """
-        found = certificate if isinstance(certificate, NodeCertificate) else read_certificate(certificate)
-        if now < found.not_before:
-            raise OutOfDate("The certificate is not yet valid.", node=str(found.node), from_=utc_text(found.not_before))
-        if now > found.not_after:
-            raise OutOfDate("The certificate has expired.", node=str(found.node), until=utc_text(found.not_after))
-        if node is not None and found.node != node.node:
-            raise WrongName(expected=str(node.node), found=str(found.node))
+        candidate = certificate if isinstance(certificate, NodeCertificate) else read_certificate(certificate)
+        if now < candidate.not_before:
+            raise OutOfDate(
+                "The certificate is not yet valid.", node=str(candidate.node), from_=utc_text(candidate.not_before)
+            )
+        if now > candidate.not_after:
+            raise OutOfDate(
+                "The certificate has expired.", node=str(candidate.node), until=utc_text(candidate.not_after)
+            )
+        if node is not None and candidate.node != node.node:
+            raise WrongName(expected=str(node.node), found=str(candidate.node))
         verifier = (
             PolicyBuilder()
             .store(self._store)
@@ -110,12 +114,12 @@ class TrustStore:
             .build_client_verifier()
         )
         try:
-            verifier.verify(found.x509, list(chain))
+            verifier.verify(candidate.x509, list(chain))
         except VerificationError as error:
-            raise WrongAuthority(node=str(found.node), fault=shortened(str(error), 300)) from error
+            raise WrongAuthority(node=str(candidate.node), fault=shortened(str(error), 300)) from error
         except Exception as error:  # a hostile chain raises exceptions that the library does not document
             raise Untrusted("The certificate chain cannot be read.", fault=type(error).__name__) from error
-        return found
+        return candidate
 
 
 # Certificates of nodes have a URI and need no host name; everything else is as in the public web.

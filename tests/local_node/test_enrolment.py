@@ -52,7 +52,7 @@ async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -
     answer = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     where = HubAddress("127.0.0.1", hub.port)
-    await hub.registry.enrol(keys.node, answer["token"], new_request(keys.begin(), keys.node))
+    await hub.registry.enrol(keys.node, answer["token"], new_request(keys.next_key(), keys.node))
     made = await enrol(keys, where, answer["fingerprint"], answer["token"], CLOCK)
     assert keys.identity().certificate == made
     assert [one.serial for one in await hub.registry.certificates()] == [made.serial_text]
@@ -77,7 +77,7 @@ async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProces
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     answer = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
-    before = keys.begin()
+    before = keys.next_key()
     await hub.registry.enrol(keys.node, answer["token"], new_request(before, keys.node))
     await hub.registry.revoke("10008", "a mistake")
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
@@ -96,7 +96,7 @@ async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inproc
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     first, second = [(await ask(operator, "nodes.token", {"node": "10008"}))["result"] for _ in range(2)]
-    await hub.registry.enrol(keys.node, first["token"], new_request(keys.begin(), keys.node))
+    await hub.registry.enrol(keys.node, first["token"], new_request(keys.next_key(), keys.node))
     await hub.registry.revoke("10008", "a mistake")
     made = await enrol(keys, where, second["fingerprint"], second["token"], CLOCK)
     assert [one.serial for one in await hub.registry.certificates() if one.revoked_at is None] == [made.serial_text]

@@ -25,7 +25,7 @@ def authority(name: str = "hub") -> Authority:
 
 
 def trust(*authorities: Authority) -> TrustStore:
-    return TrustStore([one.certificate for one in authorities])
+    return TrustStore([authority.certificate for authority in authorities])
 
 
 def issued(
@@ -43,7 +43,7 @@ def ring(
     days: float = 90,
     passphrase: Passphrase | None = None,
 ) -> KeyRing:
-    """Return a key ring with an active certificate with any dates."""
+    """Return a key ring with an active certificate; ``at`` and ``days`` are its validity."""
     keys = KeyRing(folder, parse_address(node), passphrase)
     add(keys, by, at=at, days=days)
     write_safely(keys.trust_path, trust(by).pem)
@@ -51,12 +51,12 @@ def ring(
 
 
 def add(keys: KeyRing, by: Authority, *, at: datetime = NOW, days: float = 90, kind: str = "ec") -> NodeCertificate:
-    """Add another certificate, in slot active."""
-    key = keys.begin(kind)
-    made = by.issue(key_of_request(new_request(key, keys.node)), keys.node, at, days, LOCAL)
-    keys.receive(made.pem, trust(by), at)
+    """Renew the certificate: the new one is in slot active."""
+    key = keys.next_key(kind)
+    certificate = by.issue(key_of_request(new_request(key, keys.node)), keys.node, at, days, LOCAL)
+    keys.store_certificate(certificate.pem, trust(by), at)
     keys.rotate(at)
-    return made
+    return certificate
 
 
 def self_signed(folder: Path, node: str = "1.10008") -> tuple[Path, Path]:
@@ -73,7 +73,7 @@ def build(
     uris: list[str],
     names: list[x509.GeneralName] | None = None,
 ) -> x509.Certificate:
-    """Return a certificate with any names."""
+    """Return a certificate with these names."""
     all_names = [*(x509.UniformResourceIdentifier(uri) for uri in uris), *(names or [])]
     builder = (
         x509.CertificateBuilder()
@@ -90,7 +90,7 @@ def build(
 
 
 def named(by: Authority, folder: Path, uris: list[str]) -> tuple[Path, Path]:
-    """Return the files of a certificate of a real authority with chosen names, complete enough for TLS."""
+    """Return the files of a certificate by an authority with these URIs, complete enough for TLS."""
     key = new_key()
     template = by.issue(key.public_key(), Address(1, "x"), NOW, 1).x509
     builder = (

@@ -1,4 +1,4 @@
-"""The small authority: signs for the given node only, takes only the key from a request, cannot make authorities."""
+"""The authority signs for the given node only, takes only the key from a request, and cannot make authorities."""
 
 from base64 import encodebytes
 from pathlib import Path
@@ -29,19 +29,19 @@ NODE, OTHER = Address(1, "10008"), Address(1, "56001")
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_the_name_of_a_certificate_does_not_come_from_the_request(kind: str) -> None:
-    ours, key = authority(), new_key(kind)
+    hub_authority, key = authority(), new_key(kind)
     request = new_request(key, OTHER, ("hub.example.org",))
-    made = ours.issue(key_of_request(request), NODE, NOW, 90)
-    assert (made.node, made.host_names, made.key_id) == (NODE, [], key_id(key))
-    assert trust(ours).verify(made, NOW, node=NODE) is made
-    usage = made.x509.extensions.get_extension_for_class(x509.BasicConstraints).value
-    assert not usage.ca
+    certificate = hub_authority.issue(key_of_request(request), NODE, NOW, 90)
+    assert (certificate.node, certificate.host_names, certificate.key_id) == (NODE, [], key_id(key))
+    assert trust(hub_authority).verify(certificate, NOW, node=NODE) is certificate
+    constraints = certificate.x509.extensions.get_extension_for_class(x509.BasicConstraints).value
+    assert not constraints.ca
 
 
 def test_no_certificate_outlives_its_authority() -> None:
-    ours = authority()
-    made = ours.issue(new_key().public_key(), NODE, NOW, 365 * 100)
-    assert made.not_after == ours.certificate.not_valid_after_utc
+    hub_authority = authority()
+    certificate = hub_authority.issue(new_key().public_key(), NODE, NOW, 365 * 100)
+    assert certificate.not_after == hub_authority.certificate.not_valid_after_utc
 
 
 @pytest.mark.parametrize("name", ["schön.example", ""])
@@ -69,13 +69,13 @@ def test_a_request_must_be_signed_with_its_own_key() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_bytes_that_are_no_request(data: bytes) -> None:
+def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
     for hostile in (data, b"-----BEGIN CERTIFICATE REQUEST-----\n" + data):
         with pytest.raises(RequestRefused):
             key_of_request(hostile)
 
 
-def test_a_request_that_is_far_too_long() -> None:
+def test_a_request_that_is_too_long_is_refused() -> None:
     with pytest.raises(RequestRefused, match="too long"):
         key_of_request(b"x" * (REQUEST_MAX + 1))
 
@@ -83,15 +83,15 @@ def test_a_request_that_is_far_too_long() -> None:
 @pytest.mark.parametrize("passphrase", [None, b"secret"])
 def test_an_authority_is_read_back_from_its_files(tmp_path: Path, passphrase: bytes | None) -> None:
     assert read_authority(tmp_path, passphrase) is None
-    ours = create_authority("hub", NOW)
-    ours.write(tmp_path, passphrase)
-    again = read_authority(tmp_path, passphrase)
-    assert again is not None
-    assert (again.fingerprint, again.pem) == (ours.fingerprint, ours.pem)
+    hub_authority = create_authority("hub", NOW)
+    hub_authority.write(tmp_path, passphrase)
+    read_back = read_authority(tmp_path, passphrase)
+    assert read_back is not None
+    assert (read_back.fingerprint, read_back.pem) == (hub_authority.fingerprint, hub_authority.pem)
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_that_does_not_fit(tmp_path: Path) -> None:
+def test_a_key_and_a_certificate_that_do_not_match_are_refused(tmp_path: Path) -> None:
     create_authority("hub", NOW).write(tmp_path, None)
     create_authority("other", NOW).write(tmp_path / "other", None)
     (tmp_path / KEY_FILE).write_bytes((tmp_path / "other" / KEY_FILE).read_bytes())

@@ -1,4 +1,4 @@
-"""Reading of certificates of nodes and of others."""
+"""Reading of certificates of nodes, and refusal of others."""
 
 import warnings
 from contextlib import suppress
@@ -16,60 +16,64 @@ from semq.umx_t.address import Address
 from tests.pki.people import NOW, authority, build, issued, trust
 
 OURS = authority()
-MADE = issued(OURS)
+CERTIFICATE = issued(OURS)
 
 
 def test_an_issued_certificate_is_read_with_the_same_values() -> None:
     key = new_key()
-    made = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90, ("node.example.org", "192.0.2.7"))
-    for data in (made.der, made.pem):
-        again = read_certificate(data)
-        assert again == made
-        assert (again.node, again.key_id, again.fingerprint) == (Address(1, "10008"), key_id(key), made.fingerprint)
-    assert made.host_names == ["node.example.org", "192.0.2.7"]
-    assert made.serial_text == f"{made.serial:x}"
-    assert (made.not_after - NOW).days == 90
+    issued_now = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90, ("node.example.org", "192.0.2.7"))
+    for data in (issued_now.der, issued_now.pem):
+        read_back = read_certificate(data)
+        assert read_back == issued_now
+        assert (read_back.node, read_back.key_id, read_back.fingerprint) == (
+            Address(1, "10008"),
+            key_id(key),
+            issued_now.fingerprint,
+        )
+    assert issued_now.host_names == ["node.example.org", "192.0.2.7"]
+    assert issued_now.serial_text == f"{issued_now.serial:x}"
+    assert (issued_now.not_after - NOW).days == 90
 
 
-def test_when_it_is_renewed() -> None:
-    life = MADE.not_after - MADE.not_before
-    first, last = MADE.renew_at(0.0), MADE.renew_at(0.999)
-    assert first - MADE.not_before == life * 2 / 3
-    assert first < last < MADE.not_after - life * 0.29
+def test_a_certificate_is_renewed_after_two_thirds_of_its_validity() -> None:
+    validity = CERTIFICATE.not_after - CERTIFICATE.not_before
+    first, last = CERTIFICATE.renew_at(0.0), CERTIFICATE.renew_at(0.999)
+    assert first - CERTIFICATE.not_before == validity * 2 / 3
+    assert first < last < CERTIFICATE.not_after - validity * 0.29
 
 
 @given(st.binary(max_size=400))
-def test_bytes_that_are_no_certificate(data: bytes) -> None:
-    for hostile in (data, b"-----BEGIN CERTIFICATE-----\n" + data, MADE.der[: len(data)] + data):
+def test_bytes_that_are_no_certificate_are_refused(data: bytes) -> None:
+    for hostile in (data, b"-----BEGIN CERTIFICATE-----\n" + data, CERTIFICATE.der[: len(data)] + data):
         with pytest.raises(Untrusted):
             read_certificate(hostile)
 
 
 def test_a_certificate_with_a_repeated_extension_names_no_node() -> None:
-    """Noticed only when its extensions are read: the key identifier is replaced by a second list of names."""
-    twice = MADE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
-    assert twice != MADE.der
+    """The key identifier is replaced by a second list of names, which is an error only when extensions are read."""
+    repeated = CERTIFICATE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
+    assert repeated != CERTIFICATE.der
     with pytest.raises(Untrusted):
-        read_certificate(twice)
+        read_certificate(repeated)
 
 
-@given(st.integers(0, len(MADE.der) - 1), st.integers(1, 255))
+@given(st.integers(0, len(CERTIFICATE.der) - 1), st.integers(1, 255))
 def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, change: int) -> None:
-    data = bytearray(MADE.der)
+    data = bytearray(CERTIFICATE.der)
     data[at] ^= change
     with suppress(Untrusted), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unusual serial numbers and curves cause warnings
         trust(OURS).verify(bytes(data), NOW)
-        assert bytes(data) == MADE.der
+        assert bytes(data) == CERTIFICATE.der
 
 
-def test_a_certificate_that_is_far_too_long() -> None:
+def test_a_certificate_that_is_too_long_is_refused() -> None:
     with pytest.raises(Untrusted, match="too long"):
         read_certificate(b"x" * (DER_MAX + 1))
 
 
 @pytest.mark.parametrize("key", [ed25519.Ed25519PrivateKey.generate(), ec.generate_private_key(ec.SECP256K1())])
-def test_keys_that_are_not_accepted(key: ec.EllipticCurvePrivateKey) -> None:
-    made = build(key, new_key(), "x", uris=["semq:1.10008"])
+def test_a_certificate_of_an_unaccepted_key_is_refused(key: ec.EllipticCurvePrivateKey) -> None:
+    certificate = build(key, new_key(), "x", uris=["semq:1.10008"])
     with pytest.raises(Untrusted, match="kind or size"):
-        read_certificate(made.public_bytes(serialization.Encoding.DER))
+        read_certificate(certificate.public_bytes(serialization.Encoding.DER))

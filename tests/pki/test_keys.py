@@ -13,7 +13,7 @@ SECRET = b"correct horse battery staple"
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
 @pytest.mark.parametrize("passphrase", [None, SECRET])
-def test_a_key_comes_back_as_it_was_written(tmp_path: Path, kind: str, passphrase: bytes | None) -> None:
+def test_a_key_is_read_as_it_was_written(tmp_path: Path, kind: str, passphrase: bytes | None) -> None:
     key = new_key(kind)
     path = tmp_path / "some" / "key"
     write_key(path, key, passphrase)
@@ -24,7 +24,7 @@ def test_a_key_comes_back_as_it_was_written(tmp_path: Path, kind: str, passphras
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o601])
-def test_a_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(mode)
     with pytest.raises(KeyRefused, match="readable by users other") as caught:
@@ -32,7 +32,7 @@ def test_a_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> No
     assert caught.value.facts["mode"] == oct(mode)
 
 
-def test_a_wide_key_behind_a_link_is_refused_too(tmp_path: Path) -> None:
+def test_a_readable_key_behind_a_link_is_refused(tmp_path: Path) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "key")
@@ -40,11 +40,11 @@ def test_a_wide_key_behind_a_link_is_refused_too(tmp_path: Path) -> None:
         read_key(tmp_path / "link", None)
 
 
-@pytest.mark.parametrize("given", [None, b"wrong"])
-def test_a_key_under_another_passphrase_is_refused_and_shows_none(tmp_path: Path, given: bytes | None) -> None:
+@pytest.mark.parametrize("passphrase", [None, b"wrong"])
+def test_a_key_under_another_passphrase_is_refused_without_showing_it(tmp_path: Path, passphrase: bytes | None) -> None:
     write_key(tmp_path / "key", new_key(), SECRET)
     with pytest.raises(KeyRefused, match="passphrase is missing or wrong") as caught:
-        read_key(tmp_path / "key", given)
+        read_key(tmp_path / "key", passphrase)
     assert "wrong'" not in str(caught.value)
     assert SECRET.decode() not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -72,12 +72,12 @@ def test_strong_public_keys_are_recognised() -> None:
     assert not is_strong("a key")
 
 
-def test_a_key_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyRefused, match="cannot be read"):
         read_private(tmp_path / "key")
 
 
-def test_the_passphrase_comes_from_where_it_is_configured(tmp_path: Path) -> None:
+def test_the_passphrase_comes_from_the_configured_source(tmp_path: Path) -> None:
     file = tmp_path / "passphrase"
     file.write_bytes(SECRET + b"\nmore\n")
     file.chmod(0o600)
@@ -91,7 +91,7 @@ def test_the_passphrase_comes_from_where_it_is_configured(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("source", [Passphrase(credential="x"), Passphrase(variable="X"), Passphrase(file=Path("nil"))])
-def test_a_passphrase_that_is_configured_must_be_there(source: Passphrase) -> None:
+def test_a_configured_passphrase_must_exist(source: Passphrase) -> None:
     with pytest.raises(KeyRefused):
         source.read({})
 
@@ -103,7 +103,7 @@ def test_an_empty_passphrase_file_is_refused(tmp_path: Path) -> None:
         Passphrase(file=tmp_path / "passphrase").read({})
 
 
-def test_a_key_in_clear_is_read_where_a_passphrase_is_new(tmp_path: Path) -> None:
+def test_a_key_in_clear_is_read_although_a_passphrase_is_configured(tmp_path: Path) -> None:
     key = new_key()
     write_key(tmp_path / "key", key, None)
     assert key_id(read_key(tmp_path / "key", SECRET)) == key_id(key)

@@ -1,4 +1,4 @@
-"""A certificate names exactly one node, in one form; otherwise it names none."""
+"""Names of nodes in certificates: exactly one, in normal form."""
 
 import pytest
 from cryptography import x509
@@ -49,17 +49,21 @@ def test_other_certificates_name_no_node(uris: list[str]) -> None:
 
 
 @pytest.mark.parametrize("names", [["1.10008"], ["*.10008", "*"], ["semq:1.10008"]])
-def test_a_host_is_no_node(names: list[str]) -> None:
+def test_a_host_name_is_no_name_of_a_node(names: list[str]) -> None:
     with pytest.raises(WrongName):
         node_of(certificate([], [x509.DNSName(name) for name in names]))
 
 
-def test_a_common_name_is_no_node() -> None:
+def test_a_common_name_is_no_name_of_a_node() -> None:
     """Every node certificate has the address as its common name, but only the URI counts."""
     with pytest.raises(WrongName):
         node_of(build(KEY, KEY, "1.10008", uris=[]))
 
 
-def test_other_names_beside_it_do_no_harm() -> None:
-    others: list[x509.GeneralName] = [x509.DNSName("*.example.org"), x509.DNSName("2.hub"), x509.RFC822Name("a@b.c")]
+def test_other_names_in_the_certificate_have_no_effect() -> None:
+    others: list[x509.GeneralName] = [
+        x509.DNSName("*.example.org"),
+        x509.DNSName("2.hub"),
+        x509.RFC822Name("a@b.c"),
+    ]
     assert node_of(certificate(["semq:1.10008", "urn:x"], others)) == Address(1, "10008")

@@ -1,12 +1,14 @@
 """Slots: next, active, previous, retired; each change is one rename, and no key in use is lost."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, WrongAuthority, WrongName
-from semq.pki.keys import Passphrase, is_encrypted, key_id, new_key, write_key
+from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, write_key
 from semq.pki.slots import SLOTS_FILE, KeyRing
 from semq.umx_t.address import Address
 from tests.pki.people import DAY, NOW, add, authority, issued, ring, trust
@@ -19,7 +21,7 @@ def test_a_node_without_a_certificate_has_no_identity(tmp_path: Path) -> None:
     assert not keys.is_enrolled
     with pytest.raises(NoIdentity):
         keys.identity()
-    keys.begin()
+    keys.next_key()
     with pytest.raises(NoIdentity):
         keys.rotate(NOW)
     assert not keys.is_enrolled
@@ -30,27 +32,26 @@ def test_renewals_move_keys_through_the_slots(tmp_path: Path) -> None:
     first = keys.identity()
     assert first.node == Address(1, "10008")
     assert key_id(first.key) == first.certificate.key_id
-    made = [first.certificate] + [add(keys, OURS, at=NOW + n * DAY, kind=kind) for n, kind in ((1, "rsa"), (2, "ec"))]
-    slots = keys.slots()
-    assert (slots.active, slots.previous, slots.next) == (made[2].key_id, made[1].key_id, None)
-    assert [one.key_id for one in slots.retired] == [made[0].key_id]
-    identity = keys.identity()
-    assert set(identity.keys) == {one.key_id for one in made}
-    assert keys.forget(NOW + 20 * DAY, keep_days=30) == []
-    assert keys.forget(NOW + 40 * DAY, keep_days=30) == [made[0].key_id]
-    assert set(keys.identity().keys) == {made[1].key_id, made[2].key_id}
-    assert not keys.key_path(made[0].key_id).exists()
+    second, third = (add(keys, OURS, at=NOW + n * DAY, kind=kind).key_id for n, kind in ((1, "rsa"), (2, "ec")))
+    slots, first_id = keys.slots(), first.certificate.key_id
+    assert (slots.active, slots.previous, slots.next) == (third, second, None)
+    assert [key.key_id for key in slots.retired] == [first_id]
+    assert set(keys.identity().keys) == {first_id, second, third}
+    assert keys.delete_retired(NOW + 20 * DAY, keep_days=30) == []
+    assert keys.delete_retired(NOW + 40 * DAY, keep_days=30) == [first_id]
+    assert set(keys.identity().keys) == {second, third}
+    assert not keys.key_path(first_id).exists()
 
 
 def test_a_key_that_waits_for_its_certificate_is_used_again(tmp_path: Path) -> None:
     keys = ring(tmp_path, OURS)
-    waiting = keys.begin()
-    assert key_id(keys.begin("rsa")) == key_id(waiting)
+    waiting = keys.next_key()
+    assert key_id(keys.next_key("rsa")) == key_id(waiting)
     assert key_id(waiting) in keys.identity().keys
 
 
 @pytest.mark.parametrize(
-    ("made", "error"),
+    ("certificate_for", "error"),
     [
         (lambda key: issued(OURS, "1.56001", key=key), WrongName),
         (lambda key: issued(OURS, at=NOW - 20 * DAY, days=1, key=key), OutOfDate),
@@ -59,14 +60,14 @@ def test_a_key_that_waits_for_its_certificate_is_used_again(tmp_path: Path) -> N
     ],
     ids=["another node's", "expired", "another authority's", "for another key"],
 )
-def test_only_the_certificate_that_was_asked_for_is_taken(
-    tmp_path: Path, made: "object", error: type[Exception]
+def test_only_a_certificate_for_the_requested_key_is_stored(
+    tmp_path: Path, certificate_for: Callable[[PrivateKey], NodeCertificate], error: type[Exception]
 ) -> None:
     keys = ring(tmp_path, OURS)
     before = keys.slots().active
-    key = keys.begin()
+    key = keys.next_key()
     with pytest.raises(error):
-        keys.receive(made(key).pem, trust(OURS), NOW)  # type: ignore[operator]
+        keys.store_certificate(certificate_for(key).pem, trust(OURS), NOW)
     with pytest.raises(NoIdentity):
         keys.rotate(NOW)
     assert keys.slots().active == before
@@ -74,8 +75,8 @@ def test_only_the_certificate_that_was_asked_for_is_taken(
 
 def test_a_crash_while_slots_change_leaves_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = ring(tmp_path, OURS)
-    made = issued(OURS, key=keys.begin())
-    keys.receive(made.pem, trust(OURS), NOW)
+    certificate = issued(OURS, key=keys.next_key())
+    keys.store_certificate(certificate.pem, trust(OURS), NOW)
     before = keys.slots()
 
     def crash(*_: object) -> None:
@@ -86,7 +87,7 @@ def test_a_crash_while_slots_change_leaves_the_old_ones(tmp_path: Path, monkeypa
         with pytest.raises(OSError, match="killed"):
             keys.rotate(NOW)
     assert keys.slots() == before
-    assert keys.rotate(NOW).key_id == made.key_id
+    assert keys.rotate(NOW).key_id == certificate.key_id
 
 
 def test_a_ring_of_another_node_is_refused(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_ring_of_another_node_is_refused(tmp_path: Path) -> None:
         KeyRing(tmp_path, Address(1, "10008")).identity()
 
 
-def test_slots_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_malformed_slots_file_is_refused(tmp_path: Path) -> None:
     keys = ring(tmp_path, OURS)
     (tmp_path / SLOTS_FILE).write_text("[]")
     with pytest.raises(KeyRefused):
@@ -107,16 +108,16 @@ def test_a_passphrase_may_be_introduced(tmp_path: Path) -> None:
     file = tmp_path / "passphrase"
     file.write_bytes(b"secret\n")
     file.chmod(0o600)
-    assert keys.protect() == 0
-    under = KeyRing(tmp_path / "pki", keys.node, Passphrase(file=file))
-    assert under.protect() == 1
-    active = under.slots().active
+    assert keys.encrypt_clear_keys() == 0
+    encrypted_keys = KeyRing(tmp_path / "pki", keys.node, Passphrase(file=file))
+    assert encrypted_keys.encrypt_clear_keys() == 1
+    active = encrypted_keys.slots().active
     assert active is not None
-    assert is_encrypted(under.key_path(active))
-    assert under.identity().certificate == keys.certificate(active)
+    assert is_encrypted(encrypted_keys.key_path(active))
+    assert encrypted_keys.identity().certificate == keys.certificate(active)
     with pytest.raises(KeyRefused, match="passphrase"):
         keys.identity()
-    assert under.protect() == 0
+    assert encrypted_keys.encrypt_clear_keys() == 0
 
 
 def test_wide_permissions_are_refused(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_wide_permissions_are_refused(tmp_path: Path) -> None:
         keys.identity()
 
 
-def test_another_key_under_the_name_of_the_active_one(tmp_path: Path) -> None:
+def test_another_key_in_the_file_of_the_active_key_is_refused(tmp_path: Path) -> None:
     keys = ring(tmp_path, OURS)
     active = keys.slots().active
     assert active is not None

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from semq.pki.authority import create_authority
+from semq.pki.authority import Authority, create_authority
 from semq.pki.errors import WrongAuthority
-from semq.pki.succession import is_issued_by, succession, verified
+from semq.pki.succession import is_issued_by, state_succession, verify_succession
 from semq.pki.trust import TrustStore
 from tests.pki.people import NOW, authority, issued
 
@@ -15,35 +15,35 @@ FORMER, NEW, OTHER = authority(), create_authority("hub 2", NOW), create_authori
 
 
 def test_trust_in_the_former_authority_extends_to_its_statement() -> None:
-    result = succession(FORMER, NEW)
-    assert verified(result, TrustStore([FORMER.certificate])) == NEW.certificate
-    assert result.fingerprint == NEW.fingerprint
+    statement = state_succession(FORMER, NEW)
+    assert verify_succession(statement, TrustStore([FORMER.certificate])) == NEW.certificate
+    assert statement.fingerprint == NEW.fingerprint
 
 
 @pytest.mark.parametrize("signer", [OTHER, NEW])
-def test_a_statement_by_another_authority_is_refused(signer: object) -> None:
-    forged = replace(succession(OTHER if signer is OTHER else NEW, NEW), former=FORMER.fingerprint)
+def test_a_statement_by_another_authority_is_refused(signer: Authority) -> None:
+    forged = replace(state_succession(signer, NEW), former=FORMER.fingerprint)
     with pytest.raises(WrongAuthority, match="not signed"):
-        verified(forged, TrustStore([FORMER.certificate]))
+        verify_succession(forged, TrustStore([FORMER.certificate]))
     with pytest.raises(WrongAuthority, match="does not trust"):
-        verified(succession(OTHER, NEW), TrustStore([FORMER.certificate]))
+        verify_succession(state_succession(OTHER, NEW), TrustStore([FORMER.certificate]))
 
 
 @pytest.mark.parametrize("signature", ["", "!", "AAAA"])
 def test_a_malformed_signature_is_refused(signature: str) -> None:
     with pytest.raises(WrongAuthority):
-        verified(replace(succession(FORMER, NEW), signature=signature), TrustStore([FORMER.certificate]))
+        verify_succession(replace(state_succession(FORMER, NEW), signature=signature), TrustStore([FORMER.certificate]))
 
 
 def test_a_statement_about_another_certificate_is_refused() -> None:
-    moved = replace(succession(FORMER, NEW), pem=OTHER.pem.decode())
+    moved = replace(state_succession(FORMER, NEW), pem=OTHER.pem.decode())
     with pytest.raises(WrongAuthority):
-        verified(moved, TrustStore([FORMER.certificate]))
+        verify_succession(moved, TrustStore([FORMER.certificate]))
 
 
-def test_the_issuer_of_a_certificate_is_found_by_its_signature() -> None:
-    mine = issued(FORMER)
-    assert is_issued_by(mine, FORMER.certificate)
-    assert not is_issued_by(mine, NEW.certificate)
-    again = create_authority("hub", NOW + timedelta(days=1))  # an authority of the same name
-    assert not is_issued_by(mine, again.certificate)
+def test_the_issuer_of_a_certificate_is_recognised_by_its_signature() -> None:
+    certificate = issued(FORMER)
+    assert is_issued_by(certificate, FORMER.certificate)
+    assert not is_issued_by(certificate, NEW.certificate)
+    namesake = create_authority("hub", NOW + timedelta(days=1))  # an authority of the same name
+    assert not is_issued_by(certificate, namesake.certificate)

@@ -17,7 +17,7 @@ from tests.pki.people import DAY, NOW, authority, ring, self_signed, trust
 OURS = authority()
 
 
-def shake(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """Return both ends after the handshake and one byte in each direction. Raises the errors of either end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
@@ -30,9 +30,9 @@ def shake(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[ssl.SSLObject
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    for here, there in (ends, ends[::-1]):
-        here.write(b"x")
-        assert there.read(1) == b"x"
+    for sender, receiver in (ends, ends[::-1]):
+        sender.write(b"x")
+        assert receiver.read(1) == b"x"
     return ends
 
 
@@ -41,16 +41,16 @@ def hub(tmp_path: Path) -> ssl.SSLContext:
     return server_context(trust(OURS), ring(tmp_path / "hub", OURS, "2.hub"))
 
 
-def test_both_know_the_other(tmp_path: Path, hub: ssl.SSLContext) -> None:
-    client, server = shake(client_context(trust(OURS), ring(tmp_path / "a", OURS)), hub)
+def test_both_ends_see_the_certificate_of_the_other(tmp_path: Path, hub: ssl.SSLContext) -> None:
+    client, server = handshake(client_context(trust(OURS), ring(tmp_path / "a", OURS)), hub)
     assert client.version() == server.version() == "TLSv1.3"
-    shown = server.getpeercert(binary_form=True)
-    assert shown is not None
-    assert node_of(x509.load_der_x509_certificate(shown)) == Address(1, "10008")
+    peer_certificate = server.getpeercert(binary_form=True)
+    assert peer_certificate is not None
+    assert node_of(x509.load_der_x509_certificate(peer_certificate)) == Address(1, "10008")
 
 
 def test_a_client_without_a_certificate_is_accepted_without_a_name(hub: ssl.SSLContext) -> None:
-    _, server = shake(client_context(trust(OURS)), hub)
+    _, server = handshake(client_context(trust(OURS)), hub)
     assert server.getpeercert(binary_form=True) is None
 
 
@@ -64,39 +64,39 @@ def test_a_client_with_an_invalid_certificate_is_refused(
 ) -> None:
     keys = ring(tmp_path / "a", by, at=at)  # type: ignore[arg-type]
     with pytest.raises(ssl.SSLError):
-        shake(client_context(trust(OURS), keys), hub)
+        handshake(client_context(trust(OURS), keys), hub)
 
 
 def test_a_self_signed_client_is_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     client = client_context(trust(OURS))
     load_pair(client, *self_signed(tmp_path), None)
     with pytest.raises(ssl.SSLError):
-        shake(client, hub)
+        handshake(client, hub)
 
 
 def test_a_hub_of_another_authority_is_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(client_context(trust(authority()), ring(tmp_path / "a", OURS)), hub)
+        handshake(client_context(trust(authority()), ring(tmp_path / "a", OURS)), hub)
 
 
-def test_versions_below_the_agreed_one_are_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_versions_below_the_minimum_are_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     old = client_context(trust(OURS), minimum="1.2")
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError):
-        shake(old, hub)
+        handshake(old, hub)
     tolerant = server_context(trust(OURS), ring(tmp_path / "b", OURS, "2.hub"), "1.2")
-    client, _ = shake(old, tolerant)
+    client, _ = handshake(old, tolerant)
     cipher = client.cipher()
     assert cipher is not None
     assert (client.version(), cipher[0].startswith("ECDHE")) == ("TLSv1.2", True)
 
 
-def test_a_key_under_a_passphrase(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_a_key_under_a_passphrase_is_used(tmp_path: Path, hub: ssl.SSLContext) -> None:
     file = tmp_path / "passphrase"
     file.write_bytes(b"secret\n")
     file.chmod(0o600)
     keys = ring(tmp_path / "a", OURS, passphrase=Passphrase(file=file))
-    shake(client_context(trust(OURS), keys), hub)
+    handshake(client_context(trust(OURS), keys), hub)
     active = keys.slots().active
     assert active is not None
     with pytest.raises(KeyRefused):
