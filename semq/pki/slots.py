@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from semq.foreign_text import shortened
 from semq.pki.certificate import NodeCertificate, read_certificate
-from semq.pki.errors import KeyRefused, NoIdentity, WrongName
+from semq.pki.errors import KeyRefused, NoIdentity, Untrusted, WrongName
 from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, read_key, write_key
 from semq.pki.trust import TrustStore
 from semq.store.files import sync_folder, write_safely
@@ -219,6 +219,11 @@ def _first(pem: bytes) -> bytes:
 
 
 def _chain(pem: bytes) -> list[x509.Certificate]:
-    """Return the certificates after the first one in a PEM file."""
+    """Return the certificates after the first one in a PEM file. Raises Untrusted."""
     chain = pem.partition(_END)[2]
-    return x509.load_pem_x509_certificates(chain) if b"BEGIN CERTIFICATE" in chain else []
+    if b"BEGIN CERTIFICATE" not in chain:
+        return []
+    try:
+        return x509.load_pem_x509_certificates(chain)
+    except ValueError as error:
+        raise Untrusted("The chain does not consist of certificates.", fault=shortened(str(error), 200)) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from semq.pki.certificate import NodeCertificate
-from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, WrongAuthority, WrongName
+from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, Untrusted, WrongAuthority, WrongName
 from semq.pki.keys import Passphrase, PrivateKey, is_encrypted, key_id, new_key, write_key
 from semq.pki.slots import SLOTS_FILE, KeyRing
 from semq.umx_t.address import Address
@@ -136,3 +136,11 @@ def test_another_key_in_the_file_of_the_active_key_is_refused(tmp_path: Path) ->
     write_key(keys.key_path(active), new_key(), None)
     with pytest.raises(KeyRefused, match="does not match"):
         keys.identity()
+
+
+def test_a_certificate_with_a_malformed_chain_is_refused(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    certificate = issued(OURS, key=keys.next_key())
+    chain = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    with pytest.raises(Untrusted, match="chain"):
+        keys.store_certificate(certificate.pem + chain, trust(OURS), NOW)
