@@ -6,6 +6,7 @@ statement. So only the holder of that key can add an authority to a node's list.
 """
 
 from base64 import b64decode, b64encode
+from typing import cast
 
 import msgspec
 from cryptography import x509
@@ -16,8 +17,8 @@ from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import WrongAuthority
 from semq.pki.trust import TrustStore, fingerprint_of
 from semq.seal.canonical import canonical
-from semq.seal.errors import SignatureWrong
-from semq.seal.keys import PublicKey, sign, verify
+from semq.seal.errors import KeyUnfit, SignatureWrong
+from semq.seal.keys import PublicKey, alg_of, sign, verify
 
 LABEL = "semq authority succession 1"  # of the signed data
 
@@ -57,11 +58,11 @@ def verify_succession(statement: Succession, trust: TrustStore) -> x509.Certific
     if former is None:
         raise WrongAuthority("This node does not trust the former authority.", former=statement.former[:80])
     message = _message(statement.former, fingerprint_of(new))
-    key = former.public_key()
-    assert isinstance(key, PublicKey)
     try:
-        verify(key, b64decode(statement.signature), message)
-    except (SignatureWrong, ValueError) as error:
+        key = former.public_key()
+        alg_of(key)  # other kinds of keys sign no statements
+        verify(cast(PublicKey, key), b64decode(statement.signature), message)
+    except (KeyUnfit, SignatureWrong, ValueError) as error:
         fault = "The former authority has not signed this statement."
         raise WrongAuthority(fault, former=statement.former[:80]) from error
     return new

@@ -3,13 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
 from semq.pki.authority import Authority, create_authority
 from semq.pki.errors import WrongAuthority
 from semq.pki.succession import is_issued_by, state_succession, verify_succession
-from semq.pki.trust import TrustStore
-from tests.pki.people import NOW, authority, issued
+from semq.pki.trust import TrustStore, fingerprint_of
+from tests.pki.people import DAY, NOW, authority, issued
 
 FORMER, NEW, OTHER = authority(), create_authority("hub 2", NOW), create_authority("another", NOW)
 
@@ -47,3 +50,16 @@ def test_the_issuer_of_a_certificate_is_recognised_by_its_signature() -> None:
     assert not is_issued_by(certificate, NEW.certificate)
     namesake = create_authority("hub", NOW + timedelta(days=1))  # an authority of the same name
     assert not is_issued_by(certificate, namesake.certificate)
+
+
+def test_a_trusted_authority_with_an_unsupported_key_signs_no_statement() -> None:
+    """The statement is a hub's input: a kind of key that SEMQ does not support must not end in another error."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    unsupported = builder.sign(key, None)
+    statement = replace(state_succession(FORMER, NEW), former=fingerprint_of(unsupported))
+    with pytest.raises(WrongAuthority, match="not signed"):
+        verify_succession(statement, TrustStore([unsupported]))
