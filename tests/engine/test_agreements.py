@@ -10,27 +10,27 @@ from semq.umx_t.app_key import parse_app_key
 ORDER = parse_app_key("trade/order//S1")
 
 
-def taken(meter: Meter, terms: Terms, now: float, tries: int, pair: str = "a b") -> int:
+def admitted(meter: Meter, terms: Terms, now: float, tries: int, pair: str = "a b") -> int:
     return sum(meter.take(pair, terms, now) for _ in range(tries))
 
 
-def test_a_minute_s_worth_then_the_rate() -> None:
+def test_a_sender_may_use_the_rate_of_one_minute_at_once() -> None:
     meter, terms = Meter(1.0), Terms(per_minute=60)
-    assert taken(meter, terms, 100.0, 100) == 60
-    assert taken(meter, terms, 100.5, 10) == 0
-    assert taken(meter, terms, 103.0, 10) == 3
-    assert taken(meter, terms, 10_000.0, 100) == 60
-    assert taken(meter, terms, 10_000.0, 100, pair="a c") == 60
+    assert admitted(meter, terms, 100.0, 100) == 60
+    assert admitted(meter, terms, 100.5, 10) == 0
+    assert admitted(meter, terms, 103.0, 10) == 3
+    assert admitted(meter, terms, 10_000.0, 100) == 60
+    assert admitted(meter, terms, 10_000.0, 100, pair="a c") == 60
     meter.forget()
-    assert taken(meter, terms, 10_000.0, 100) == 60
+    assert admitted(meter, terms, 10_000.0, 100) == 60
 
 
-def test_a_day_s_worth_at_the_hub() -> None:
-    assert taken(Meter(DAY_MINUTES), Terms(per_minute=1), 0.0, 2000) == 1440
+def test_the_hub_admits_the_rate_of_one_day_at_once() -> None:
+    assert admitted(Meter(DAY_MINUTES), Terms(per_minute=1), 0.0, 2000) == 1440
 
 
 def test_without_a_rate_nothing_is_counted() -> None:
-    assert taken(Meter(1.0), Terms(), 0.0, 1000) == 1000
+    assert admitted(Meter(1.0), Terms(), 0.0, 1000) == 1000
 
 
 def test_a_document_above_the_size_of_its_agreement_is_refused() -> None:

@@ -32,19 +32,19 @@ ENVELOPE = Envelope(
 )
 
 
-def again(routing_key: str, header: ContentHeader, body: Any) -> Any:
+def reread(routing_key: str, header: ContentHeader, body: Any) -> Any:
     return read_frame(routing_key, ContentHeader.parse(bytes(header.raw)), body)
 
 
 def test_a_message_comes_back_as_it_was() -> None:
-    frame = again(*write_frame(Data(ENVELOPE, b"payload")))
+    frame = reread(*write_frame(Data(ENVELOPE, b"payload")))
     assert frame.envelope == ENVELOPE
     assert frame.body == b"payload"
 
 
 def test_a_forwarded_frame_keeps_its_bytes() -> None:
     body = memoryview(b"payload")
-    frame = again(*write_frame(Data(ENVELOPE, body)))
+    frame = reread(*write_frame(Data(ENVELOPE, body)))
     routing_key, header, passed = write_frame(frame)
     assert header is frame.header
     assert passed is body
@@ -52,12 +52,12 @@ def test_a_forwarded_frame_keeps_its_bytes() -> None:
 
 
 def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
-    packed = again(*write_frame(Data(ENVELOPE, b"payload")))
+    packed = reread(*write_frame(Data(ENVELOPE, b"payload")))
     assert list(packed.header.headers) == [PACKED, "x"]
     for frame in (packed, Data(ENVELOPE, b"payload")):
         routing_key, header, body = write_frame(frame, version=1)
         assert PACKED not in (ContentHeader.parse(bytes(header.raw)).headers or {})
-        passed = again(routing_key, header, body)
+        passed = reread(routing_key, header, body)
         assert (passed.envelope, passed.body) == (ENVELOPE, b"payload")
         assert write_frame(passed, version=1)[1] is passed.header
         assert write_frame(passed)[1] is passed.header  # an unknown table is passed on to newer peers unchanged
@@ -66,7 +66,7 @@ def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
 def test_a_packet_comes_back_as_it_was() -> None:
     receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=ENVELOPE.ident, status=Answer.RECV, floors={"5f": (3, None)})
     packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [receipt])
-    frame = again(*write_frame(packet))
+    frame = reread(*write_frame(packet))
     assert (frame.source, frame.target, frame.records) == (A, B, [receipt])
     assert write_frame(frame)[2] is frame.body
 
@@ -96,7 +96,7 @@ def test_nonsense_from_a_peer_is_a_typed_error(properties: dict[str, Any], body:
     except SemqError:
         return  # a value that AMQP cannot carry
     try:
-        frame = again(routing_key, header, body)
+        frame = reread(routing_key, header, body)
     except SemqError:
         return
     assert isinstance(frame, Data | Packet)

@@ -12,7 +12,7 @@ def test_the_priorities_of_amqp_are_ten() -> None:
     assert [level(priority) for priority in (-1, 0, 1, 9, 10, 255)] == [0, 0, 1, 9, 9, 9]
 
 
-def test_shares_are_equal_but_for_the_rest() -> None:
+def test_shares_are_equal_but_for_the_remainder() -> None:
     assert shares(["a", "b", "c"], 10) == [("a", 4), ("b", 3), ("c", 3)]
     assert shares(["a", "b", "c"], 2) == [("a", 1), ("b", 1)]
     assert shares([], 10) == []
@@ -50,7 +50,7 @@ def test_a_row_returned_during_a_search_is_not_skipped() -> None:
     assert not tracks.has_waiting
 
 
-def test_a_track_beyond_the_window_holds_up_no_other() -> None:
+def test_a_track_beyond_the_window_delays_no_other() -> None:
     tracks = Tracks()
     tracks.wake("", 9)
     tracks.wake("", 0)

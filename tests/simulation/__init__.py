@@ -1,4 +1,4 @@
-"""Simulation: whole nodes with faults, on a seeded clock and network: the real engine and grids, a store in memory.
+"""Simulation of whole nodes with faults: the real engine and grids, a seeded clock and network, stores in memory.
 
 | room or module   | subject                                                                                  |
 |------------------|------------------------------------------------------------------------------------------|
@@ -8,11 +8,14 @@
 | `application`    | applications that submit documents and receive them: slow, absent, failing               |
 | `plan`           | the plan of a run, drawn from its seed                                                   |
 | `schedule`       | scheduled documents: their release, and their invariants                                 |
+| `groups`         | documents to groups: the members, and their invariants                                   |
+| `direct`         | direct sessions of pairs of local nodes                                                  |
 | `disturbances`   | kinds of faults; false hints; records of other messages; hints aimed at rare cells       |
 | `oracle`         | the invariants of PROTOCOL.md section 6, checked at every step, and the oracle's records |
 | `world`          | all parts of one run; runs one seed, and checks that all work ends                       |
 | `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
+| `runs`           | one process for all runs of a worker of the tests, with a fixed hash seed                |
 | `mutations`      | rules of PROTOCOL.md section 7, each removed from the engine by a patch                  |
 
 `./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it.

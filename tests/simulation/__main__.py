@@ -10,7 +10,7 @@ import time
 import structlog
 
 from semq.umx_t.grids import SenderEvent, SenderState
-from tests.simulation.campaign import Totals, cover, focus_of, run_campaign, tell
+from tests.simulation.campaign import Totals, cover, focus_of, print_progress, run_campaign
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
@@ -38,14 +38,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)"
     )
-    parser.add_argument("--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of worlds")
-    parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
-    parser.add_argument("--focus", default="", metavar="KINDS", help="kinds of faults that strike more, in every seed")
+    parser.add_argument(
+        "--mode", choices=("both", "swarm", "hell"), default="both", help="kinds of plans (default: both)"
+    )
+    parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="remove a rule: the oracle must find a violation")
+    parser.add_argument(
+        "--focus", default="", metavar="KINDS", help="kinds of faults that happen more often, in every seed"
+    )
     parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
     parser.add_argument("--instances", type=int, default=0, metavar="N", help="a hub of N instances with a store each")
     parser.add_argument("--cover", action="store_true", help="then drill each cell of the grids that was not reached")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
-    parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
+    parser.add_argument("--trace", action="store_true", help="with --replay: show every event")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
     return parser.parse_args()
@@ -103,23 +107,23 @@ def _campaign(options: argparse.Namespace) -> int:
     )
     for share in shares:
         for seed, text in share.failed:
-            tell(f"FAILED seed={seed} {text[:600]}\n  replay: ./run simulate --replay {seed} --trace{extra}")
+            print_progress(f"FAILED seed={seed} {text[:600]}\n  replay: ./run simulate --replay {seed} --trace{extra}")
         totals.add(share)
         if options.stop and share.failed:
             break
         if totals.seeds % 500 < 50 or totals.seeds == options.seeds:
             spent = time.monotonic() - began
-            tell(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
+            print_progress(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
     if options.cover and totals.is_clean:
         for cell, reached_by in cover(totals, options.first):
             name = " ".join(cell)
             if reached_by is not None:
                 focus = ",".join(sorted(focus_of(cell[0], reached_by)))
-                tell(
+                print_progress(
                     f"{name}: reached by --replay {reached_by} " + (f"--focus {focus}" if focus else f"--goal '{name}'")
                 )
         for failed, text in totals.failed:
-            tell(f"FAILED seed={failed} in a drill: {text[:600]}")
+            print_progress(f"FAILED seed={failed} in a drill: {text[:600]}")
     report = totals.report()
     if options.json:
         print(json.dumps(report))
@@ -127,7 +131,7 @@ def _campaign(options: argparse.Namespace) -> int:
         for name, value in report.items():
             print(f"{name}: {value}")
     for cell in report["coverage"]["missing"]:
-        tell(f"not reached: {cell}")
+        print_progress(f"not reached: {cell}")
     return 0 if totals.is_clean else 1
 
 

@@ -53,7 +53,7 @@ class EventUnderWay:
 
 
 class SimOpener(InClear):
-    """A sealing that cannot open poisoned documents, and signs nothing."""
+    """Secrecy that cannot open poisoned documents, and signs nothing."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if body[:1] == POISON:
@@ -69,7 +69,7 @@ class SimulatedApplications:
         self.host = host
         self.capacity = 0
         self._life = 0
-        self._has: set[int] = set()
+        self._unanswered: set[int] = set()
         self._users = ("", *USERS) if "groups" in world.plan.kinds else ("",)
 
     def heal(self) -> None:
@@ -132,7 +132,7 @@ class SimulatedApplications:
         if document.token in oracle.answered:
             return
         if accepted.not_before or oracle.schedule.is_name(accepted.lk0):
-            self._waits(document, accepted.lk0)
+            self._note_scheduled(document, accepted.lk0)
             return
         oracle.promised(self.host, document, accepted.lk0)
         for message in oracle.groups.messages(accepted.lk0):
@@ -148,7 +148,7 @@ class SimulatedApplications:
             self._hold(lk0, True)
             self.world.time.after(document.hold_s, self._hold, lk0, False)
 
-    def _waits(self, document: PlannedDocument, lk0: LK0) -> None:
+    def _note_scheduled(self, document: PlannedDocument, lk0: LK0) -> None:
         """Note a scheduled document; a person may cancel it, or release it early."""
         self.world.oracle.answered.add(document.token)
         if document.cancel_after_s is not None:
@@ -202,19 +202,19 @@ class SimulatedApplications:
         return EventUnderWay(event)
 
     def publish(self, prepared: Sequence[EventUnderWay]) -> None:
-        for result in prepared:
-            self.world.oracle.reported(self.host, result.event)
+        for under_way in prepared:
+            self.world.oracle.reported(self.host, under_way.event)
 
     # --- receiving
     def connect(self) -> None:
         """The node has restarted: it has no record of earlier deliveries to the application."""
         self._life += 1
-        self._has.clear()
+        self._unanswered.clear()
 
     disconnected = connect
 
     def free(self, user: str) -> int:
-        return max(self.capacity - len(self._has), 0)
+        return max(self.capacity - len(self._unanswered), 0)
 
     def feed(self) -> None:
         """Ask for documents."""
@@ -223,40 +223,40 @@ class SimulatedApplications:
                 self.host.call(partial(_feed, user))
 
     def report_users(self) -> None:
-        """Let the node report the named users: while it consumes, each does."""
+        """Let the node report the named users who receive: all of them while it consumes, otherwise none."""
         if present := self._users[1:]:
             self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
 
     def be_present(self, capacity: int) -> None:
         """Take up to ``capacity`` documents at a time; with 0, stop consuming and lose unacknowledged ones."""
         self.capacity = capacity
-        if capacity == 0 and self._has:
-            lost = sorted(self._has)
-            self._has.clear()
+        if capacity == 0 and self._unanswered:
+            lost = sorted(self._unanswered)
+            self._unanswered.clear()
             self.host.call(lambda engine: engine.answers.give_back(lost))
         self.report_users()
         self.feed()
 
     def give(self, user: str, delivery: Delivery) -> None:
         self.world.oracle.given(self.host, delivery)
-        self._has.add(delivery.bref)
+        self._unanswered.add(delivery.bref)
         self.world.time.after(self.world.faults.think_s(), self._answer, self._life, delivery)
 
     def _answer(self, life: int, delivery: Delivery) -> None:
         bref = delivery.bref
-        if life != self._life or bref not in self._has:
+        if life != self._life or bref not in self._unanswered:
             return
-        self._has.discard(bref)
+        self._unanswered.discard(bref)
         answer = self.world.faults.answer(delivery.deliveries)
         self.world.trace("application", self.host.name, (answer, delivery.envelope.ident))
-        self._say(answer, bref)
+        self._settle(answer, bref)
         if answer != "back" and self.world.faults.stutters():
-            self._say(self.world.chance.choice(("done", "back", "fail", "requeue")), bref)
+            self._settle(self.world.chance.choice(("done", "back", "fail", "requeue")), bref)
         if answer == "fail, then requeue":
-            self.world.time.after(5.0, self._say, "requeue", bref)
+            self.world.time.after(5.0, self._settle, "requeue", bref)
         self.feed()
 
-    def _say(self, answer: str, bref: int) -> None:
+    def _settle(self, answer: str, bref: int) -> None:
         match answer:
             case "done":
                 self.host.call(lambda engine: engine.answers.finish([bref]))

@@ -147,7 +147,7 @@ def run_campaign(
 
 
 def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
-    """Drill each decided cell that a campaign has not reached; yields cells that were reached then, with the seed."""
+    """Drill each decided cell that a campaign has not reached; yield it with the seed that reached it, or None."""
     _, missing = coverage(totals.cells)
     for cell in missing:
         grid, standing, news = cell
@@ -182,6 +182,6 @@ def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
     return len(decided & cells), sorted(decided - cells)
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)

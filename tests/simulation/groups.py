@@ -46,12 +46,12 @@ def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
 
 
 def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
-    """Return the pairs of which one does not know that the users of the other receive, when all do."""
-    pairs = [(one, other) for one in nodes for other in nodes if one is not other]
+    """Return the pairs of nodes of which the first does not know that all users of the second receive documents now."""
+    pairs = [(first, second) for first in nodes for second in nodes if first is not second]
     return [
-        f"{one.name} has {known} of {other.name}"
-        for one, other in pairs
-        if (known := one.engine.partners.present.get(str(other.address), ())) != USERS
+        f"{first.name} has {users} of {second.name}"
+        for first, second in pairs
+        if (users := first.engine.partners.present.get(str(second.address), ())) != USERS
     ]
 
 

@@ -80,7 +80,7 @@ class Host:
         """Whether the process runs (and has not restarted since ``life``)."""
         return self.engine is not None and (life is None or life == self.life)
 
-    # --- life and death
+    # --- start and end
     def set_clock(self, skew_s: float) -> None:
         """Set the clock of the machine, so many seconds ahead of the true time."""
         self.skew_s = skew_s
@@ -146,7 +146,7 @@ class Host:
     def hear_rumours(self) -> None:
         """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
         link = self.some_link()
-        if link is not None and (hints := self.world.faults.gossip(link, [])):
+        if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
             self.engine.hear(link, hints)
             self.room(link)
@@ -173,7 +173,7 @@ class Host:
         self.turn()
 
     def room(self, link: SimLink) -> None:
-        """Note that a session takes more messages."""
+        """Note that a session has room for messages again."""
         raise NotImplementedError
 
     def link_up(self, link: SimLink) -> None:
@@ -308,7 +308,7 @@ class LocalHost(Host):
             self.session = None
 
     def hear_rumours(self) -> None:
-        self.world.faults.meddle(self)
+        self.world.faults.act_in_doubt(self)
         super().hear_rumours()
 
     @property
@@ -363,10 +363,10 @@ class LocalHost(Host):
         self.turn()
         return True
 
-    def call(self, ask: Callable[[LocalEngine], None]) -> None:
+    def call(self, method: Callable[[LocalEngine], None]) -> None:
         """Call a method of the engine, if it runs."""
         if self.engine is not None:
-            ask(self.engine)
+            method(self.engine)
             self.turn()
 
     def volatile(self) -> dict[str, object]:

@@ -81,13 +81,13 @@ class SimCarrier:
         if kind == "all":
             for host in members:
                 if host.incarnation != life:
-                    host.take(life, message)
+                    host.hear_message(life, message)
             return
-        found = [host for host in members if name == (host.incarnation if kind == "front" else host.store_name)]
+        targets = [host for host in members if name == (host.incarnation if kind == "front" else host.store_name)]
         if kind == "store":
-            found = [host for host in found if not host.is_retired]  # an exclusive queue: the newest owner has it
-        if found:
-            found[0].take(life, message)
+            targets = [host for host in targets if not host.is_retired]  # an exclusive queue: the newest owner has it
+        if targets:
+            targets[0].hear_message(life, message)
         elif isinstance(name, tuple):
             self._returned(origin, life, name, message)
         elif origin.is_alive(life):
@@ -186,7 +186,7 @@ class InstanceHost(HubHost):
             self.others.cut()
             self.turn()
 
-    def take(self, life: int, message: Message) -> None:
+    def hear_message(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)

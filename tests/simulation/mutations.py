@@ -64,7 +64,7 @@ class Mutation:
 
 
 def swap(owner: Any, name: str, change: Change) -> Patch:
-    """A patch that replaces an attribute by what ``change`` makes of it."""
+    """Return a patch that replaces an attribute by the result of ``change``."""
 
     def patch() -> Undo:
         original = owner.__dict__[name]
@@ -135,7 +135,7 @@ def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
     return change
 
 
-# ---------------------------------------------------------------------------------------- what is put instead
+# ------------------------------------------------------------------------------------ the faulty replacements
 
 
 def forgetful(known: Any) -> Any:

@@ -115,7 +115,7 @@ class SimSession:
         if world.plan.codec:
             frame = through_the_codec(frame)
         world.faults.remember(link, frame)
-        arrives, ghosts = world.faults.fate(frame)
+        arrives, ghosts = world.faults.draw_arrivals(frame)
         if arrives and not link.stalled and not world.faults.withholds(link, frame):
             channel = link.data if isinstance(frame, Data) else link.control
             channel.last = max(channel.last, world.time.now + world.latency())
@@ -124,7 +124,7 @@ class SimSession:
             world.time.at(channel.last, self._arrive, link, channel)
         for delay in ghosts:
             world.in_transit += 1
-            world.time.after(delay, self.haunt, link.owner, link.other, frame)
+            world.time.after(delay, self.deliver_late, link.owner, link.other, frame)
 
     def _arrive(self, link: SimLink, channel: FrameLane) -> None:
         frames: list[Frame] = []
@@ -136,7 +136,7 @@ class SimSession:
             self.world.trace_all("hears", far.owner.name, frames)
             self.world.oracle.heard(far.owner, frames)
             far.owner.hear(far, frames)
-            hints = self.world.faults.gossip(far, frames) if far.owner.is_up(far.life) else []
+            hints = self.world.faults.draw_hints(far, frames) if far.owner.is_up(far.life) else []
             if hints:
                 self.world.trace_all("rumour", far.owner.name, hints)
                 far.owner.hear(far, hints)
@@ -145,7 +145,7 @@ class SimSession:
             link.was_full = False
             link.owner.room(link)
 
-    def haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
+    def deliver_late(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
         """Deliver a late or doubled frame on the present session of the two nodes."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)

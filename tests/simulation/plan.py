@@ -32,7 +32,7 @@ class Theme:
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
     flight: int = 512
-    whims: float = 0.3  #: probability that a person cancels, holds or sends a document again
+    acts: float = 0.3  #: probability that a person cancels, holds or sends a document again
     poison: float = 0.25  #: probability that a receiver cannot open a document
 
 
@@ -43,33 +43,34 @@ DIRECT_EVERY, DIRECT_AT = 10, 3  # of the seeds without a theme: nodes have dire
 NO_HUB_EVERY, NO_HUB_AT = 20, 9
 GROUPS_EVERY, GROUPS_AT = 4, 3  # of the seeds without a theme: some documents are for groups and for all users of one
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
-DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
-DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
+DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
+# Frames get lost, so that a sender does not know which have arrived.
+DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and others overtake it
 # payloads deleted by the sender, for custody that is not lost
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
-DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.9)
+DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, acts=0.9)
 THEMES = (
-    # rows that come back
-    Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.7),
-    Theme("restore_local restore_hub hold offline cut replay rumours poison", (3,), flight=1, whims=0.7),
+    # rows that a restored backup brings back
+    Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, acts=0.7),
+    Theme("restore_local restore_hub hold offline cut replay rumours poison", (3,), flight=1, acts=0.7),
     Theme("restore_local other_store offline operator rumours", (3,), (True, True, False)),
     Theme("wipe_hub restore_hub offline cut crash_hub think rumours cancel"),  # a new message under an old number
-    Theme("offline half_open cancel operator stall", orders=("", "k"), whims=0.7),  # markers for copies under way
+    Theme("offline half_open cancel operator stall", orders=("", "k"), acts=0.7),  # markers for copies under way
     Theme(
-        "other_store offline operator cancel poison rumours", (3, 3, 2), (True,), whims=0.6
+        "other_store offline operator cancel poison rumours", (3, 3, 2), (True,), acts=0.6
     ),  # custodians out of reach
     Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
-    Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), whims=0.5),
+    Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), acts=0.5),
     # a store of the hub that never comes back
     Theme(
         "lose_store other_store offline cut stall half_open poison", (3, 3, 2), (True, False, False), orders=("", "k")
     ),
     # messages that were given up return with a restored backup of the hub
-    Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), whims=0.0),
+    Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), acts=0.0),
     # the hub's operator and the sender act on the same messages
-    Theme("act_on_copies strike_off offline operator cancel stall loss rumours", (3, 3, 2), (True, False), whims=0.7),
+    Theme("act_on_copies strike_off offline operator cancel stall loss rumours", (3, 3, 2), (True, False), acts=0.7),
 )
 
 
@@ -219,42 +220,42 @@ def _documents(
     theme: Theme | None,
     focus: frozenset[str],
 ) -> list[tuple[float, str, list[PlannedDocument]]]:
-    left, planned = chance.randint(3, 14), []
-    taste = theme or Theme(
+    remaining, planned = chance.randint(3, 14), []
+    mix = theme or Theme(
         classes=chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2))),
         orders=chance.choice((("",), ("", "k"), ("k",), ("k", "l"))),
         acks=chance.choice(((True,), (True, True, False), (False,))),
-        whims=0.7 if focus else 0.3,
+        acts=0.7 if focus else 0.3,
     )
     bursts = "burst" in kinds and chance.random() < (0.9 if "burst" in focus else 0.2)
-    taste = replace(taste, classes=(3,), orders=("k",)) if bursts else taste
+    mix = replace(mix, classes=(3,), orders=("k",)) if bursts else mix
     early = chance.random() < 0.5
-    while left > 0:
-        together = min(left, chance.choice((2, 4, 8) if bursts else (1, 1, 1, 2, 4)))
-        left -= together
+    while remaining > 0:
+        together = min(remaining, chance.choice((2, 4, 8) if bursts else (1, 1, 1, 2, 4)))
+        remaining -= together
         source = chance.choice(names)
         near = (source, chance.choice([name for name in names if name != source])) if bursts else names
-        documents = [_document(chance, kinds, f"t{left + n}", source, near, taste) for n in range(together)]
+        documents = [_document(chance, kinds, f"t{remaining + n}", source, near, mix) for n in range(together)]
         planned.append((chance.uniform(0.0, faulty_s * (0.2 if early else 0.9)), source, documents))
     return planned
 
 
 def _document(
-    chance: Random, kinds: frozenset[str], token: str, source: str, names: tuple[str, ...], taste: Theme
+    chance: Random, kinds: frozenset[str], token: str, source: str, names: tuple[str, ...], mix: Theme
 ) -> PlannedDocument:
     def wants(kind: str, how_often: float) -> bool:
         return kind in kinds and chance.random() < how_often
 
     target = source if wants("loop", 0.1) else chance.choice([name for name in names if name != source])
-    save_fwd = SaveFwd(chance.choice(taste.classes))
-    order_key = chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else ""
+    save_fwd = SaveFwd(chance.choice(mix.classes))
+    order_key = chance.choice(mix.orders) if save_fwd is SaveFwd.MUST else ""
     is_fixed = bool(order_key) and sum(token.encode()) % 4 == 1
     document = PlannedDocument(
         token=token,
         target=target,
         attributes=attributes(
             save_fwd,
-            ack2=chance.choice(taste.acks),
+            ack2=chance.choice(mix.acks),
             app_key=AppKey("simulated", "", "", token),
             order_key="" if is_fixed else order_key,
             fixed=is_fixed,
@@ -262,15 +263,15 @@ def _document(
             content_type=chance.choice((REFUSED, REFUSED_AT_TIMES)) if wants("refusal", 0.15) else "",
             expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,
         ),
-        payload=(POISON if wants("poison", taste.poison) else b"p") + token.encode() + _bulk(token),
-        cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0)) if wants("cancel", taste.whims) else None,
-        resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
-        hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
+        payload=(POISON if wants("poison", mix.poison) else b"p") + token.encode() + _bulk(token),
+        cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0)) if wants("cancel", mix.acts) else None,
+        resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", mix.acts) else None,
+        hold_s=chance.uniform(0.5, 60.0) if wants("hold", mix.acts) else None,
     )
     # Drawn from the token, so that other seeds of a campaign keep their documents.
-    wish = document.attributes
-    if "groups" in kinds and target != source and wish.save_fwd is SaveFwd.MUST:
+    chosen = document.attributes
+    if "groups" in kinds and target != source and chosen.save_fwd is SaveFwd.MUST:
         document = replace(document, target=group_of(token, target))
-    leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
-    is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not wish.expires_at
+    leaves_a_row = chosen.save_fwd is SaveFwd.MUST or chosen.ack2
+    is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not chosen.expires_at
     return replace(document, scheduled_s=(0.5, 3.0, 12.0, 45.0)[sum(token.encode()) % 4]) if is_later else document

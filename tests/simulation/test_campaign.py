@@ -30,7 +30,7 @@ def size(pytestconfig: pytest.Config) -> int:
     return max(int(os.environ.get("SEMQ_SIMULATION_SEEDS", usual)) // SHARES, 1)
 
 
-def found_nothing(totals: Totals, size: int) -> None:
+def expect_no_violation(totals: Totals, size: int) -> None:
     assert [f"./run simulate --replay {seed} --trace  # {text}" for seed, text in totals.failed] == []
     assert totals.seeds >= size
     assert totals.faults > size
@@ -39,14 +39,14 @@ def found_nothing(totals: Totals, size: int) -> None:
 @pytest.mark.parametrize("share", range(1, SHARES))
 def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int) -> None:
     totals = runs(run_share, share * size, size)
-    found_nothing(totals, size)
+    expect_no_violation(totals, size)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
 
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
     """The first share, then a drill for each cell that it does not reach."""
     totals = runs(covered, size)
-    found_nothing(totals, size)
+    expect_no_violation(totals, size)
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())
@@ -54,7 +54,7 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> No
 
 def test_nothing_is_found_among_nodes_without_a_hub(runs: Runs) -> None:
     totals = runs(run_share, 0, 60, focus=frozenset({"no_hub"}))
-    found_nothing(totals, 60)
+    expect_no_violation(totals, 60)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
     assert not [cell for cell in totals.cells if cell[0] == HUB.name]
 
@@ -81,6 +81,6 @@ def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: Runs) -> None:
     """Also in another process, so that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "12")
     alone = [runs(run_share, seed, 1).report() for seed in (40, 51)]
-    rest = run("--first", "41", "--seeds", "10")
+    others = run("--first", "41", "--seeds", "10")
     for counted in ("steps", "faults", "frames", "messages"):
-        assert together[counted] == rest[counted] + sum(report[counted] for report in alone)
+        assert together[counted] == others[counted] + sum(report[counted] for report in alone)

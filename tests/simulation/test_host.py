@@ -34,18 +34,18 @@ class Timed(FunctionWork):
 
 
 def at_rest() -> tuple[World, HubHost]:
-    """The hub alone, without faults and without work."""
+    """Return a world with the hub alone, without faults and without work."""
     world = World(draw(1, hell=False))
     world.faults.active = False
     world.hub.start()
-    pass_by(world, 60.0)
+    let_pass(world, 60.0)
     assert world.hub.is_idle
     assert world.hub.store is not None
     world.hub.store._group = lambda waiting: waiting  # as the real writer
     return world, world.hub
 
 
-def pass_by(world: World, seconds: float) -> None:
+def let_pass(world: World, seconds: float) -> None:
     end = world.time.now + seconds
     while world.time.step(end):
         pass
@@ -56,25 +56,25 @@ def test_deferred_work_waits_for_a_limited_time() -> None:
     began, job = world.time.now, Timed(world)
     assert host.store is not None
     host.store.post(job, later=True)
-    pass_by(world, 5.0)
+    let_pass(world, 5.0)
     assert job.results == [None]
     assert job.decided_at >= began + world.plan.later_s
 
 
-def test_it_shares_the_unit_of_urgent_work() -> None:
+def test_deferred_work_shares_the_unit_of_urgent_work() -> None:
     world, host = at_rest()
     patient, urgent = Timed(world), Timed(world)
     began = world.time.now
     assert host.store is not None
     host.store.post(patient, later=True)
     host.store.post(urgent)
-    pass_by(world, 5.0)
+    let_pass(world, 5.0)
     assert patient.decided_at == urgent.decided_at
     assert urgent.decided_at < began + world.plan.later_s
     again = Timed(world)  # the timer of the first one is cancelled
     began = world.time.now
     host.store.post(again, later=True)
-    pass_by(world, 5.0)
+    let_pass(world, 5.0)
     assert again.decided_at >= began + world.plan.later_s
 
 
@@ -88,15 +88,15 @@ def test_after_the_loss_of_its_store_a_process_continues_and_all_its_work_fails(
     first, life = Timed(world), host.life
     assert host.store is not None
     host.store.post(first)
-    pass_by(world, 1.0)
+    let_pass(world, 1.0)
     assert host.is_up(life)
     after = Timed(world)
     host.store.post(after, later=True)
-    pass_by(world, 0.5)
+    let_pass(world, 0.5)
     for job in (first, after):
         assert [type(error) for error in job.results] == [StoreUnavailable]
         assert isinstance(job.results[0], SemqError)
     assert after.decided == 0
-    pass_by(world, 5.0)
+    let_pass(world, 5.0)
     assert host.is_up()
     assert host.life == life + 1

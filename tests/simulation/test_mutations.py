@@ -20,13 +20,13 @@ def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
         assert runs(run_share, seed, 1, focus=mutation.focus).failed == []
 
 
-def test_enough_rules_of_safety_are_among_them() -> None:
+def test_at_least_ten_safety_rules_have_a_mutation() -> None:
     safety = {f"N{number}" for number in (*range(1, 16), 23, 24)}
     assert len({mutation.rule for mutation in MUTATIONS.values()} & safety) >= 10
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_leaves_nothing_behind(name: str) -> None:
+def test_a_mutation_restores_the_grids(name: str) -> None:
     before = [dict(grid.rules()) for grid in GRIDS]
     with MUTATIONS[name].applied():
         pass

@@ -30,7 +30,7 @@ REST_S = 12_000.0  # within this time after the last fault all work has ended
 PASSED_ON_S = 10.0  # afterwards, frames that the hub was passing on or delaying have arrived
 # no further work in this time, which exceeds the longest interval of inquiries about rows not in custody
 SILENCE_S = 400.0
-SITE_S = 150.0  # while copies are in another store of the hub, its process gets the nodes for this time
+SITE_S = 150.0  # while copies are in another store of the hub, the nodes log in at its process for this time
 Trace = Callable[[str], None]
 
 

@@ -40,7 +40,7 @@ def test_an_ack2_makes_the_note_superfluous() -> None:
     assert trio.a.lines(Event.FORWARDED) == 0
 
 
-def test_without_an_ack2_it_is_sent_after_a_moment_once() -> None:
+def test_without_an_ack2_the_note_is_sent_once_after_the_delay() -> None:
     trio = Trio()
     silent(trio)
     trio.a.send(b"x")
@@ -52,7 +52,7 @@ def test_without_an_ack2_it_is_sent_after_a_moment_once() -> None:
     assert notes(trio) == [HubFlag.FORWARDED]
 
 
-def test_each_attempt_has_a_moment_of_its_own() -> None:
+def test_each_attempt_has_its_own_delay() -> None:
     trio = Trio(replace(SETTINGS, forward_note_s=100, inquiry_s=600))
     silent(trio)
     trio.a.send(b"x")

@@ -51,17 +51,17 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "primitive", "to", "record", "may"), CASES)
+@pytest.mark.parametrize(("function", "primitive", "to", "record", "is_permitted"), CASES)
 def test_permitted_statements_of_a_node(
-    function: Function, primitive: Primitive, to: Address, record: Any, may: bool
+    function: Function, primitive: Primitive, to: Address, record: Any, is_permitted: bool
 ) -> None:
-    honest, wrong = faults(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
-    assert list(honest) == ([record] if may else [])
-    assert [one for one, _ in wrong] == ([] if may else [record])
+    permitted, wrong = faults(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
+    assert list(permitted) == ([record] if is_permitted else [])
+    assert [refused for refused, _ in wrong] == ([] if is_permitted else [record])
 
 
 def test_permitted_records_of_a_packet_are_passed_on() -> None:
     good, bad = Inquiry(role=InquiryRole.S, ident=MINE), Inquiry(role=InquiryRole.S, ident=THIRD)
-    honest, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
-    assert list(honest) == [good, good]
+    permitted, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
+    assert list(permitted) == [good, good]
     assert wrong == [(bad, "an inquiry about another node's message")]

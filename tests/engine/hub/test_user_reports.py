@@ -56,21 +56,21 @@ def test_a_user_who_is_named_later_is_reported_then() -> None:
 
 def test_the_last_of_many_reports_in_a_minute_reaches_the_partners() -> None:
     made = trio()
-    records: list[Packet] = []
+    packets: list[Packet] = []
 
-    def passes(wire: TrioWire, frame: Frame) -> bool:
+    def collect(wire: TrioWire, frame: Frame) -> bool:
         if wire is made.a.down and isinstance(frame, Packet) and frame.function is Function.PRESENCE:
-            records.append(frame)
+            packets.append(frame)
         return False
 
-    made.lose = passes
+    made.lose = collect
     for _ in range(50):
         report(made, "desk")
         report(made)
     report(made, "zed")
     made.later(PAUSE_S)
     assert present(made) == ("zed",)
-    assert len(records) < 5
+    assert len(packets) < 5
     assert "violation" not in made.hub.core.counters.counts
 
 

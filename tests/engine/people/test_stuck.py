@@ -60,7 +60,7 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (RELAYED | {"parked": True}, EARLY, StuckCause.NEVER_RECORDED),
     ],
 )
-def test_a_sender_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
+def test_the_cause_of_a_sender_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
     assert why(row, around) is cause
 
 
@@ -80,7 +80,7 @@ DONE = RECEIVED | {"app_status": "DONE"}
         (DONE | {"lk1": "1.1.3"}, LATE, StuckCause.REACK_MISSING),
     ],
 )
-def test_a_receiver_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
+def test_the_cause_of_a_receiver_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
     assert why(row, around) is cause
 
 

@@ -14,36 +14,36 @@ from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
 
 COUNT = 100_000
-LOOKS_MAX = 20  # searches for orders, for a document that itself has an order key
+SEARCHES_MAX = 20  # searches for orders, for a document that itself has an order key
 
 
 class CountingOrders(dict[OrderId, Order]):
     """Orders, and the number of searches for one of them."""
 
-    looks = 0
+    searches = 0
 
     def get(self, key: OrderId, default: Any = None) -> Any:
-        self.looks += 1
+        self.searches += 1
         return super().get(key, default)
 
     def setdefault(self, key: OrderId, default: Any = None) -> Any:
-        self.looks += 1
+        self.searches += 1
         return super().setdefault(key, default)
 
     def __contains__(self, key: object) -> bool:
-        self.looks += 1
+        self.searches += 1
         return super().__contains__(key)
 
     def __iter__(self) -> Iterator[OrderId]:
-        self.looks += len(self)
+        self.searches += len(self)
         return super().__iter__()
 
     def items(self) -> Any:
-        self.looks += len(self)
+        self.searches += len(self)
         return super().items()
 
     def values(self) -> Any:
-        self.looks += len(self)
+        self.searches += len(self)
         return super().values()
 
 
@@ -56,16 +56,16 @@ def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     handover.orders = orders
     for n, key in enumerate(dict.keys(orders)):
         handover._blocked.add(key, Pos(0xA001, 1_000 + n))
-    orders.looks = 0
+    orders.searches = 0
     return trio, orders
 
 
-def test_a_turn_reads_none_of_them() -> None:
+def test_a_turn_reads_no_blocked_order() -> None:
     trio, orders = blocked()
     for _ in range(1000):
         trio.b.engine.handover.feed("")
     assert trio.b.store.idle
-    assert orders.looks == 0
+    assert orders.searches == 0
 
 
 def test_documents_without_a_waiting_order_are_delivered_without_a_search() -> None:
@@ -74,11 +74,11 @@ def test_documents_without_a_waiting_order_are_delivered_without_a_search() -> N
     trio.settle()
     trio.later(1)
     assert len(trio.b.app.deliveries) == 50
-    assert orders.looks == 0
+    assert orders.searches == 0
     trio.a.send(b"in an order", order_key="another")
     trio.settle()
     assert len(trio.b.app.deliveries) == 51
-    assert 0 < orders.looks <= LOOKS_MAX
+    assert 0 < orders.searches <= SEARCHES_MAX
 
 
 def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
@@ -88,7 +88,7 @@ def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio.settle()
     (delivery,) = trio.b.app.held
     trio.b.app.held.clear()
-    orders.looks = 0
+    orders.searches = 0
 
     @work
     def refuse() -> Steps:
@@ -103,4 +103,4 @@ def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio.settle()
     assert [given.payload for given in trio.b.app.deliveries] == [b"x", b"x"]
     assert trio.b.app.deliveries[1].redelivered
-    assert orders.looks <= LOOKS_MAX
+    assert orders.searches <= SEARCHES_MAX

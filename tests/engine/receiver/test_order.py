@@ -15,16 +15,16 @@ COUNT = 100_000
 
 
 class CountedSid(int):
-    """A position, and how often positions were compared."""
+    """A position; the class counts the comparisons of positions."""
 
-    looks = 0
+    comparisons = 0
 
     def __lt__(self, other: Any) -> bool:
-        CountedSid.looks += 1
+        CountedSid.comparisons += 1
         return int(self) < int(other)
 
     def __ge__(self, other: Any) -> bool:
-        CountedSid.looks += 1
+        CountedSid.comparisons += 1
         return int(self) >= int(other)
 
 
@@ -39,7 +39,7 @@ def names(orders: BlockedOrders, floor: int, closed: int | None = None) -> list[
     return [name for _, name in orders.freed(STREAM, floor, closed)]
 
 
-def test_a_floor_frees_what_lies_below_it_once() -> None:
+def test_a_floor_frees_the_orders_below_it_once() -> None:
     orders = blocked(5, 3, 9)
     assert names(orders, 5) == ["k3"]
     assert names(orders, 6) == ["k5"]
@@ -48,7 +48,7 @@ def test_a_floor_frees_what_lies_below_it_once() -> None:
     assert orders.freed(InStreamKey(SOURCE, 8), 10, 10) == []
 
 
-def test_the_end_of_an_incarnation_frees_what_was_never_sent() -> None:
+def test_the_end_of_an_incarnation_frees_orders_that_wait_for_unsent_positions() -> None:
     orders = blocked(5, 3, 9)
     assert names(orders, 0, 6) == ["k9"]
     orders.add((SOURCE, "late"), Pos(7, 8))  # decided before the end was known
@@ -60,7 +60,7 @@ def test_the_end_of_an_incarnation_frees_what_was_never_sent() -> None:
 def test_the_rest_of_a_closed_stream_costs_nothing_when_its_floor_rises() -> None:
     orders = blocked(*range(COUNT))
     assert names(orders, 0, COUNT) == []
-    CountedSid.looks = 0
+    CountedSid.comparisons = 0
     for floor in range(1, 1001):
         assert names(orders, floor, COUNT) == [f"k{floor - 1}"]
-    assert CountedSid.looks < 1000 * 60
+    assert CountedSid.comparisons < 1000 * 60

@@ -31,11 +31,11 @@ async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
     """Return why a document was refused, as its sender's node lists it."""
     link = await inprocess.client(node)
 
-    async def found() -> str | None:
+    async def reason() -> str | None:
         rows = (await ask(link, "failed.list", {}))["result"]
         return next((str(row["error"]) for row in rows if row["app_key"].endswith(f"/{key}")), None)
 
-    return str(await until(found))
+    return str(await until(reason))
 
 
 async def sent(channel: ClientChannel, key: str, size: int = SIZE) -> None:
@@ -44,8 +44,8 @@ async def sent(channel: ClientChannel, key: str, size: int = SIZE) -> None:
 
 async def test_pieces_beyond_the_quota_of_their_source_refuse_their_document_only(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    more = PIECES + f"quota_piece_bytes_per_partner = {QUOTA}\n"
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    config = PIECES + f"quota_piece_bytes_per_partner = {QUOTA}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
     await linked(a, b)
     channel = await confirming(inprocess, a)
     await sent(channel, "K1")
@@ -56,14 +56,14 @@ async def test_pieces_beyond_the_quota_of_their_source_refuse_their_document_onl
     await sent(channel, "K3", 500)  # one message
     await until(lambda: counted(b, MANIFESTS) == 2)
     assert await published(await confirming(inprocess, b), "56001", body_of(SIZE), AppKey="a/b/c/K4")
-    await until(lambda: counted(b, MANIFESTS) == 3)  # another source has its own
+    await until(lambda: counted(b, MANIFESTS) == 3)  # another source has its own quota
     consumer = await KeepingConsumer.on(inprocess, b)
     for _ in range(3):
         consumer.channel.ack((await consumer.next()).delivery_tag)
     await until(lambda: not counted(b, MANIFESTS) and counted(b, STORED) < SIZE // 2)
 
 
-async def test_the_quota_counts_what_was_stored_before_a_start(inprocess: InProcess) -> None:
+async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     settings = inprocess.settings(
         "56001", LOCAL.format(name="56001", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
@@ -78,7 +78,9 @@ async def test_the_quota_counts_what_was_stored_before_a_start(inprocess: InProc
     assert (await inprocess.started(settings)).engine.core.pieces.of("1.10008") == held
 
 
-async def test_a_document_larger_than_its_receiver_takes_is_refused_until_that_takes_more(inprocess: InProcess) -> None:
+async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_limit_is_raised(
+    inprocess: InProcess,
+) -> None:
     hub = await inprocess.hub()
     limit = "max_large_document_bytes = 3000000\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, PIECES + limit)
@@ -105,8 +107,8 @@ async def test_a_document_larger_than_its_receiver_takes_is_refused_until_that_t
 async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess) -> None:
     """No piece alone is beyond the limit: the last one is small."""
     hub = await inprocess.hub()
-    more = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    config = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
     await linked(a, b)
     await sent(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")

@@ -119,7 +119,7 @@ def test_a_group_waits_until_the_hub_has_named_all_groups() -> None:
     assert accepted.members == 3
 
 
-def test_all_members_or_none() -> None:
+def test_a_document_is_accepted_for_all_members_or_none() -> None:
     trio = GroupTrio()
     partners = trio.a.engine.partners
     partners.terms["1.56002"] = (Terms(types=("invoice",)),)
@@ -164,7 +164,7 @@ def test_the_token_of_a_submission_is_that_of_the_group() -> None:
     assert trio.codes == ["SEMQ-1205"]
 
 
-def test_a_group_beyond_the_bounds_of_the_directory_is_refused_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_beyond_the_bounds_of_the_directory_is_refused_permanently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "MEMBERS_MAX", 2)
     trio = GroupTrio()
     trio.a.send(b"x", to="3.retailers")
@@ -172,7 +172,9 @@ def test_a_group_beyond_the_bounds_of_the_directory_is_refused_for_good(monkeypa
     assert "more partners and groups than this node keeps" in str(trio.a.refused[0])
 
 
-def test_a_group_is_not_refused_for_good_before_the_list_of_the_hub_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_is_not_refused_permanently_before_the_list_of_the_hub_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(partners, "PARTNERS_MAX", 1)
     known = partners.Partners()
     expansion = groups.GroupExpansion(known)
@@ -187,7 +189,7 @@ def test_a_group_is_not_refused_for_good_before_the_list_of_the_hub_has_ended(mo
         expansion.check(replace(document, target=Address(3, "other")), 1)
 
 
-def test_only_documents_that_must_be_delivered() -> None:
+def test_documents_to_groups_must_be_of_class_3() -> None:
     trio = GroupTrio()
     trio.a.send(b"x", to="3.retailers", save_fwd=2)
     assert trio.codes == ["SEMQ-1104"]
@@ -225,7 +227,7 @@ def test_a_process_that_ends_before_the_commit_has_sent_to_no_member_and_after_i
     assert (trio.targets, len(trio.a.accepted)) == (["1.56002", "1.56003"], 1)
 
 
-def test_a_group_at_its_time() -> None:
+def test_a_scheduled_document_to_a_group_waits_as_one_submission() -> None:
     trio = GroupTrio()
     trio.a.send(b"x", to="3.nobody", not_before=trio.a.engine.core.now_ms() + 5000)
     assert trio.codes == ["SEMQ-1201"]

@@ -32,19 +32,18 @@ class ScheduledTrio(Trio):
         return self.a.engine.core.now_ms() + round(in_s * 1000)
 
     def send(self, body: bytes, not_before: int, token: str = "", **attributes: Any) -> None:
-        given = Attributes(**attributes)
         self.a.engine.submit(
             [
                 Submission(
-                    parse_address("56001"), given, body, self.a.accepted.append, self.a.refused.append, token=token,
-                    not_before=not_before,
+                    parse_address("56001"), Attributes(**attributes), body, self.a.accepted.append,
+                    self.a.refused.append, token=token, not_before=not_before,
                 )
             ]
         )  # fmt: skip
         self.settle()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, then make the calls that ``again`` has requested."""
+        """Let time pass, then release the documents that are due."""
         self.later(seconds)
         self.schedule.release_due()
         self.settle()
@@ -94,7 +93,9 @@ def test_a_scheduled_document_delays_no_other_and_gets_its_position_when_it_is_s
     trio.send(b"3", 0, order_key="k")
     assert trio.b.app.payloads == [b"2", b"1", b"3"]
     prevs = [delivery.envelope.prev for delivery in trio.b.app.deliveries]
-    assert prevs[1:] == [Pos(got.envelope.lk0.inc, got.envelope.sid) for got in trio.b.app.deliveries[:2]]
+    assert prevs[1:] == [
+        Pos(delivery.envelope.lk0.inc, delivery.envelope.sid) for delivery in trio.b.app.deliveries[:2]
+    ]
 
 
 def test_a_time_that_has_passed_is_no_time() -> None:

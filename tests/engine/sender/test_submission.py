@@ -32,5 +32,5 @@ def test_a_burst_leaves_without_a_change_of_its_rows() -> None:
     assert not any(query for unit in written for query in unit.found if "Unsent" in type(query).__name__)
 
 
-def test_the_hub_lets_a_node_have_all_that_a_sender_may_have_under_way() -> None:
+def test_the_credit_of_a_node_at_the_hub_is_at_least_the_flight_of_a_sender() -> None:
     assert SETTINGS.credit_messages >= SETTINGS.flight

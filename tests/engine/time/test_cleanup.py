@@ -45,8 +45,8 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
     written = _watched(trio)
     trio.a.send(b"x")
     trio.settle()
-    ended = [gone for unit in written for gone in unit.deleted_outbound.values()]
-    assert [gone.row.object_id for gone in ended] == [ended[0].row.object_id]
+    ended = [deletion for unit in written for deletion in unit.deleted_outbound.values()]
+    assert [deletion.row.object_id for deletion in ended] == [ended[0].row.object_id]
     assert not any(unit.changed_outbound.keys() & unit.deleted_outbound.keys() for unit in written)
     assert sum(len(unit.deleted_pending) for unit in written) == 1
 

@@ -1,4 +1,4 @@
-"""What waits in custody for a partner that is away is asked about at a pace that does not grow with its number."""
+"""Inquiries about messages in custody, while their target is offline: the rate does not grow with their number."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,31 +27,31 @@ def waiting(count: int = COUNT) -> Trio:
     return trio
 
 
-def asked(trio: Trio) -> list[str]:
-    """The messages that A has asked about on its present session, in order."""
+def inquired(trio: Trio) -> list[str]:
+    """Return the LK0s about which A has inquired in its present session, in order."""
     assert trio.a.up is not None
-    asks = [frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.function is Function.INQUIRIES]
-    return [r.ident for r in records(asks) if isinstance(r, Inquiry) and r.role is InquiryRole.S]
+    packets = [frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.function is Function.INQUIRIES]
+    return [r.ident for r in records(packets) if isinstance(r, Inquiry) and r.role is InquiryRole.S]
 
 
-def test_a_backlog_in_custody_is_asked_about_at_its_pace() -> None:
+def test_inquiries_about_a_backlog_in_custody_keep_the_slower_pace() -> None:
     trio = waiting()
     trio.later(60)  # each once, to see that it is in custody
-    first = asked(trio)
+    first = inquired(trio)
     assert set(first) == {str(row.lk0) for row in trio.a.store.tables.outbound.values()}
     trio.later(400)
-    later = asked(trio)[len(first) :]
+    later = inquired(trio)[len(first) :]
     assert len(later) <= PER_S * 400 + PACED.ask_rows
     assert len(later) >= PER_S * 400 / 2  # in turn, not some again and again
     assert max(later.count(ident) for ident in set(later)) - min(later.count(ident) for ident in set(later)) <= 1
 
 
-def test_inquiries_about_messages_under_way_do_not_wait_for_it() -> None:
+def test_inquiries_about_messages_under_way_do_not_wait_for_a_backlog() -> None:
     trio = waiting()
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        """The hub's word of custody."""
+        """Lose the statement of custody of the hub."""
         notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 
@@ -59,13 +59,13 @@ def test_inquiries_about_messages_under_way_do_not_wait_for_it() -> None:
     trio.a.send(b"the one")
     trio.settle()
     (row,) = [row for row in trio.a.store.tables.outbound.values() if row.ss_status is SendStatus.SS_SENT]
-    before = len(asked(trio))
+    before = len(inquired(trio))
     trio.later(PACED.inquiry_s * 1.5)
-    assert str(row.lk0) in asked(trio)[before:]
+    assert str(row.lk0) in inquired(trio)[before:]
 
 
 def newest(trio: Trio, count: int) -> set[str]:
-    """The LK0s of the rows that A accepted last."""
+    """Return the LK0s of the rows that A accepted last."""
     return {str(row.lk0) for _, row in sorted(trio.a.store.tables.outbound.items())[-count:]}
 
 
@@ -80,32 +80,34 @@ def restart(trio: Trio) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [reconnect, restart])
-def test_a_new_session_asks_soon_about_a_sample_of_what_is_in_custody(interrupt: Callable[[Trio], None]) -> None:
+def test_a_new_session_inquires_soon_about_a_sample_of_the_messages_in_custody(
+    interrupt: Callable[[Trio], None],
+) -> None:
     """The other rows keep their pace, whether or not the process of A was restarted."""
     trio = waiting()
     trio.later(60)
     interrupt(trio)
     trio.later(10)
-    found = asked(trio)
-    assert newest(trio, PACED.ask_rows) <= set(found)
-    assert len(found) <= PER_S * 10 + 2 * PACED.ask_rows
+    inquiries = inquired(trio)
+    assert newest(trio, PACED.ask_rows) <= set(inquiries)
+    assert len(inquiries) <= PER_S * 10 + 2 * PACED.ask_rows
     trio.later(COUNT / PER_S + 60)
-    assert len(set(asked(trio))) == COUNT
+    assert len(set(inquired(trio))) == COUNT
 
 
 def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
     trio = waiting()
     trio.later(60)
-    found: set[str] = set()
+    inquiries: set[str] = set()
     for _ in range(COUNT // 10):
         reconnect(trio)
         trio.later(20)
-        found |= set(asked(trio))
-    assert len(found) == COUNT
+        inquiries |= set(inquired(trio))
+    assert len(inquiries) == COUNT
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-def test_a_store_that_has_lost_copies_makes_a_sender_ask_about_all_soon(is_there: bool) -> None:
+@pytest.mark.parametrize("is_online", [False, True])
+def test_a_lost_copy_makes_its_sender_inquire_about_all_messages_soon(is_online: bool) -> None:
     """Its hub was restored: the newest copies are missing. The target is away, or denies the messages."""
     trio = waiting()
     trio.later(60)
@@ -117,17 +119,17 @@ def test_a_store_that_has_lost_copies_makes_a_sender_ask_about_all_soon(is_there
             del tables.outbound[object_id], tables.relayed[str(row.lk0)]
     trio.start_hub()
     trio.connect(trio.a)
-    if is_there:
+    if is_online:
         trio.connect(trio.b)
     trio.later(30)
-    if is_there:
+    if is_online:
         assert set(trio.b.app.payloads) == {b"%d" % n for n in range(COUNT)}
     else:
-        assert len(set(asked(trio))) == COUNT
+        assert len(set(inquired(trio))) == COUNT
     assert trio.a.engine.core.counters.counts["custody_lost"] == 1
 
 
-def test_copies_delivered_in_the_meantime_are_no_loss() -> None:
+def test_delivered_copies_do_not_count_as_lost() -> None:
     trio = waiting()
     trio.later(60)
     trio.connect(trio.b)
@@ -136,7 +138,7 @@ def test_copies_delivered_in_the_meantime_are_no_loss() -> None:
     assert "custody_lost" not in trio.a.engine.core.counters.counts
 
 
-def test_the_usual_pieces_are_small_and_keep_the_budget_of_a_link() -> None:
-    """Documents of the moment wait for a piece; 50 frames of 100 records a second are PROTOCOL.md section 13."""
+def test_by_default_inquiry_work_is_small_and_keeps_the_budget_of_a_link() -> None:
+    """Documents wait for one piece of inquiry work. PROTOCOL.md section 13 allows 50 frames of 100 records a second."""
     assert EngineSettings().ask_rows <= 250
     assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 50 * 100

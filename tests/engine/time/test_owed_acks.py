@@ -7,19 +7,19 @@ from tests.engine.time.test_inquiry import COUNT, PACED, PER_S
 from tests.flows.trio import Trio
 
 
-def looks(trio: Trio) -> list[int]:
+def counted_examinations(trio: Trio) -> list[int]:
     """Return a list to which each later examination adds its number of rows."""
-    found: list[int] = []
+    examined: list[int] = []
     sweep = trio.b.engine.owed_acks.sweep
     ask = sweep._ask
 
     def counted(unit: Unit, query: Query) -> object:
         asked = ask(unit, query)
-        found.append(asked.rows)
+        examined.append(asked.rows)
         return asked
 
     sweep._ask = counted  # type: ignore[assignment]
-    return found
+    return examined
 
 
 def without_application(order_key: str = "") -> Trio:
@@ -35,14 +35,14 @@ def without_application(order_key: str = "") -> Trio:
 
 def test_documents_that_wait_for_an_application_have_the_slower_pace() -> None:
     trio = without_application()
-    found = looks(trio)
+    examined = counted_examinations(trio)
     trio.later(300)
-    assert COUNT < sum(found) <= PER_S * 300 + PACED.ask_rows
-    found.clear()
+    assert COUNT < sum(examined) <= PER_S * 300 + PACED.ask_rows
+    examined.clear()
     trio.cut(trio.b)
     trio.connect(trio.b)
     trio.later(30)
-    assert sum(found) <= PER_S * 30 + PACED.ask_rows
+    assert sum(examined) <= PER_S * 30 + PACED.ask_rows
 
 
 def test_unconfirmed_acknowledgements_to_senders_do_not_wait_for_them() -> None:

@@ -38,7 +38,7 @@ def test_intervals_double_up_to_the_longest() -> None:
     assert gaps == [32, 64, 128, 256, 256, 256, 256]
 
 
-def test_a_backlog_of_hours_ends_in_a_handful_of_slices() -> None:
+def test_a_backlog_of_hours_has_few_slices() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     now = 0.0
     for n in range(20_000):
@@ -148,10 +148,10 @@ def test_with_the_full_budget_no_span_keeps_the_slower_pace() -> None:
 def test_spans_in_custody_begin_at_the_slower_pace() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.make_due_in_custody([(10, 19), (40, 49)], last=60, due=1.0)
-    found = []
+    spans = []
     while (slice_ := schedule.take(1.0)) is not None:
-        found.append((slice_.first, slice_.last, slice_.patient))
-    assert found == [(0, 9, False), (10, 19, True), (20, 39, False), (40, 49, True), (50, 60, False)]
+        spans.append((slice_.first, slice_.last, slice_.patient))
+    assert spans == [(0, 9, False), (10, 19, True), (20, 39, False), (40, 49, True), (50, 60, False)]
 
 
 def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:

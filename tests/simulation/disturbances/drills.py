@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Goal = tuple[str, SenderState, SenderEvent]  # grid, column of the row, event
-# The events of a round of drills, by grid and column.
+# Drills in a round for each event | grid | column | events.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
 1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker returned_late
@@ -74,7 +74,7 @@ TRUTHS = {
     SenderEvent.void: Answer.VOID,
     SenderEvent.settled: Answer.SETTLED,
 }
-# From one column to another: the hints.
+# The hint that leads a row to a column (outer key) from another one (inner key).
 WAY: dict[SenderState, dict[SenderState, Hint]] = {
     SenderState.AWAY: {
         SenderState.SS_SENT: HubFlag.STORED,

@@ -219,8 +219,8 @@ class Faults:
 
     def stutters(self) -> bool:
         """Whether an application answers a second time."""
-        often = 0.8 if "second_thoughts" in self.kinds else 0.3
-        return self.active and "stutter" in self.kinds and self.chance.random() < often
+        probability = 0.8 if "second_thoughts" in self.kinds else 0.3
+        return self.active and "stutter" in self.kinds and self.chance.random() < probability
 
     def answer(self, deliveries: int) -> str:
         """Draw the settlement of a document by an application."""
@@ -235,7 +235,7 @@ class Faults:
 
     # --- operators of the hub
     def act_on_copies(self) -> None:
-        """At either store, at any time; also again, and about what is not there any more."""
+        """Refuse or resend copies at any store, at any time; some acts are repeated, some name a row that is gone."""
         host = self.chance.choice(self.world.sites).host
         if host.engine is None:
             return
@@ -247,8 +247,10 @@ class Faults:
         """Act on copies when their sender's marker arrives, or an acknowledgement of their receiver."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
-        relayed, often = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
-        if (ids := [relayed[ident] for ident in _idents(frames) if ident in relayed]) and self.chance.random() < often:
+        relayed, probability = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
+        if (
+            ids := [relayed[ident] for ident in _idents(frames) if ident in relayed]
+        ) and self.chance.random() < probability:
             self.count += 1
             self._act(host, ids, refusals=0.9, only_copies=0.8)
 
@@ -265,8 +267,8 @@ class Faults:
         self.world.struck_off.add(name)
         self.world.time.after(self.chance.choice((1.0, 20.0, 60.0)), self.world.struck_off.discard, name)
 
-    # --- the network of hell
-    def fate(self, frame: Frame) -> tuple[bool, list[float]]:
+    # --- the network in the mode ``hell``
+    def draw_arrivals(self, frame: Frame) -> tuple[bool, list[float]]:
         """Return whether a frame arrives in its turn, and after which delays it arrives (again), on any session."""
         if not self.active or _is_presence(frame):
             return True, []
@@ -279,7 +281,7 @@ class Faults:
             return self.chance.random() < 0.7, [delay]
         return True, []
 
-    def gossip(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
+    def draw_hints(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
         """Draw false hints about a node's own rows."""
         if link.owner.home.type == link.other.home.type == 1:
             return []  # a partner makes no hints of the hub
@@ -287,15 +289,15 @@ class Faults:
         if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
             self.count += 1
             return drill(self.chance, link, goal)
-        often = 0.5 if "rumours" in self.world.plan.focus else 0.2
-        if not self.active or "rumours" not in self.kinds or self.chance.random() > often:
+        probability = 0.5 if "rumours" in self.world.plan.focus else 0.2
+        if not self.active or "rumours" not in self.kinds or self.chance.random() > probability:
             return []
         self.count += 1
         if link.owner.home.type == 1:
             return rumours(self.chance, link, heard)
         return rumours_of_copies(self.chance, link)
 
-    def meddle(self, host: "LocalHost") -> None:
+    def act_in_doubt(self, host: "LocalHost") -> None:
         """Let a person act on a message whose custodian is in doubt, or that is the goal of the drill."""
         goal = self.world.plan.goal
         aims = goal is not None and goal[2] in (SenderEvent.resend, SenderEvent.cancel, SenderEvent.claim)
@@ -322,7 +324,7 @@ class Faults:
         self.count += 1
         self.world.in_transit += 1
         delay = self.chance.choice((0.1, 5.0, 60.0)) * self.chance.random()
-        self.world.time.after(delay, link.session.haunt, link.owner, link.other, frame)
+        self.world.time.after(delay, link.session.deliver_late, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
         """Whether a frame is delayed until its receiver has an open unit, while others overtake it."""
@@ -354,7 +356,7 @@ class Faults:
         if entry in self._withheld:
             self._withheld.remove(entry)
             link, frame = entry
-            link.session.haunt(link.owner, link.other, frame)
+            link.session.deliver_late(link.owner, link.other, frame)
 
     # --- disasters
     def restore_local(self) -> None:

@@ -45,8 +45,8 @@ def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
 
 def of_copy(chance: Random, link: "SimLink", row: Outbound) -> Packet:
     """Return a record to the hub about another message: an Ack, an answer, or a ReAck of a refusal."""
-    say = chance.choice(OF_COPIES[link.peer == row.target.node, link.peer == row.lk0.node])
-    return say(link, row, str(another(row.lk0)))
+    make = chance.choice(OF_COPIES[link.peer == row.target.node, link.peer == row.lk0.node])
+    return make(link, row, str(another(row.lk0)))
 
 
 def _acked(link: "SimLink", row: Outbound, ident: str) -> Packet:

@@ -3,8 +3,8 @@
 PROTOCOL.md section 1: only the receiver's ledger decides; other statements only affect when to try again. In hell,
 therefore, the hub makes false statements with the right names, attempts and nonces, about rows in any state. Statements
 that are not hints (a refusal, a NO of the receiver) are made only when they arrive too late. Receivers state to the hub
-that they do not have a copy. All name other messages under the numbers of these (``namesakes``). A true statement about
-a message may be repeated at any time.
+that they do not have a copy. Some records name another message under the number of a row (``namesakes``). A true
+statement about a message may be repeated at any time.
 """
 
 from random import Random
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 PAST_SENT = (SendStatus.SS_ACK_FWD, SendStatus.SS_ACK, SendStatus.SS_ACK2)
-NOBODY = (9, 9, 1)  # a copy in a store that does not exist
+UNKNOWN_COPY = (9, 9, 1)  # a copy in a store that does not exist
 Hint = HubFlag | Answer
 HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL)
 
 
 def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     """Return false hints about own rows of a node, to be delivered with the frames that have just arrived."""
-    ending = _spoken_of(link.owner, heard)
+    ending = _about_to_end(link.owner, heard)
     received = list(link.owner.tables.pending.values())
     if received and chance.random() < 0.15:
         return [namesakes.of_pending(chance, link, chance.choice(received))]
@@ -64,25 +64,29 @@ def truth_packet(link: "SimLink", row: Outbound, known: Answer) -> Packet:
 
 
 def hint_packet(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
-    """Return a hint about a row as a valid packet: with its attempt, last nonce and custodian. ``code``: of a
+    """Return a hint about a row as a valid packet, with its attempt, last nonce and custodian. ``code`` is that of a
     refusal.
     """
-    here, ident = link.owner.address, str(row.lk0)
+    owner, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, HubFlag):
-        lk1 = NOBODY if hint is HubFlag.STORED else None
+        lk1 = UNKNOWN_COPY if hint is HubFlag.STORED else None
         note = Receipt(flag=hint, ident=ident, att=row.att, reason=(code, "too late"), lk1=lk1)
-        return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
+        return Packet(link.peer, owner, Function.RECEIPTS, Primitive.INDICATION, [note])
     nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
     copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
     answer = Inquiry(role=InquiryRole.S, ident=ident, nonce=nonce, lk1=copy, answer=hint)
     source = row.target.node if hint is Answer.NOT else link.peer
-    return Packet(source, here, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
+    return Packet(source, owner, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
 
 
 def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
-    """The refusal of a copy by an operator of the hub: of the payload, or of the void marker."""
+    """Return the refusal of a copy by an operator of the hub: of the payload, or of the void marker."""
     note = Receipt(
-        flag=HubFlag.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=void, reason=(RefusedByOperator.code, "asked to")
+        flag=HubFlag.REFUSED,
+        ident=str(row.lk0),
+        lk1=UNKNOWN_COPY,
+        void=void,
+        reason=(RefusedByOperator.code, "asked to"),
     )
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [note])
 
@@ -134,7 +138,7 @@ def truth(world: "World", row: Outbound) -> Answer | None:
     return Answer[entry.status.name] if entry is not None else None
 
 
-def _spoken_of(host: "Host", heard: list[Frame]) -> list[Outbound]:
+def _about_to_end(host: "Host", heard: list[Frame]) -> list[Outbound]:
     """Return rows about which an end-to-end acknowledgement has just arrived, so that they are about to end."""
     idents = {
         record.ident

@@ -44,7 +44,7 @@ class SimulatedMessage:
     parked: bool = False  #: it was parked at some time, so others need not wait for it
     sent: int = 0  #: number of copies sent by its source
     attempts: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
-    #: one attempt arrived more than once, which does not happen with TLS: it may be both refused and taken
+    #: one attempt arrived more than once, which does not happen with TLS: it may be both refused and accepted
     doubled: bool = False
     sent_late: int = 0  #: transmissions of the payload after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup from which its source was restored

@@ -194,7 +194,7 @@ class Oracle:
             self._ended(message, row)
 
     def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
-        """ORDER: a document names its predecessor, or none if there is none to name."""
+        """ORDER: a document names its predecessor; the first of an order names none."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
@@ -271,9 +271,9 @@ class Oracle:
         if message is None:
             return
         if row.direction is Direction.RELAYED:
-            # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
-            # So it does of a copy that was left when its sender gave the message up without it, or of which the network
-            # made two, the first of them refused.
+            # Without having recorded it, the receiver answers SETTLED in three cases: the sender was restored after its
+            # only copy had been refused; the sender gave the message up while this copy remained; or the network
+            # doubled the frame, and the first copy was refused.
             refused = message.source_restored or message.returned or message.doubled
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
@@ -450,11 +450,11 @@ class Oracle:
     def backup(self, tables: Tables) -> Books:
         """Return the present records about a store."""
         name = self.world.host_of(tables).name
-        mine = [m for m in self.messages.values() if m.source == name]
+        of_source = [m for m in self.messages.values() if m.source == name]
         return Books(
             len(self.messages) - 1,
             {m.lk0: m.recorded for m in self.messages.values() if m.dest == name and m.recorded is not None},
-            {m.lk0: m.outcome for m in mine if m.outcome is not None},
+            {m.lk0: m.outcome for m in of_source if m.outcome is not None},
             {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED},
         )
 

@@ -68,7 +68,7 @@ def new_markers(unit: Unit) -> set[LK0]:
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
-    """Whether one frame was refused on arrival at the hub, and taken when it arrived again."""
+    """Whether one frame was refused on arrival at the hub, and accepted when it arrived again."""
     return message.barred and message.doubled
 
 
