@@ -181,15 +181,15 @@ def test_a_node_accepts_packets_signed_by_the_text(receiver: Sealing) -> None:
     ]
     signature = signed(canonical("semq receipts 1", A, B, 2, node(*leaves)))
     packet = Packet(source, target, Function.RECEIPTS, Primitive.INDICATION, receipts)
-    believed = receiver.believe(replace(packet, signature=f"{key_id(A_KEY)}.{b64(signature)}"))
-    assert believed is not None
-    assert believed.leaves == b"".join(leaves)
+    proof = receiver.verify_packet(replace(packet, signature=f"{key_id(A_KEY)}.{b64(signature)}"))
+    assert proof is not None
+    assert proof.leaves == b"".join(leaves)
 
     asked = [Inquiry(role=InquiryRole.R, ident=ident, status=Answer.RECV)]
     body = encode_records(asked)
     signature = signed(canonical("semq packet 1", A, B, "809.request", sha256(body).digest()))
     packet = Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, asked, body=body)
-    assert receiver.believe(replace(packet, signature=f"{key_id(A_KEY)}.{b64(signature)}")) is not None
+    assert receiver.verify_packet(replace(packet, signature=f"{key_id(A_KEY)}.{b64(signature)}")) is not None
 
 
 # Labels of values that never leave their node, and of the leaf of receipts of older nodes.
