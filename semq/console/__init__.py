@@ -1,17 +1,17 @@
-"""The console: pages for the people who run a node, in a browser. Mounted by ``semq.web``, which has the process.
+"""The console: pages in a browser for the operators of a node. ``semq.web`` has the process that serves it.
 
-| module        | what it has                                                                             |
+| module        | subject                                                                                 |
 |---------------|-----------------------------------------------------------------------------------------|
 | routes        | the rows of all pages and forms                                                         |
 | pages         | the handlers, one module per subject                                                    |
-| display       | rendering with what all templates use: words, sizes, times, links                       |
-| words         | statuses, events, causes and checks in words that are translated                        |
+| display       | rendering; the functions of all templates for words, sizes, times and links             |
+| words         | texts of nodes that are translated: statuses, events, causes, checks                    |
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
-| bulk          | acts on many messages: a frozen set, a reason, progress                                 |
+| bulk          | acts on many messages: a fixed selection, a reason, progress                            |
 | runs          | the run folders of the reconciliation                                                   |
-| live          | server-sent events that make a page renew itself                                        |
+| live          | server-sent events at which a page refreshes itself                                     |
 
-Pages are complete HTML without scripts; ``static/console.js`` renews parts of them and adds shortcuts. A page reads
-through operations of the node and never changes a state; acts are posted, ask for a reason, and lead to a page that
-says what happened. Texts of templates are English msgids of ``translations/*.po``.
+Pages work without scripts; ``static/console.js`` refreshes parts of them and adds shortcuts. A page reads by operations
+of the node and changes nothing. An act is a form; most acts need a reason, and the next page shows the result. The
+English texts of templates are the msgids of ``translations/*.po``.
 """

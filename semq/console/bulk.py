@@ -1,10 +1,11 @@
-"""Acts on many messages: the set is frozen when it is prepared, counted, confirmed with a reason, and worked off in
-batches with progress; it can be stopped between two batches.
+"""Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-The work continues in the web process when the page is closed. If that process ends, what was not done stays as it was,
-and the act can be prepared again: every batch is one transaction of the node. The audit log has a line for the begin of
-an act and one for its end; a begin without an end, which no running act has, is an act that the end of the process
-interrupted (``interrupted``).
+Used by the pages ``failed`` and ``held``. A batch is one transaction of the node; an act can be stopped between two
+batches. The work continues in the web process when the page is closed. If the process ends, the remaining messages stay
+unchanged, and the act can be prepared again.
+
+The audit log has a line for the begin of an act, and a line for its end. If the second line is missing, the act is
+running, or the end of a process has interrupted it (``interrupted``).
 """
 
 import asyncio
@@ -16,14 +17,15 @@ from weakref import WeakKeyDictionary
 import structlog
 
 from semq.errors import SemqError
-from semq.store.audit import Wanted, lines
+from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
+from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
-KEPT = 50  # acts that a process remembers
-LOGGED = "bulk."  # beginning of the names in the audit log
-LOOKED_THROUGH = 200  # lines of the audit log
-Work = Callable[[Visit, str], AsyncIterator[int]]
+ACTS_MAX = 50  # number of acts that a process remembers
+AUDIT_PREFIX = "bulk."  # of the names of acts in the audit log
+LINES_MAX = 200  # newest lines of the audit log that are searched for interrupted acts
+Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
 
 @dataclass
@@ -36,31 +38,31 @@ class BulkAct:
     back: str  #: address of the list from which it was prepared
     total: int
     sample: list[dict[str, Any]]
-    work: Work = field(repr=False)  #: yields the size of each finished batch
-    chosen: str = ""  #: the filter, for people
+    work: Work = field(repr=False)
+    filter_text: str = ""  #: the filter of the selection, as text; empty: selected one by one
     why: str = ""
     done: int = 0
     error: str = ""
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
-    asked: int | None = None  #: number of the line of its begin in the audit log
+    asked: int | None = None  #: number of the line in the audit log at its begin
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
-        """Begin, once. Raises StoreUnavailable: then it has not begun."""
+        """Begin a prepared act; otherwise do nothing. If this raises StoreUnavailable, the act has not begun."""
         if self.state != "prepared":
             return
         self.state, self.why, self.started_at = "running", why, at
         try:
-            facts = {"messages": self.total, "chosen": self.chosen, "why": why}
-            self.asked = await visit.note(LOGGED + self.act, facts, outcome="asked")
+            facts = {"messages": self.total, "chosen": self.filter_text, "why": why}
+            self.asked = await visit.note(AUDIT_PREFIX + self.act, facts, outcome="asked")
         except BaseException:
             self.state = "prepared"
             raise
         self._task = asyncio.get_running_loop().create_task(self._run(visit))
 
     def stop(self) -> None:
-        """Stop after the batch in progress; discard a prepared act."""
+        """Stop a running act after the batch in progress, or discard a prepared act."""
         if self.state in ("prepared", "running"):
             self.state = "stopped"
 
@@ -84,38 +86,41 @@ class BulkAct:
         facts = {"done": self.done, "of": self.total}
         detail = self.error or ("" if self.state == "done" else self.state)
         try:
-            await visit.note(LOGGED + self.act, facts, outcome=outcome, detail=detail, asked=self.asked)
+            await visit.note(AUDIT_PREFIX + self.act, facts, outcome=outcome, detail=detail, asked=self.asked)
         except SemqError as error:
             log.warning("bulk_act_end_not_noted", act=self.act, state=self.state, **facts, error=str(error))
 
 
 def by_names(operation: str, names: list[str], batch: int) -> Work:
-    """Return the work of an operation on named messages, ``batch`` of them at a time."""
+    """Return the work that applies an operation to named messages, ``batch`` messages at a time."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
-        for place in range(0, len(names), batch):
-            part = names[place : place + batch]
-            await visit.ask(operation, ids=part, why=why)
-            yield len(part)
+        for begin in range(0, len(names), batch):
+            ids = names[begin : begin + batch]
+            await visit.ask(operation, ids=ids, why=why)
+            yield len(ids)
 
     return work
 
 
-_acts: WeakKeyDictionary[Any, dict[str, BulkAct]] = WeakKeyDictionary()
+_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # the acts of each node, by key
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
-    """Remember an act that waits for its confirmation."""
-    known = _acts.setdefault(visit.web, {})
-    for key in [key for key, one in known.items() if one.state != "running"][: max(0, len(known) - KEPT + 1)]:
-        del known[key]
+    """Return a new act, which waits for its confirmation; forget the oldest act if there are too many.
+
+    ``facts``: fields of ``BulkAct``.
+    """
+    acts = _acts.setdefault(visit.web, {})
+    for key in [key for key, act in acts.items() if act.state != "running"][: max(0, len(acts) - ACTS_MAX + 1)]:
+        del acts[key]
     act = BulkAct(key=visit.web.clock.uuid().hex, who=visit.who.name, **facts)
-    known[act.key] = act
+    acts[act.key] = act
     return act
 
 
 def find(visit: Visit, key: str) -> BulkAct | None:
-    """Return an act by its key."""
+    """Return an act by its key; None if it is forgotten."""
     return _acts.get(visit.web, {}).get(key)
 
 
@@ -125,7 +130,10 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the lines of the begin of acts that the end of a process interrupted, the newest first."""
-    noted = await visit.read(lines, Wanted(act=LOGGED, limit=LOOKED_THROUGH))
-    known = {one.asked for one in _acts.get(visit.web, {}).values()} | {line["asked"] for line in noted}
-    return [line for line in noted if line["outcome"] == "asked" and line["number"] not in known]
+    """Return the first lines in the audit log of acts that the end of a process interrupted, the newest first."""
+    audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
+    of_this_process = {act.asked for act in _acts.get(visit.web, {}).values()}
+    ended = {line["asked"] for line in audit_lines}
+    return [
+        line for line in audit_lines if line["outcome"] == "asked" and line["number"] not in of_this_process | ended
+    ]

@@ -1,4 +1,4 @@
-"""Rendering: ``show`` adds what every template of the console uses. Times are in UTC, and say so."""
+"""Rendering of pages: ``show``, and the functions that every template of the console can use. Times are in UTC."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
-# Kind of a status, for its colour; the status is always shown as text, too
+# Statuses by the colour of their tag, which also shows them as text
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
 WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
 BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
@@ -33,15 +33,15 @@ def translator(visit: Visit) -> Callable[[str], str]:
 
 
 def now_ms(visit: Visit) -> int:
-    """Return the time, in milliseconds since 1970 UTC."""
+    """Return the present time in milliseconds since 1970 UTC."""
     return round(visit.web.clock.wall().timestamp() * 1000)
 
 
 def show(visit: Visit, template: str, **context: Any) -> Response:
-    """Return a page of the console."""
+    """Return a page made from a template of the console."""
     _ = translator(visit)
     now = now_ms(visit)
-    known: dict[str, Any] = {
+    functions: dict[str, Any] = {
         "at": at, "size": size, "state_of": state_of, "kind_of": kind_of, "document": document, "href": href,
         "node_name": node_name, "name_of": name_of, "percent": percent, "as_of": now,
         "ago": lambda value: ago(_, value, now),
@@ -50,11 +50,11 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "cause_step": lambda row: cause_step(_, row),
         "message_path": message_path, "coded": coded,
     }  # fmt: skip
-    return visit.render(template, **(known | context))
+    return visit.render(template, **(functions | context))
 
 
 def at(value: object, *, exact: bool = False) -> Markup:
-    """Return a time with its zone as an element, ``exact`` to the millisecond; empty if there is none."""
+    """Return a time in UTC as an HTML element; empty without a time. ``exact``: with milliseconds."""
     try:
         text = utc_text(_ms(value), exact=exact) if value not in (None, "") else ""
     except (ValueError, OverflowError, TypeError):
@@ -66,6 +66,7 @@ def at(value: object, *, exact: bool = False) -> Markup:
 
 
 def _ms(value: object) -> float:
+    """Return a time (a datetime, milliseconds, or a text in ISO 8601) in milliseconds since 1970 UTC."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).timestamp() * 1000
     return value if isinstance(value, int | float) else milliseconds(str(value))
@@ -77,16 +78,16 @@ def span(_: Callable[[str], str], seconds: object) -> str:
         return ""
     if 0 < seconds < 1:
         return _("%(n)s ms") % {"n": round(seconds * 1000)}
-    rest, parts = int(seconds), []
+    remaining, parts = int(seconds), []
     for unit, words in UNITS:
-        if rest >= unit:
-            parts.append(_(words) % {"n": rest // unit})
-            rest %= unit
+        if remaining >= unit:
+            parts.append(_(words) % {"n": remaining // unit})
+            remaining %= unit
     return " ".join(parts[:2]) or _("%(n)s s") % {"n": 0}
 
 
 def ago(_: Callable[[str], str], value: object, now: int) -> str:
-    """Return how long ago a time was, or how soon it is."""
+    """Return the time since a moment, or until a moment in the future, in words."""
     try:
         seconds = (now - _ms(value)) / 1000
     except (ValueError, TypeError, OverflowError):
@@ -97,7 +98,7 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
 
 
 def percent(part: float, whole: float) -> int:
-    """Return a share in whole percent, from 0 to 100."""
+    """Return a part of a whole as an integer from 0 to 100."""
     return 0 if whole <= 0 else max(0, min(100, int(100 * part / whole)))
 
 
@@ -110,13 +111,13 @@ def state_of(row: Row) -> str:
 
 
 def kind_of(state: object) -> str:
-    """Return the kind of a status: good, warn, bad, or nothing."""
+    """Return the colour of a status: good, warn, bad, or an empty text."""
     text = str(state)
     return "good" if text in GOOD else "bad" if text in BAD else "warn" if text in WARN else ""
 
 
 def node_name(address: object) -> str:
-    """Return an institution as people write it: without the type of its node."""
+    """Return the address of an institution without the type of its node: 10008 for 1.10008."""
     return str(address or "").removeprefix("1.")
 
 
@@ -126,7 +127,7 @@ def name_of(row: Row) -> str:
 
 
 def document(row: Row) -> str:
-    """Return the name of a document for people: type and key, or its short name."""
+    """Return type and key of a document; without a key, its short name."""
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
         return " ".join(part for part in (parts[1], parts[3]) if part)
@@ -134,9 +135,9 @@ def document(row: Row) -> str:
 
 
 def href(path: str, **query: object) -> str:
-    """Return the address of a page with a query, without empty values."""
-    given = [(name, str(value)) for name, value in query.items() if value not in (None, "", False)]
-    return f"{path}?{urlencode(given)}" if given else path
+    """Return the address of a page with a query. Empty values are left out."""
+    present = [(name, str(value)) for name, value in query.items() if value not in (None, "", False)]
+    return f"{path}?{urlencode(present)}" if present else path
 
 
 def message_path(row: Row) -> str:
@@ -145,19 +146,19 @@ def message_path(row: Row) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Return a text in which parts between backticks are code."""
+    """Return a text as HTML, in which parts between backticks are code."""
     parts = [Markup.escape(shown(part)) for part in str(text).split("`")]
-    whole = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
-    return Markup("").join(whole)
+    elements = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
+    return Markup("").join(elements)
 
 
 def cause_step(_: Callable[[str], str], row: Row) -> str:
-    """Return the next step of a person for a stuck row, translated."""
+    """Return what a person can do about a stuck message, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))
     if cause is None:
         return str(stuck.get("next_step") or "")
     at_hub = row.get("direction") == Direction.RELAYED.name
     step = str(cause.value[-1] if at_hub else cause.value[1])
-    other = row["source"] if row["side"] == "inbound" else row["target"]
-    return _(step).format(id=row["name"], node=node_name(str(other).partition("/")[0]))
+    partner = row["source"] if row["side"] == "inbound" else row["target"]
+    return _(step).format(id=row["name"], node=node_name(str(partner).partition("/")[0]))

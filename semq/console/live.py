@@ -1,7 +1,7 @@
-"""Live pages: an event when the node's state has changed, at which a page reloads its live parts.
+"""Live pages: events about changes of the node's state, at which ``static/console.js`` refreshes parts of a page.
 
-The node is asked once in ASK_S seconds for all viewers together. An event carries no data, because pages and the
-rights of viewers differ. Its identifier is a hash of the state, so that a browser that reconnects gets an event if
+The state is read once in ASK_S seconds for all visitors together. An event carries no data, because pages and the
+rights of visitors differ. Its identifier is a hash of the state. Therefore a browser that reconnects gets an event if
 the state has changed in between.
 """
 
@@ -17,11 +17,11 @@ from semq.errors import SemqError
 from semq.web.pages.visit import Visit
 from semq.web.transport.event_stream import event
 
-ASK_S = 3.0
-MARK_MAX = 40
-# Parts of ``node.status`` that no page shows and that change all the time: figures of the process.
-LEFT_OUT = ("store", "waiting_work", "http")
-LIVE = "/live"
+ASK_S = 3.0  # interval between two requests for the state
+HASH_MAX = 40  # characters
+# Parts of ``node.status`` that are not in the hash: they change all the time, and no page shows them.
+NOT_HASHED = ("store", "waiting_work", "http")
+LIVE = "/live"  # address of the stream
 
 
 async def live(visit: Visit) -> Response:
@@ -30,22 +30,22 @@ async def live(visit: Visit) -> Response:
 
 
 async def _changes(visit: Visit) -> AsyncIterator[str]:
-    before = visit.request.headers.get("last-event-id", "")[:MARK_MAX]
+    last_hash = visit.request.headers.get("last-event-id", "")[:HASH_MAX]
     while True:
-        mark = await visit.web.snapshot("console", ASK_S, lambda: _mark(visit))
-        if not before:
-            yield f"id: {mark}\n\n"  # no event: sets the Last-Event-ID that the browser sends when it reconnects
-        elif mark != before:
-            yield event("changed", "", id=mark)
-        before = mark
+        state_hash = await visit.web.snapshot("console", ASK_S, lambda: _state_hash(visit))
+        if not last_hash:
+            yield f"id: {state_hash}\n\n"  # no event; only sets the Last-Event-ID for the next connection
+        elif state_hash != last_hash:
+            yield event("changed", "", id=state_hash)
+        last_hash = state_hash
         await asyncio.sleep(ASK_S)
 
 
-async def _mark(visit: Visit) -> str:
+async def _state_hash(visit: Visit) -> str:
     """Return a hash of the node's state, or the error code of the failed request for it."""
     try:
         status: Mapping[str, Any] = await visit.ask("node.status")
     except SemqError as error:
         return f"no answer: {error.code}"
-    shown = {name: value for name, value in status.items() if name not in LEFT_OUT}
-    return sha256(msgspec.json.encode(shown, enc_hook=str)).hexdigest()[:16]
+    parts = {name: value for name, value in status.items() if name not in NOT_HASHED}
+    return sha256(msgspec.json.encode(parts, enc_hook=str)).hexdigest()[:16]

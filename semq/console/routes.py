@@ -1,4 +1,4 @@
-"""All pages and forms of the console, as rows."""
+"""The routes of all pages and forms of the console. ``semq.web.mounts`` names this list."""
 
 from starlette.routing import Route
 

@@ -1,7 +1,7 @@
-"""The run folders of the reconciliation, as written by ``spark_reconcile``, read without Spark or Arrow.
+"""The run folders of the reconciliation, which ``spark_reconcile`` writes; read here without Spark or Arrow.
 
-Only folders on this machine are read; for an object store the console shows the address of the reports. No function
-raises for a damaged or incomplete folder; unreadable runs are left out.
+Only folders on this machine are read, not those in an object store. No function raises for a damaged or incomplete
+folder: an unreadable file counts as empty.
 """
 
 import csv
@@ -18,9 +18,11 @@ from spark_reconcile.errors import BadSettings
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.settings import load
 
-FILE_MAX = 64 << 20
+FILE_MAX = 64 << 20  # bytes of a JSON file
 CSV_ROWS_MAX = 1_000_000
+# Exit status of the run | outcome
 OUTCOMES = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
+# File that may be downloaded | media type
 DOWNLOADS = {
     "report.html": "text/html", "exceptions.csv": "text/csv", "pairs.csv": "text/csv",
     "summary.json": "application/json",
@@ -29,30 +31,30 @@ DOWNLOADS = {
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One run of one business date."""
+    """A run of the reconciliation for a business date."""
 
     day: str
     name: str
     path: Path
     is_current: bool
-    result: Mapping[str, Any]
-    summary: Mapping[str, Any]
+    result: Mapping[str, Any]  #: content of _RESULT.json; empty until the run has ended
+    summary: Mapping[str, Any]  #: content of summary.json
 
     @property
     def outcome(self) -> str:
-        """One of the keys of ``words.OUTCOMES``."""
+        """The outcome of the run: a key of ``words.OUTCOMES``."""
         if not self.result:
             return "running"
         return OUTCOMES.get(int(self.result.get("exit_code", 1)), "failed")
 
     @property
     def files(self) -> list[str]:
-        """Names of files that may be downloaded."""
+        """The names of the files that may be downloaded."""
         return [name for name in DOWNLOADS if (self.path / name).is_file()]
 
 
 def reports_folder(settings: Settings) -> Path | None:
-    """Return the folder of reports on this machine; None without [reconcile], or if the folder is elsewhere."""
+    """Return the folder of reports; None without [reconcile], or if the folder is not on this machine."""
     if not settings.reconcile or settings.file is None:
         return None
     try:
@@ -66,52 +68,44 @@ def reports_folder(settings: Settings) -> Path | None:
 
 def dates(folder: Path) -> list[str]:
     """Return the business dates that have runs, the newest first."""
-    found = [one.name.removeprefix("business_date=") for one in _folders(folder, "business_date=")]
-    return sorted((name for name in found if _is_date(name)), reverse=True)
+    names = [path.name.removeprefix("business_date=") for path in _folders(folder, "business_date=")]
+    return sorted((name for name in names if _is_date(name)), reverse=True)
 
 
 def of_date(folder: Path, day: str) -> list[RunFolder]:
     """Return the runs of a date, the newest first."""
     if not _is_date(day):
         return []
-    place = folder / f"business_date={day}"
-    current = _text(place / "CURRENT").strip()
-    found = []
-    for path in sorted(_folders(place, "run="), reverse=True):
+    of_day = folder / f"business_date={day}"
+    current = _text(of_day / "CURRENT").strip()
+    runs = []
+    for path in sorted(_folders(of_day, "run="), reverse=True):
         name = path.name.removeprefix("run=")
-        found.append(
+        runs.append(
             RunFolder(day, name, path, name == current, _json(path / "_RESULT.json"), _json(path / "summary.json"))
         )
-    return found
+    return runs
 
 
 def find(folder: Path, day: str, name: str) -> RunFolder | None:
-    """Return one run."""
+    """Return a run by date and name; None if there is no such run."""
     return next((run for run in of_date(folder, day) if run.name == name), None)
 
 
 def newest(settings: Settings) -> dict[str, Any] | None:
-    """Return the outcome of the current run of the newest date, for the overview."""
-    from semq.console.words import OUTCOMES as WORDS
-
+    """Return the outcome of the current run of the newest date, for the overview; None without such a run."""
     folder = reports_folder(settings)
-    for day in dates(folder)[:1] if folder is not None else []:
-        for run in of_date(folder, day) if folder is not None else []:
-            if run.is_current:
-                return {"day": day, "outcome": run.outcome, "word": WORDS[run.outcome]}
-    return None
+    current = trend(folder, 1) if folder is not None else []
+    return {"day": current[0].day, "outcome": current[0].outcome} if current else None
 
 
 def trend(folder: Path, days: int) -> list[RunFolder]:
-    """Return the current runs of the newest dates, the oldest first."""
-    found = []
-    for day in reversed(dates(folder)[:days]):
-        found += [run for run in of_date(folder, day) if run.is_current]
-    return found
+    """Return the current runs of the newest ``days`` dates, the oldest first."""
+    return [run for day in reversed(dates(folder)[:days]) for run in of_date(folder, day) if run.is_current]
 
 
 def kinds(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many messages are fine, open or exceptions."""
+    """Return the numbers of messages that are fine, open or exceptions, by the kind of their verdicts."""
     counts = {"fine": 0, "open": 0, "exception": 0}
     for verdict, count in (summary.get("verdicts") or {}).items():
         if verdict in VERDICT:
@@ -120,21 +114,24 @@ def kinds(summary: Mapping[str, Any]) -> dict[str, int]:
 
 
 def exceptions(
-    run: RunFolder, fits: Callable[[Mapping[str, str]], bool], after: int, limit: int
+    run: RunFolder, matches: Callable[[Mapping[str, str]], bool], first_row: int, limit: int
 ) -> tuple[list[dict[str, str]], int | None]:
-    """Return matching exceptions of a run, after so many rows of the file, and the beginning of the next page."""
-    found: list[dict[str, str]] = []
-    for number, row in enumerate(_sheet(run.path / "exceptions.csv")):
-        if number < after or not fits(row):
+    """Return the exceptions of a run that match, from ``first_row`` of the file on, and the first row of the next page.
+
+    That row is None at the end of the file.
+    """
+    page: list[dict[str, str]] = []
+    for number, row in enumerate(_rows_of_csv(run.path / "exceptions.csv")):
+        if number < first_row or not matches(row):
             continue
-        if len(found) == limit:
-            return found, number
-        found.append(row)
-    return found, None
+        if len(page) == limit:
+            return page, number
+        page.append(row)
+    return page, None
 
 
-def _sheet(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a file for spreadsheets, without the apostrophes that mark texts."""
+def _rows_of_csv(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file, without the apostrophes that mark texts for spreadsheets."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             for row in islice(csv.DictReader(stream), CSV_ROWS_MAX):
@@ -144,9 +141,9 @@ def _sheet(path: Path) -> Iterator[dict[str, str]]:
         return
 
 
-def _folders(place: Path, begins: str) -> list[Path]:
+def _folders(parent: Path, prefix: str) -> list[Path]:
     try:
-        return [one for one in place.iterdir() if one.name.startswith(begins) and one.is_dir()]
+        return [path for path in parent.iterdir() if path.name.startswith(prefix) and path.is_dir()]
     except OSError:
         return []
 
@@ -156,7 +153,7 @@ def _is_date(text: str) -> bool:
         date.fromisoformat(text)
     except ValueError:
         return False
-    return len(text) == len("2026-11-20")  # no other form that Python reads
+    return len(text) == len("2026-11-20")  # Python also reads other forms of ISO 8601
 
 
 def _text(path: Path) -> str:
@@ -170,7 +167,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > FILE_MAX:
             return {}
-        read = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return read if isinstance(read, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,4 +1,7 @@
-"""The time line of a message: the ledger lines of each party, one lane per party, and the next event. Pure."""
+"""The time line of a message: the ledger lines of sender, hub and receiver in order, and the next event.
+
+Pure functions; the page of a message (``pages.messages``) calls them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +10,8 @@ from typing import Any
 from semq.service.operations.outlook import WAITS
 
 LANES = ("sender", "hub", "receiver")
-GAP_S = 60  # seconds of a pause that gets a line of its own
-# Side of a row | lane of the party that it waits for
+GAP_S = 60  # shortest pause that is shown
+# Side of a waiting row | lane of its next event
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 
 
@@ -18,27 +21,27 @@ class Moment:
 
     lane: str
     at: int | None
-    words: str
+    words: str  #: the event, translated
     detail: str = ""
     node: str = ""
     event: str = ""
-    att: int = 0
-    after_s: float = 0.0  #: since the previous event
-    is_gap: bool = False  #: whether the pause before it is shown
-    is_proved: bool = True
-    is_next: bool = False  #: has not happened yet
+    att: int = 0  #: number of the attempt
+    after_s: float = 0.0  #: time since the previous event
+    is_gap: bool = False  #: whether the pause before the event is shown
+    is_proved: bool = True  #: whether a signature of the party proves the line
+    is_next: bool = False  #: whether the event has not happened yet
 
 
 def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> list[Moment]:
-    """Return the events in the order of time."""
-    found: list[Moment] = []
-    before: int | None = None
+    """Return a row for each ledger line; ``events``: the lines in the order of time."""
+    moments: list[Moment] = []
+    previous_at: int | None = None
     for line in events:
         at = int(line["at"] or 0)
-        after = (at - before) / 1000 if before is not None else 0.0
-        before = at
+        after_s = (at - previous_at) / 1000 if previous_at is not None else 0.0
+        previous_at = at
         side = str(line.get("side") or "")
-        found.append(
+        moments.append(
             Moment(
                 lane=side if side in LANES else "sender",
                 at=at,
@@ -47,16 +50,16 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
                 node=str(line.get("node") or ""),
                 event=str(line.get("event") or ""),
                 att=int(line.get("att") or 0),
-                after_s=after,
-                is_gap=after >= GAP_S,
+                after_s=after_s,
+                is_gap=after_s >= GAP_S,
                 is_proved=bool(line.get("proved", True)),
             )
         )
-    return found
+    return moments
 
 
 def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool) -> Moment:
-    """Return the event for which a message waits, as the last row of the time line."""
+    """Return the event for which a message waits, as a row at the end of the time line."""
     lane = "hub" if is_hub else LANE_OF[str(outlook["side"])]
     return Moment(
         lane=lane, at=outlook.get("asks_at"), words=_(WAITS.get(str(outlook["waits_for"]), "")), is_next=True,

@@ -1,7 +1,7 @@
 """Texts from other modules that the console translates: statuses, events, causes, jobs, checks, verdicts.
 
-Templates translate their own texts. What a node says in words is looked up by its whole sentence; ``texts`` lists these
-sentences, and a test compares the translations with them.
+Templates translate their own texts. A text of a node is translated by looking up the complete text; ``texts`` lists
+them, and ``tests/console/test_words.py`` compares the translations with this list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,64 +14,65 @@ from semq.status_words import WORDS
 from semq.store.views import messages
 from spark_reconcile.judgement.verdicts import VERDICTS
 
-# Check of ``node.health`` | its name, and the next step if it is not ok
+# Check of ``node.health`` | name on the page, next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Check the log of the node and Postgres; the node opens its store again when possible."),
     "link": (
         "link to the hub",
-        "Documents wait here meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
+        "Meanwhile documents wait here. Check address, password and network: `semq node status`, `semq doctor`.",
     ),
     "direct": (
         "direct links",
-        "Documents go by the hub meanwhile, or wait. Check address and network, also at the partner.",
+        "Meanwhile documents go through the hub, or wait. Check address and network, also at the partner.",
     ),
     "intake": ("acceptance of documents", "Stop the node, or restart it to accept documents again."),
-    "certificate": ("own certificate", "The node renews it; if it does not, see the page on certificates."),
+    "certificate": (
+        "own certificate",
+        "The node renews its certificate; if it does not, see the page of certificates.",
+    ),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
-    "quotas": ("quotas of partners", "Their quota is used up: call these partners, or raise quota_rows_per_partner."),
+    "quotas": (
+        "quotas of partners",
+        "Their quota is used up: ask these partners to receive, or raise quota_rows_per_partner.",
+    ),
     "submissions": ("documents submitted by SQL", "See the page of failed documents."),
-    "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
+    "violations": (
+        "violations by peers",
+        "Tell the operator of the peer what was refused, and which version your node has.",
+    ),
     "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
     "extract": ("nightly extract", "Check the log of the node; run the job again on the page of scheduled work."),
-    "folders": ("folders", "Correct the problem named in the detail; documents wait meanwhile, and are tried again."),
-    "webhooks": ("webhooks", "Correct the problem named in the detail; documents wait meanwhile, and are tried again."),
-    "http": ("web process", "The process restarts automatically: its log has the reason of its end."),
+    "folders": ("folders", "Correct the problem in the detail. Meanwhile documents wait; they are tried again."),
+    "webhooks": ("webhooks", "Correct the problem in the detail. Meanwhile documents wait; they are tried again."),
+    "http": ("web process", "The process restarts automatically; its log contains the reason for its end."),
 }
-ELSE = ("", "Check the log of the node.")
-# Verdict of a check | its word
+OTHER_CHECK = ("", "Check the log of the node.")
+# Verdict of a check | its words
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
-SIDES = {"sender": "Sender", "hub": "Hub", "receiver": "Receiver"}
-LATENT = {"open": "open", "used": "used", "expired": "expired", "valid": "valid", "revoked": "revoked"}
-SLOTS = {
-    "active": "active",
-    "next": "next",
-    "previous": "previous",
-    "ok": "ok",
-    "renew": "to be renewed",
-    "ending": "ends soon",
-}
+# Outcome of a run of the reconciliation (``runs``) | its words
 OUTCOMES = {
     "met": "thresholds met", "breached": "threshold exceeded", "partial": "some sources are missing",
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
     "running": "running or interrupted", "failed": "failed",
 }  # fmt: skip
 KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
+# States and names of acts on many messages (``bulk``)
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
 ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
 TABLES: tuple[Mapping[Any, str], ...] = (
-    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, SIDES, LATENT, SLOTS, OUTCOMES,
-    KINDS, ACTS, BULK_STATES,
+    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, ACTS,
+    BULK_STATES,
 )  # fmt: skip
 
 
 def texts() -> Iterator[str]:
-    """Return every text of nodes and tables that is translated by looking it up."""
+    """Yield every text of nodes and tables that is translated by looking it up."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():
         yield from (name, step)
-    yield ELSE[1]
+    yield OTHER_CHECK[1]
     for cause in StuckCause:
         yield from map(str, cause.value)
     for verdict in VERDICTS:

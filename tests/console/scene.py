@@ -1,8 +1,8 @@
-"""The scene of the console's tests: a hub and an institution in this event loop, each with its console.
+"""The scene of the console's tests: a hub and the institution 10008 in this event loop, each with its web process.
 
-The institution 10008 has a document in each state that a person meets: delivered, waiting for an offline partner, held,
-parked by its application, refused. Keys, reasons and client names contain an attacker's texts. The hub has runs of the
-reconciliation. One browser serves all tests; without a browser, the tests of pages are left out (``conftest``).
+The institution has documents that wait for an offline partner, are held back, have failed, or were received. Some of
+their keys and reasons contain the text of an attacker. The hub has runs of the reconciliation. One browser serves all
+tests; without a browser, the tests of pages are left out (``conftest``).
 """
 
 import json
@@ -23,9 +23,9 @@ from tests.waiting import until
 from tests.web.running import Site, serving
 
 XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e'
-OF_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
-KEY = f"trade/order//S-{OF_KEY}"
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+XSS_IN_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
+KEY = f"trade/order//S-{XSS_IN_KEY}"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
 DESKTOP, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
 
@@ -38,11 +38,11 @@ class Scene:
     node: LocalNode
     clients: dict[str, Any]
     sites: dict[str, Site]
-    browser: Browser | None  #: None: this machine has none
-    names: dict[str, str] = field(default_factory=dict)  #: LK0s by the state of the document
+    browser: Browser | None  #: None: this machine has no browser
+    names: dict[str, str] = field(default_factory=dict)  #: LK0s of documents, by their state
 
     async def ask(self, where: str, operation: str, **arguments: Any) -> Any:
-        """Ask a node; return the result."""
+        """Run an operation of a node (``hub`` or ``node``); return the result."""
         answer = await ask(self.clients[where], operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
@@ -57,7 +57,7 @@ class Scene:
         phone: bool = False,
         scripts: bool = True,
     ) -> AsyncIterator[Page]:
-        """Return a page of a browser in which a user with these roles is signed in."""
+        """Yield a page of a browser in which a user with these roles is signed in."""
         site = self.sites[where]
         assert self.browser is not None
         secret = await site.web.sessions.open("maria", roles or ("admin", "payload"), "127.0.0.1")
@@ -79,8 +79,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
-    """Start the scene."""
+async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
+    """Start nodes, web processes and browser; submit the documents. ``folder``: files of the nodes."""
     write_runs(folder / "reports")
     text = HUB_CONFIG + '[reconcile]\nreports = "reports"\n'
     hub = await nodes.hub(text)
@@ -93,51 +93,51 @@ async def scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
             "node": await stack.enter_async_context(serving(node, streams=64)),
         }
         browser = None
-        if PROGRAM:
+        if CHROMIUM:
             playwright = await stack.enter_async_context(async_playwright())
-            browser = await playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"])
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
             stack.push_async_callback(browser.close)
-        made = Scene(hub, node, clients, sites, browser)
-        await _fill(made)
-        yield made
+        scene = Scene(hub, node, clients, sites, browser)
+        await _submit_documents(scene)
+        yield scene
 
 
-async def _fill(made: Scene) -> None:
-    names = made.names
-    names["waiting"] = await made.send("56001", "trade/order//S-1001")
-    await made.node.uplink.stop()
-    names["held"] = await made.send("56001", KEY)
-    await made.ask("node", "msg.hold", id=names["held"], why=f"look {XSS}")
-    made.node.uplink.start()
-    await linked(made.node)
+async def _submit_documents(scene: Scene) -> None:
+    names = scene.names
+    names["waiting"] = await scene.send("56001", "trade/order//S-1001")
+    await scene.node.uplink.stop()
+    names["held"] = await scene.send("56001", KEY)
+    await scene.ask("node", "msg.hold", id=names["held"], why=f"look {XSS}")
+    scene.node.uplink.start()
+    await linked(scene.node)
     for number in range(60):
-        await made.send("56001", f"trade/invoice//N-{number}")
-    names["failed"] = await made.send("10008", "trade/statement//F-1")
-    names["failed too"] = await made.send("10008", f"trade/statement//F-{OF_KEY}")
-    names["received"] = await made.send("10008", "trade/notice//R-1")
+        await scene.send("56001", f"trade/invoice//N-{number}")
+    names["failed"] = await scene.send("10008", "trade/statement//F-1")
+    names["failed too"] = await scene.send("10008", f"trade/statement//F-{XSS_IN_KEY}")
+    names["received"] = await scene.send("10008", "trade/notice//R-1")
 
-    async def arrived() -> bool:
-        answer = await made.ask("node", "msg.search", side="inbound")
+    async def have_arrived() -> bool:
+        answer = await scene.ask("node", "msg.search", side="inbound")
         return len(answer["rows"]) >= 3
 
-    await until(arrived)
+    await until(have_arrived)
     for name in ("failed", "failed too"):
-        await made.ask("node", "failed.park", id=names[name], error=f"cannot read it: {XSS}")
+        await scene.ask("node", "failed.park", id=names[name], error=f"cannot read it: {XSS}")
 
-    async def stored() -> bool:
-        return bool((await made.ask("node", "msg.show", id=names["waiting"]))["ss_status"] == "SS_ACK")
+    async def is_stored() -> bool:
+        return bool((await scene.ask("node", "msg.show", id=names["waiting"]))["ss_status"] == "SS_ACK")
 
-    await until(stored)
+    await until(is_stored)
 
-    async def counted() -> bool:
-        answer = await made.ask("node", "queue.census")
+    async def are_counted() -> bool:
+        answer = await scene.ask("node", "queue.census")
         return bool(answer["failed"] == 2 and answer["stuck"] > 2)
 
-    await until(counted)
+    await until(are_counted)
 
 
 def write_runs(reports: Path) -> None:
-    """Write two dates with a run each, in the form of spark_reconcile."""
+    """Write two dates with one run each, in the form of ``spark_reconcile``."""
     headings = (
         "Verdict",
         "Finding",
@@ -164,9 +164,9 @@ def write_runs(reports: Path) -> None:
         "semq msg inquire",
     )
     for day, code, exceptions in (("2026-11-19", 0, 0), (DAY, 3, 2)):
-        place = reports / f"business_date={day}" / f"run={RUN}"
-        place.mkdir(parents=True)
-        (place.parent / "CURRENT").write_text(f"{RUN}\n")
+        run_folder = reports / f"business_date={day}" / f"run={RUN}"
+        run_folder.mkdir(parents=True)
+        (run_folder.parent / "CURRENT").write_text(f"{RUN}\n")
         verdicts = {"MATCHED": 40, **({"NOT_DELIVERED": exceptions} if exceptions else {})}
         pair = {"sender": "1.10008", "receiver": "1.56001", "messages": 42, "exceptions": exceptions, "bytes": 4200}
         breaches = [{"verdict": "NOT_DELIVERED", "limit": 0, "found": exceptions}] if exceptions else []
@@ -177,9 +177,9 @@ def write_runs(reports: Path) -> None:
             "breaches": breaches,
             "sources": [],
         }
-        (place / "summary.json").write_text(json.dumps(result))
-        (place / "_RESULT.json").write_text(json.dumps({"outcome": OUTCOMES[code], "exit_code": code}))
+        (run_folder / "summary.json").write_text(json.dumps(result))
+        (run_folder / "_RESULT.json").write_text(json.dumps({"outcome": OUTCOMES[code], "exit_code": code}))
         lines = [headings] + [row] * exceptions
         quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in line) for line in lines]
-        (place / "exceptions.csv").write_text("\ufeff" + "\n".join(quoted) + "\n", encoding="utf-8")
-        (place / "report.html").write_text("<!doctype html><title>report</title><p>report</p>")
+        (run_folder / "exceptions.csv").write_text("\ufeff" + "\n".join(quoted) + "\n", encoding="utf-8")
+        (run_folder / "report.html").write_text("<!doctype html><title>report</title><p>report</p>")

@@ -28,39 +28,39 @@ PAGES = {
 WIDTHS = """() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"""
 
 
-def pages(made: Scene) -> Iterator[tuple[str, str]]:
-    """Return every page: node and address."""
+def pages(scene: Scene) -> Iterator[tuple[str, str]]:
+    """Yield node and address of every page."""
     for where, paths in PAGES.items():
         yield from ((where, path) for path in paths)
     for name in ("waiting", "held", "failed too", "received"):
-        yield "node", f"/messages/{made.names[name]}"
-    yield "hub", f"/messages/{made.names['waiting']}"
+        yield "node", f"/messages/{scene.names[name]}"
+    yield "hub", f"/messages/{scene.names['waiting']}"
 
 
-def complaints(page: Page) -> list[str]:
-    """Collect errors that the browser reports, including content blocked by the page's policy."""
-    found: list[str] = []
+def reported_errors(page: Page) -> list[str]:
+    """Return a list to which errors of the browser are added, including content blocked by the page's policy."""
+    errors: list[str] = []
 
-    def hear(message: ConsoleMessage) -> None:
+    def add(message: ConsoleMessage) -> None:
         if message.type == "error":
-            found.append(message.text)
+            errors.append(message.text)
 
-    page.on("console", hear)
-    page.on("pageerror", lambda error: found.append(str(error)))
-    return found
+    page.on("console", add)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return errors
 
 
 @pytest.mark.parametrize(("dark", "phone", "language"), [(False, False, "en"), (True, True, "zh")])
 async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_violation_of_axe(
-    shown: Scene, dark: bool, phone: bool, language: str
+    scene: Scene, dark: bool, phone: bool, language: str
 ) -> None:
     """Light at 1280 pixels in English, dark at 390 pixels in Chinese."""
     faults: list[Any] = []
     for where in ("node", "hub"):
-        async with shown.visit(where, dark=dark, phone=phone, language=language) as page:
-            result = complaints(page)
-            for place, path in pages(shown):
-                if place != where:
+        async with scene.visit(where, dark=dark, phone=phone, language=language) as page:
+            errors = reported_errors(page)
+            for node, path in pages(scene):
+                if node != where:
                     continue
                 answer = await page.goto(path)
                 assert answer is not None
@@ -68,23 +68,23 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                 width, screen = await page.evaluate(WIDTHS)
                 results = await Axe().run(page)
                 hit = await page.evaluate("() => window.hit")
-                found = [(one["id"], one["nodes"][0]["html"][:200]) for one in results.response["violations"]]
-                if width > screen or found or hit or result:
-                    faults.append((where, path, width, screen, found, hit, list(result)))
-                    result.clear()
+                violations = [(row["id"], row["nodes"][0]["html"][:200]) for row in results.response["violations"]]
+                if width > screen or violations or hit or errors:
+                    faults.append((where, path, width, screen, violations, hit, list(errors)))
+                    errors.clear()
             await page.evaluate("() => document.querySelector('main').append(document.createElement('select'))")
-            results = await Axe().run(page)  # axe finds the planted fault
-            assert [one["id"] for one in results.response["violations"]] == ["select-name"]
+            results = await Axe().run(page)  # axe finds this fault, so it works
+            assert [row["id"] for row in results.response["violations"]] == ["select-name"]
     assert faults == []
 
 
-async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(shown: Scene) -> None:
-    async with shown.visit("node", "operator") as page:
+async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(scene: Scene) -> None:
+    async with scene.visit("node", "operator") as page:
         await page.goto("/")
         await page.keyboard.press("g")
         await page.keyboard.press("f")
         await page.wait_for_url("**/failed")
-        box = page.locator('input[name="ids"]').last  # the one without hostile texts
+        box = page.locator('input[name="ids"]').last  # the document without hostile texts
         await box.focus()
         await page.keyboard.press("Space")
         await page.get_by_role("button", name="Requeue the selected").focus()
@@ -93,28 +93,28 @@ async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(s
         await page.get_by_label("Reason").focus()
         await page.keyboard.type("mended")
         await page.keyboard.press("Enter")
-        await page.get_by_text("It is done.").wait_for()
+        await page.get_by_text("The act is done.").wait_for()
         assert "1 / 1" in await page.inner_text("#progress")
 
     async def is_back() -> bool:
-        return bool((await shown.ask("node", "msg.show", id=shown.names["failed"]))["app_status"] == "NEW")
+        return bool((await scene.ask("node", "msg.show", id=scene.names["failed"]))["app_status"] == "NEW")
 
     await until(is_back)
-    lines = (await shown.ask("node", "msg.trace", id=shown.names["failed"]))["events"]
+    lines = (await scene.ask("node", "msg.trace", id=scene.names["failed"]))["events"]
     assert any("mended" in line["detail"] for line in lines)
 
 
-async def test_without_scripts_a_message_is_found_held_back_and_released(shown: Scene) -> None:
-    async with shown.visit("node", "operator", scripts=False) as page:
+async def test_without_scripts_a_message_is_found_held_back_and_released(scene: Scene) -> None:
+    async with scene.visit("node", "operator", scripts=False) as page:
         await page.goto("/messages")
         await page.get_by_label("Name, locator or key").fill("S-1001")
         await page.get_by_role("button", name="Search").click()
         assert await page.inner_text("h1") == "order S-1001"
-        await page.get_by_role("link", name="Ask the hub and the other end for their lines").click()
+        await page.get_by_role("link", name="Also show the lines of the hub and the partner").click()
         line = await page.inner_text("#line")
         assert "2.hub" in line
         assert "Without the lines of 56001" in line
-        await page.goto(f"/messages/{shown.names['held']}")
+        await page.goto(f"/messages/{scene.names['held']}")
         await page.get_by_role("button", name="Release").click()
         assert "released" in await page.inner_text(".notice")
         await page.get_by_label("Reason").fill("not before noon")
@@ -122,37 +122,37 @@ async def test_without_scripts_a_message_is_found_held_back_and_released(shown: 
         assert "Cancellation was requested" in await page.inner_text(".notice")
 
 
-async def test_a_page_renews_itself_when_the_node_has_something_new_and_not_while_it_is_paused(shown: Scene) -> None:
-    async with shown.visit("node", "viewer") as page:
+async def test_a_page_refreshes_itself_and_keeps_the_text_that_the_user_types(scene: Scene) -> None:
+    async with scene.visit("node", "viewer") as page:
         await page.goto("/messages")
         await page.locator("#live-state").get_by_text("live").wait_for()
         await page.get_by_label("Key begins with").fill("half typed")
-        await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-1")
+        await scene.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-1")
         await page.get_by_role("link", name="order LIVE-1").wait_for()
         assert await page.get_by_label("Key begins with").input_value() == "half typed"
 
 
-async def test_lines_of_other_nodes_are_asked_for_by_themselves_and_stay_when_the_page_renews_itself(
-    shown: Scene,
+async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_refresh(
+    scene: Scene,
 ) -> None:
-    async with shown.visit("node", "viewer") as page:
-        await page.goto(f"/messages/{shown.names['waiting']}")
+    async with scene.visit("node", "viewer") as page:
+        await page.goto(f"/messages/{scene.names['waiting']}")
         await page.locator("#line").get_by_text("2.hub").first.wait_for()
         await page.locator("#live-state").get_by_text("live").wait_for()
         before = await page.inner_text("#as-of")
-        await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-2")
+        await scene.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-2")
         await page.wait_for_function("before => document.getElementById('as-of').innerText != before", arg=before)
         assert await page.locator("#line").get_by_text("2.hub").count() > 0
 
 
-async def test_both_languages_are_whole(shown: Scene) -> None:
-    """No English sentence of SEMQ is left on the Chinese pages, except commands, names and texts of nodes."""
-    async with shown.visit("node", language="zh") as page:
+async def test_chinese_pages_have_no_english_sentence(scene: Scene) -> None:
+    """Commands, names and texts of nodes remain in English."""
+    async with scene.visit("node", language="zh") as page:
         await page.goto("/")
         assert await page.get_attribute("html", "lang") == "zh-CN"
         assert "需要关注" in await page.inner_text("main")
         await page.get_by_role("button", name="English").click()
         assert "What needs attention" in await page.inner_text("main")
         await page.get_by_role("button", name="中文").click()
-        left = await page.inner_text("main")
-    assert not re.search(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}", left.replace("semq msg", ""))
+        text = await page.inner_text("main")
+    assert not re.search(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}", text.replace("semq msg", ""))

@@ -1,4 +1,4 @@
-"""The pictures of README.md, made of three nodes and a few documents, so that they can be made again.
+"""The pictures of README.md, which can be made again: screenshots of three nodes with a few documents.
 
 `SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository; otherwise they
 are written to the temporary files of the test.
@@ -21,51 +21,51 @@ SIZE_MAX = 250_000
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_pictures_are_made_of_running_nodes(shown: Scene, nodes: InProcess, tmp_path: Path) -> None:
+async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess, tmp_path: Path) -> None:
     folder = ROOT / os.environ["SEMQ_PICTURES"] if "SEMQ_PICTURES" in os.environ else tmp_path
-    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # with files of its own
+    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # their files are separate from those of the scene
     hub = await nodes.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001", "10008"]'))
     text = LOCAL.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
     a = await nodes.started(nodes.settings("10008", text.format(name="10008", hub=hub.port)))
     b = await nodes.local("56001", hub.port)
     await linked(a, b)
     async with serving(a) as site:
-        made = Scene(hub, a, {"node": await nodes.client(a)}, {"node": site}, shown.browser)
-        await _trade(made)
-        async with made.visit("node", "operator", "payload") as page:
+        trading = Scene(hub, a, {"node": await nodes.client(a)}, {"node": site}, scene.browser)
+        await _trade(trading)
+        async with trading.visit("node", "operator", "payload") as page:
             await page.goto("/")
             await page.screenshot(path=folder / "overview.png")
-            await page.goto(f"/messages/{made.names['order']}")
+            await page.goto(f"/messages/{trading.names['order']}")
             await page.locator("#line").get_by_text("2.hub").first.wait_for()
             await page.screenshot(path=folder / "message.png")
-        async with made.visit("node", "operator", language="zh", dark=True, phone=True) as page:
+        async with trading.visit("node", "operator", language="zh", dark=True, phone=True) as page:
             await page.goto("/")
             await page.screenshot(path=folder / "phone.png")
     for name in PICTURES:
         assert 10_000 < (folder / name).stat().st_size < SIZE_MAX, name
 
 
-async def _trade(made: Scene) -> None:
-    """Make documents: delivered, waiting for an offline institution, and failed."""
+async def _trade(scene: Scene) -> None:
+    """Submit documents: some are delivered, some wait for an offline institution, and one fails."""
     for number in range(40):
-        await made.send("56001", f"trade/order//LW-{2000 + number}")
-    made.names["order"] = await made.send("56001", "trade/order//LW-2041")
+        await scene.send("56001", f"trade/order//LW-{2000 + number}")
+    scene.names["order"] = await scene.send("56001", "trade/order//LW-2041")
     for number in range(7):
-        await made.send("88001", f"trade/invoice//JN-{number}")
-    failed = await made.send("10008", "trade/statement//KA-12")
+        await scene.send("88001", f"trade/invoice//JN-{number}")
+    failed = await scene.send("10008", "trade/statement//KA-12")
 
-    async def here() -> bool:
-        return bool((await made.ask("node", "msg.search", side="inbound"))["rows"])
+    async def has_arrived() -> bool:
+        return bool((await scene.ask("node", "msg.search", side="inbound"))["rows"])
 
-    await until(here)
-    await made.ask("node", "failed.park", id=failed, error="the account KA-12 is not known")
+    await until(has_arrived)
+    await scene.ask("node", "failed.park", id=failed, error="the account KA-12 is not known")
 
-    async def settled() -> bool:
-        status = await made.ask("node", "node.status")
-        answer = await made.ask("node", "queue.census")
+    async def are_counted() -> bool:
+        status = await scene.ask("node", "node.status")
+        answer = await scene.ask("node", "queue.census")
         return bool(status["counters"].get("delivered", 0) >= 42 and answer["failed"] == 1 and answer["stuck"] == 8)
 
-    await until(settled)
+    await until(are_counted)
 
 
 async def test_readme_shows_the_pictures_and_they_are_of_modest_size() -> None:

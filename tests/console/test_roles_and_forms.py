@@ -1,9 +1,8 @@
-"""Roles and their pages and acts, forms without a token or a reason, and pages that change nothing."""
+"""Pages and acts by role, forms without a token or a reason, and pages that change nothing."""
 
 import re
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 
@@ -26,22 +25,22 @@ FORMS = {
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_a_form_from_another_site_or_without_the_token_of_the_session_is_refused(shown: Scene, path: str) -> None:
-    browser = await shown.sites["node"].signed_in()
-    before = await shown.sites["node"].audit()
+async def test_a_form_from_another_site_or_without_the_token_of_the_session_is_refused(scene: Scene, path: str) -> None:
+    browser = await scene.sites["node"].signed_in()
+    before = await scene.sites["node"].audit()
     assert (await browser.post(path, data=FORMS[path])).status_code in (400, 403)
     forged = await browser.post(
         path, data={"csrf": browser.csrf} | FORMS[path], headers={"origin": "https://elsewhere.example"}
     )
     assert forged.status_code in (400, 403)
-    assert await shown.sites["node"].audit() == before
-    nobody = await shown.sites["node"].browser()
-    assert (await nobody.post(path, data=FORMS[path])).status_code in (302, 303, 400, 401, 403)
+    assert await scene.sites["node"].audit() == before
+    stranger = await scene.sites["node"].browser()
+    assert (await stranger.post(path, data=FORMS[path])).status_code in (302, 303, 400, 401, 403)
 
 
-async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(shown: Scene) -> None:
-    browser = await shown.sites["node"].signed_in("viewer")
-    page = (await browser.get(f"/messages/{shown.names['received']}")).text
+async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("viewer")
+    page = (await browser.get(f"/messages/{scene.names['received']}")).text
     assert "/messages/act" not in page
     assert "/messages/payload" not in page
     assert (await browser.get("/audit")).status_code == 403
@@ -52,9 +51,9 @@ async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(shown: Sc
 
 
 async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
-    shown: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: dict[str, Any] = {
+    calm_answers: dict[str, Any] = {
         "node.health": {"checks": [{"check": "store", "verdict": "ok"}]},
         "queue.census": {"as_of": 0, "pairs": [], "submitted": {}, "failed": 0, "stuck": 0},
         "stuck.causes": {"rows": []},
@@ -62,24 +61,24 @@ async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
     }
     ask = Visit.ask
 
-    async def calm(visit: Visit, operation: str, **arguments: Any) -> Any:
-        return answers[operation] if operation in answers else await ask(visit, operation, **arguments)
+    async def calm_ask(visit: Visit, operation: str, **arguments: Any) -> Any:
+        return calm_answers[operation] if operation in calm_answers else await ask(visit, operation, **arguments)
 
-    monkeypatch.setattr(Visit, "ask", calm)
-    browser = await shown.sites["node"].signed_in("viewer")
+    monkeypatch.setattr(Visit, "ask", calm_ask)
+    browser = await scene.sites["node"].signed_in("viewer")
     page = (await browser.get("/")).text
     assert "Nothing needs attention." not in page
     assert "The queues are being counted." in page
-    answers["queue.census"]["as_of"] = 1_790_000_000_000
+    calm_answers["queue.census"]["as_of"] = 1_790_000_000_000
     assert "Nothing needs attention." in (await browser.get("/")).text
 
 
-async def test_a_payload_is_shown_to_its_role_only_and_each_time_is_in_the_audit_log(shown: Scene) -> None:
-    site, lk0 = shown.sites["node"], shown.names["received"]
+async def test_a_payload_needs_its_role_and_each_access_is_in_the_audit_log(scene: Scene) -> None:
+    site, lk0 = scene.sites["node"], scene.names["received"]
     admin = await site.signed_in("admin")
     assert (await admin.post_form("/messages/payload", id=lk0, how="look")).status_code == 403
     reader = await site.signed_in("viewer", "payload")
-    looks = len(await site.audit("msg.body"))
+    lines_before = len(await site.audit("msg.body"))
     answer = await reader.post_form("/messages/payload", id=lk0, how="look")
     assert "&lt;order/&gt;" in answer.text
     assert answer.headers["cache-control"] == "no-store"
@@ -87,14 +86,14 @@ async def test_a_payload_is_shown_to_its_role_only_and_each_time_is_in_the_audit
     assert saved.content == b"<order/>"
     assert saved.headers["content-disposition"].startswith("attachment")
     lines = await site.audit("msg.body")
-    assert [line[2] for line in lines[looks:]].count("done") == 2
+    assert [line[2] for line in lines[lines_before:]].count("done") == 2
     assert any("msg.body" in line for line in (await admin.get("/audit?payloads=1")).text.splitlines())
 
 
-async def test_hostile_texts_are_text_on_every_page_that_shows_them(shown: Scene) -> None:
-    browser = await shown.sites["node"].signed_in()
-    held = shown.names["failed too"]
-    for path in ("/messages", "/failed", f"/messages/{held}", "/stuck?cause=PARKED", f"/messages?find={XSS[:20]}"):
+async def test_hostile_texts_are_text_on_every_page_that_shows_them(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in()
+    failed = scene.names["failed too"]
+    for path in ("/messages", "/failed", f"/messages/{failed}", "/stuck?cause=PARKED", f"/messages?find={XSS[:20]}"):
         page = (await browser.get(path, follow_redirects=True)).text
         assert "<script>window" not in page, path
         assert "<img" not in page, path
@@ -102,9 +101,9 @@ async def test_hostile_texts_are_text_on_every_page_that_shows_them(shown: Scene
     assert "&lt;script&gt;" in (await browser.get("/messages")).text
 
 
-async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_with_its_result(shown: Scene) -> None:
-    browser = await shown.sites["node"].signed_in("operator")
-    lk0 = shown.names["waiting"]
+async def test_an_act_needs_a_reason_and_a_known_name_and_its_result_is_shown(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("operator")
+    lk0 = scene.names["waiting"]
     for fields, result in (
         ({"act": "resend", "why": ""}, "give%20a%20reason"),
         ({"act": "explode", "why": "x"}, "no%20such%20act"),
@@ -118,9 +117,9 @@ async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_with_i
     assert (answer.status_code, "SEMQ-" in answer.text) == (404, True)
 
 
-async def test_reading_pages_changes_no_rows(shown: Scene) -> None:
+async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
     """The rows of the queues and the ledger are the same before and after every page."""
-    browser = await shown.sites["node"].signed_in()
+    browser = await scene.sites["node"].signed_in()
     paths = [
         "/",
         "/messages",
@@ -133,11 +132,11 @@ async def test_reading_pages_changes_no_rows(shown: Scene) -> None:
         "/health",
         "/audit",
     ]
-    paths += [f"/messages/{lk0}" for lk0 in shown.names.values()]
-    acts = await shown.sites["node"].audit()
+    paths += [f"/messages/{lk0}" for lk0 in scene.names.values()]
+    acts = await scene.sites["node"].audit()
 
     def state() -> object:
-        with psycopg.connect(shown.node.store.url) as connection:
+        with psycopg.connect(scene.node.store.url) as connection:
             queues = connection.execute("SELECT bref, app_status, deliveries FROM tb_0030 ORDER BY 1").fetchall()
             operator = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = 29").fetchone()
             return queues, operator
@@ -146,52 +145,50 @@ async def test_reading_pages_changes_no_rows(shown: Scene) -> None:
     for path in paths:
         assert (await browser.get(path)).status_code == 200, path
     assert state() == before
-    assert await shown.sites["node"].audit() == acts
+    assert await scene.sites["node"].audit() == acts
 
 
-async def test_files_of_a_run_are_given_without_rights_of_this_site_and_others_are_not_given(shown: Scene) -> None:
-    browser = await shown.sites["hub"].signed_in("viewer")
-    here = f"/reconciliation/{DAY}/{RUN}"
-    report = await browser.get(f"{here}/report.html")
+async def test_files_of_a_run_have_no_rights_of_this_site_and_other_files_are_refused(scene: Scene) -> None:
+    browser = await scene.sites["hub"].signed_in("viewer")
+    path_of_run = f"/reconciliation/{DAY}/{RUN}"
+    report = await browser.get(f"{path_of_run}/report.html")
     assert "sandbox" in report.headers["content-security-policy"]
-    assert (await browser.get(f"{here}/exceptions.csv")).headers["content-disposition"].startswith("attachment")
+    assert (await browser.get(f"{path_of_run}/exceptions.csv")).headers["content-disposition"].startswith("attachment")
     for path in (
-        f"{here}/_RESULT.json",
-        f"{here}/..%2f..%2fhub.toml",
+        f"{path_of_run}/_RESULT.json",
+        f"{path_of_run}/..%2f..%2fhub.toml",
         f"/reconciliation/{DAY}/x",
         "/reconciliation/..%2f/x",
     ):
         assert (await browser.get(path)).status_code == 404, path
-    page = (await browser.get(f"{here}?verdict=NOT_DELIVERED&pair=1.10008%3E1.56001")).text
+    page = (await browser.get(f"{path_of_run}?verdict=NOT_DELIVERED&pair=1.10008%3E1.56001")).text
     assert page.count('href="/messages/1.10008.1.1.tb_0031.1099511627777"') == 2
 
 
-async def test_all_messages_of_a_filter_are_fixed_counted_and_processed(shown: Scene) -> None:
+async def test_all_messages_of_a_filter_are_fixed_counted_and_processed(scene: Scene) -> None:
     """At the hub: all copies of one type are sent again; copies stored after the preparation are not affected."""
-    browser = await shown.sites["hub"].signed_in("operator")
+    browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])
     assert re.search(r"resend</strong>: 60 messages", page.text)
     act = prepared.headers["location"]
-    assert (
-        "reason" in httpx.QueryParams((await browser.post_form(f"{act}/start", why="")).headers["set-cookie"]).__str__()
-    )
+    assert "reason" in (await browser.post_form(f"{act}/start", why="")).headers["set-cookie"]
     await browser.post_form(f"{act}/start", why="the partner asked")
     for _ in range(200):
         page = await browser.get(act)
-        if "It is done." in page.text:
+        if "The act is done." in page.text:
             break
     assert "60 / 60" in page.text
     stopped = await browser.post_form("/held/prepare", act="refuse-all", type="order")
     await browser.post_form(stopped.headers["location"] + "/stop")
     assert (await browser.post_form(stopped.headers["location"] + "/start", why="x")).status_code == 303
-    assert "It was stopped" in (await browser.get(stopped.headers["location"])).text
+    assert "The act was stopped" in (await browser.get(stopped.headers["location"])).text
 
 
-async def test_an_act_on_many_messages_that_meets_an_unexpected_error_ends_as_failed_and_shows_the_reason(
-    shown: Scene, monkeypatch: pytest.MonkeyPatch
+async def test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = shown.sites["hub"]
+    site = scene.sites["hub"]
     browser = await site.signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     act = prepared.headers["location"]
@@ -211,8 +208,8 @@ async def test_an_act_on_many_messages_that_meets_an_unexpected_error_ends_as_fa
     assert "failed</span>" in (await browser.get("/held")).text
 
 
-async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_the_next_one(shown: Scene) -> None:
-    site = shown.sites["hub"]
+async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_the_next_process(scene: Scene) -> None:
+    site = scene.sites["hub"]
     browser = await site.signed_in("operator")
     assert "web process interrupted" not in (await browser.get("/held")).text
     facts = {"messages": 7, "chosen": "", "why": f"look {XSS}"}
@@ -226,31 +223,31 @@ async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_th
     assert "web process interrupted" not in (await browser.get("/held")).text
 
 
-async def test_a_definition_form_with_a_version_that_is_no_number_is_refused_as_a_wrong_request(shown: Scene) -> None:
-    browser = await shown.sites["hub"].signed_in()
+async def test_an_import_of_definitions_with_a_version_that_is_no_number_is_refused(scene: Scene) -> None:
+    browser = await scene.sites["hub"].signed_in()
     for expect in ("x", "", "-1", "1e3", "9" * 5000, "\u0661"):
         answer = await browser.post_form("/definitions/import", document="", why="x", expect=expect)
         assert (answer.status_code, "SEMQ-1404" in answer.text) == (400, True), expect
 
 
-async def test_definitions_are_compared_before_they_are_imported(shown: Scene) -> None:
-    browser = await shown.sites["hub"].signed_in()
-    inforce = (await browser.get("/definitions/export")).text
-    proposed = inforce + '\n[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
+async def test_definitions_are_compared_before_they_are_imported(scene: Scene) -> None:
+    browser = await scene.sites["hub"].signed_in()
+    in_force = (await browser.get("/definitions/export")).text
+    proposed = in_force + '\n[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
     page = (await browser.post_form("/definitions/compare", document=proposed)).text
     assert 'class="added"' in page
     assert "only documents with an agreement are allowed" in page
     assert "could no longer send" in page
-    assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
+    assert (await scene.ask("hub", "definitions.export"))["document"] == in_force
     wrong = (await browser.post_form("/definitions/compare", document="nonsense = 1")).text
     assert 'class="say bad"' in wrong
     assert "/definitions/import" not in wrong
     assert (await browser.post_form("/definitions/import", document=proposed, expect="0", why="")).status_code == 303
-    assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
+    assert (await scene.ask("hub", "definitions.export"))["document"] == in_force
 
 
-async def test_a_job_is_paused_with_a_reason_and_resumed(shown: Scene) -> None:
-    browser = await shown.sites["node"].signed_in("admin")
+async def test_a_job_is_paused_with_a_reason_and_resumed(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("admin")
     await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="")
     assert "paused</span>" not in (await browser.get("/jobs")).text
     await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="backup")
@@ -259,19 +256,19 @@ async def test_a_job_is_paused_with_a_reason_and_resumed(shown: Scene) -> None:
     assert "paused</span>" not in (await browser.get("/jobs")).text
 
 
-async def test_the_stream_reports_missed_changes_to_a_reconnected_browser(shown: Scene) -> None:
-    browser = await shown.sites["node"].signed_in()
+async def test_the_stream_reports_missed_changes_to_a_reconnected_browser(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in()
 
     async def lines(last: str) -> list[str]:
-        """The first event, or identifier, that the stream sends."""
-        found: list[str] = []
+        """Return the first lines that have an identifier or name an event."""
+        first_lines: list[str] = []
         async with browser.stream("GET", "/live", headers={"last-event-id": last} if last else {}) as answer:
             async for line in answer.aiter_lines():
-                found += [line] if line.startswith(("id:", "event:")) else []
-                if found and not line:
+                first_lines += [line] if line.startswith(("id:", "event:")) else []
+                if first_lines and not line:
                     break
-        return found
+        return first_lines
 
-    (mark,) = await lines("")
-    assert re.fullmatch("id: [0-9a-f]{16}", mark)
+    (identifier,) = await lines("")
+    assert re.fullmatch("id: [0-9a-f]{16}", identifier)
     assert (await lines("0123456789abcdef"))[1] == "event: changed"

@@ -1,6 +1,4 @@
-"""Run folders of the reconciliation: read as written, and no other files of the machine; a damaged run is left out or
-empty.
-"""
+"""Run folders of the reconciliation: read as written; damaged files count as empty; other folders are not read."""
 
 from pathlib import Path
 
@@ -16,20 +14,20 @@ def test_runs_are_found_with_outcome_figures_and_exceptions_in_pages(tmp_path: P
     assert (run.outcome, run.is_current, runs.kinds(run.summary)) == (
         "breached", True, {"fine": 40, "open": 0, "exception": 2},
     )  # fmt: skip
-    first, place = runs.exceptions(run, lambda row: True, 0, 1)
-    rest, end = runs.exceptions(run, lambda row: True, place or 0, 5)
-    assert (len(first), len(rest), place, end) == (1, 1, 1, None)
-    assert first[0]["Message (LK0)"].startswith("1.10008.")  # without the apostrophe for spreadsheets
-    assert [one.day for one in runs.trend(tmp_path, 5)] == ["2026-11-19", DAY]
+    first_page, next_row = runs.exceptions(run, lambda row: True, 0, 1)
+    second_page, end = runs.exceptions(run, lambda row: True, next_row or 0, 5)
+    assert (len(first_page), len(second_page), next_row, end) == (1, 1, 1, None)
+    assert first_page[0]["Message (LK0)"].startswith("1.10008.")  # without the apostrophe for spreadsheets
+    assert [run.day for run in runs.trend(tmp_path, 5)] == ["2026-11-19", DAY]
 
 
-def test_damaged_folders_and_names_that_lead_elsewhere_give_nothing(tmp_path: Path) -> None:
+def test_damaged_files_count_as_empty_and_names_of_other_folders_are_refused(tmp_path: Path) -> None:
     write_runs(tmp_path / "reports")
     (tmp_path / "run=x").mkdir()
-    place = tmp_path / "reports" / f"business_date={DAY}" / f"run={RUN}"
-    (place / "summary.json").write_text("[1")
-    (place / "_RESULT.json").unlink()
-    (place / "exceptions.csv").write_bytes(b"\xff\xfe\x00")
+    run_folder = tmp_path / "reports" / f"business_date={DAY}" / f"run={RUN}"
+    (run_folder / "summary.json").write_text("[1")
+    (run_folder / "_RESULT.json").unlink()
+    (run_folder / "exceptions.csv").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "reports" / "business_date=never").mkdir()
     folder = tmp_path / "reports"
     run = runs.find(folder, DAY, RUN)

@@ -1,4 +1,4 @@
-"""The time line: a lane for each party, pauses that have a line, and the next event."""
+"""The time line: a lane for each party, pauses that are shown, and the next event."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ LINES: list[dict[str, Any]] = [
 
 def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> None:
     line = time_line(str.upper, LINES)
-    assert [one.lane for one in line] == ["sender", "hub", "receiver"]
-    assert [one.words for one in line] == ["ACCEPTED", "STORED", "RECEIVED"]
-    assert [one.is_gap for one in line] == [False, False, True]
-    assert [one.is_proved for one in line] == [True, True, False]
+    assert [moment.lane for moment in line] == ["sender", "hub", "receiver"]
+    assert [moment.words for moment in line] == ["ACCEPTED", "STORED", "RECEIVED"]
+    assert [moment.is_gap for moment in line] == [False, False, True]
+    assert [moment.is_proved for moment in line] == [True, True, False]
 
 
 def test_the_next_event_is_in_the_lane_of_the_waiting_party() -> None:
-    result = {"side": "inbound", "waits_for": "application", "asks_at": None}
-    assert outlook_line(str, result, False).lane == "receiver"
+    outlook = {"side": "inbound", "waits_for": "application", "asks_at": None}
+    assert outlook_line(str, outlook, False).lane == "receiver"
     at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)
     assert (at_hub.lane, at_hub.at, at_hub.is_next) == ("hub", 5, True)

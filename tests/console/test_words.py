@@ -1,4 +1,4 @@
-"""The Chinese texts: one for every text of the pages, none unused, with the same placeholders."""
+"""The Chinese texts: every text of the pages has a translation with the same placeholders; none is unused."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,10 @@ from babel.messages.pofile import read_po
 from semq.console.words import CHECKS
 from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
-from tests.console.texts import CONSOLE, WEB, every, plurals
+from tests.console.texts import CONSOLE, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import STATUS, VIOLATIONS
 
-FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")
+FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
 
 
 def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
@@ -22,21 +22,22 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
         "companions": dict.fromkeys(("http", "folders", "webhooks"), state),
         "telemetry": {"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"},
     }  # fmt: skip
-    full = {"partners": {"1.56001": {"online": True, "quota_reached": True}}}
-    assert {one.name for one in checks(status | full, 14.0)} <= CHECKS.keys()
+    with_reached_quota = {"partners": {"1.56001": {"online": True, "quota_reached": True}}}
+    assert {check.name for check in checks(status | with_reached_quota, 14.0)} <= CHECKS.keys()
     assert set(PROGRAMS) <= CHECKS.keys()
 
 
 @pytest.mark.parametrize("room", [CONSOLE, WEB], ids=["console", "web"])
 def test_every_text_is_translated_and_none_is_left_over(room: Path) -> None:
     with (room / "translations" / "zh.po").open("rb") as stream:
-        known = {one.id: one.string for one in read_po(stream) if one.id}
-    texts = {one if isinstance(one, str) else one[0]: result for one, result in known.items()}
-    wanted = every(room)
+        translations = {message.id: message.string for message in read_po(stream) if message.id}
+    # The id of a plural is a pair of texts
+    texts = {id_ if isinstance(id_, str) else id_[0]: text for id_, text in translations.items()}
+    wanted = all_texts(room)
     assert sorted(wanted - texts.keys()) == []
     assert sorted(texts.keys() - wanted) == []
-    for text, result in texts.items():
-        whole = result if isinstance(result, str) else (result or [""])[0]
-        assert whole.strip(), text
-        assert sorted(FIELDS.findall(whole)) == sorted(FIELDS.findall(text)), text
-    assert {one[0]: one[1] for one in known if not isinstance(one, str)} == plurals(room)
+    for text, translation in texts.items():
+        chinese = translation if isinstance(translation, str) else (translation or [""])[0]
+        assert chinese.strip(), text
+        assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(text)), text
+    assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(room)

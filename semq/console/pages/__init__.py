@@ -1,1 +1,1 @@
-"""The handlers of the pages, one module per subject. Each has a list ROUTES; ``semq.console.routes`` joins them."""
+"""The handlers of pages and forms, one module per subject. ``semq.console.routes`` joins their lists ROUTES."""

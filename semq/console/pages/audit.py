@@ -1,4 +1,4 @@
-"""The audit log: user, act, means of sign-in, address and outcome; also each display of a payload."""
+"""The page of the audit log: acts and displays of payloads, with user, means of sign-in, address and outcome."""
 
 import json
 from typing import Any
@@ -7,30 +7,30 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console.display import href, show
-from semq.store.audit import Wanted, lines
+from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit, page
 
-PAGE = 100
+ROWS_MAX = 100  # lines of a page
 FILTERS = ("who", "act", "outcome")
 
 
 async def audit(visit: Visit) -> Response:
-    """Lines that fit the filter, the newest first."""
-    given = {name: visit.query.get(name, "").strip() for name in FILTERS}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
+    """Show the lines that match the filter, the newest first."""
+    filters = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    chosen: dict[str, Any] = {name: value for name, value in filters.items() if value}
     payloads, before = visit.query.get("payloads") == "1", visit.query.get("before", "")
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    wanted = Wanted(**chosen, payloads=payloads, before=number, limit=PAGE + 1)
+    before_number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
+    wanted = AuditFilter(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
     rows = await visit.read(lines, wanted)
-    following = (
-        href("/audit", **chosen, payloads=int(payloads) or None, before=rows[PAGE - 1]["number"])
-        if len(rows) > PAGE
+    next_page = (
+        href("/audit", **chosen, payloads=int(payloads) or None, before=rows[ROWS_MAX - 1]["number"])
+        if len(rows) > ROWS_MAX
         else None
     )
-    shown = [row | {"arguments_text": _arguments(row)} for row in rows[:PAGE]]
+    shown = [row | {"arguments_text": _arguments(row)} for row in rows[:ROWS_MAX]]
     return show(
-        visit, "audit.html", rows=shown, given=given, payloads=payloads, next=following,
-        first=href("/audit", **chosen, payloads=int(payloads) or None) if number else None,
+        visit, "audit.html", rows=shown, filters=filters, payloads=payloads, next=next_page,
+        first=href("/audit", **chosen, payloads=int(payloads) or None) if before_number else None,
     )  # fmt: skip
 
 

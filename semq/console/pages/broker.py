@@ -1,4 +1,4 @@
-"""The broker: queues, consumers, connections, channels and workers."""
+"""The page of the broker: queues, consumers, connections, channels and workers."""
 
 import json
 
@@ -16,21 +16,21 @@ PARTS = {
 
 
 async def broker(visit: Visit) -> Response:
-    """Show one part, in pages sorted by name."""
+    """Show one part, sorted by name and divided into pages."""
     part = visit.query.get("part", "queues")
     part = part if part in PARTS else "queues"
     name = visit.query.get("name", "").strip()
     after = None
     if visit.query.get("after"):
         try:
-            after = [str(one) for one in json.loads(visit.query["after"])]
+            after = [str(key) for key in json.loads(visit.query["after"])]
         except (ValueError, TypeError):
             after = None
     answer = await visit.ask(PARTS[part], name=name or None, after=after, limit=100)
-    following = href("/broker", part=part, name=name, after=json.dumps(answer["next"])) if answer["next"] else None
+    next_page = href("/broker", part=part, name=name, after=json.dumps(answer["next"])) if answer["next"] else None
     first = href("/broker", part=part, name=name) if after else None
     return show(
-        visit, "broker.html", part=part, parts=list(PARTS), rows=answer["rows"], name=name, next=following, first=first,
+        visit, "broker.html", part=part, parts=list(PARTS), rows=answer["rows"], name=name, next=next_page, first=first,
         live=LIVE,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Certificates: those of this node and, at the hub, of all institutions; enrolment tokens and their use."""
+"""The page of certificates: of this node, or of all institutions at the hub; enrolment tokens; renewal; revocation."""
 
 import asyncio
 from typing import Any
@@ -11,46 +11,47 @@ from semq.console.live import LIVE
 from semq.errors import SemqError
 from semq.web.pages.visit import Visit, form, page
 
-ENDS_SOON_DAYS = 30
+ENDS_SOON_DAYS = 30  # fewer days are shown as a warning
 
 
 async def certificates(visit: Visit) -> Response:
-    """All certificates, ordered by their end."""
+    """Show all certificates, ordered by their end."""
     return await _page(visit)
 
 
-async def _page(visit: Visit, made: dict[str, Any] | None = None) -> Response:
+async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Response:
+    """Return the page, and show a new token."""
     is_hub = visit.web.settings.node.kind == "platform"
     rows: list[dict[str, Any]] = []
     tokens: list[dict[str, Any]] = []
     nodes: list[dict[str, Any]] = []
-    own, absent = None, ""
+    own, no_certificates = None, ""
     try:
         own, rows = await asyncio.gather(visit.ask("cert.show"), visit.ask("cert.list"))
         if is_hub:
             tokens, nodes = await asyncio.gather(visit.ask("nodes.tokens"), visit.ask("nodes.list"))
     except SemqError as error:
-        if not error.code.startswith("SEMQ-5"):
+        if not error.code.startswith("SEMQ-5"):  # errors of semq.pki
             raise
-        absent = error.text  # the node has no certificates: nothing is wrong
-    rows = sorted(rows, key=lambda one: (one.get("state") in ("revoked", "expired"), one.get("days_left") or 0))
+        no_certificates = error.text  # a node without certificates is no fault
+    rows = sorted(rows, key=lambda row: (row.get("state") in ("revoked", "expired"), row.get("days_left") or 0))
     answer = show(
-        visit, "certificates.html", own=own, rows=rows, tokens=tokens, nodes=[one["node"] for one in nodes],
-        is_hub=is_hub, absent=absent, made=made, ends_soon=ENDS_SOON_DAYS, live=LIVE,
+        visit, "certificates.html", own=own, rows=rows, tokens=tokens, nodes=[node["node"] for node in nodes],
+        is_hub=is_hub, no_certificates=no_certificates, new_token=new_token, ends_soon=ENDS_SOON_DAYS, live=LIVE,
     )  # fmt: skip
-    if made:
+    if new_token:
         answer.headers["cache-control"] = "no-store"
     return answer
 
 
 async def make_token(visit: Visit) -> Response:
     """Make an enrolment token. Only the answer to this form shows the token, so the answer is not a redirect."""
-    given = await visit.form()
-    hours = str(given.get("hours", "")).strip()
-    made = await visit.ask(
-        "nodes.token", node=str(given.get("node", "")), hours=float(hours) if _is_number(hours) else None
+    fields = await visit.form()
+    hours = str(fields.get("hours", "")).strip()
+    new_token = await visit.ask(
+        "nodes.token", node=str(fields.get("node", "")), hours=float(hours) if _is_number(hours) else None
     )
-    return await _page(visit, made)
+    return await _page(visit, new_token)
 
 
 def _is_number(text: str) -> bool:
@@ -61,10 +62,10 @@ def _is_number(text: str) -> bool:
 
 
 async def revoke(visit: Visit) -> Response:
-    """Revoke a certificate, or all of an institution."""
+    """Revoke a certificate, or all certificates of an institution."""
     _ = translator(visit)
-    given = await visit.form()
-    which, why = str(given.get("which", "")).strip(), str(given.get("why", "")).strip()
+    fields = await visit.form()
+    which, why = str(fields.get("which", "")).strip(), str(fields.get("why", "")).strip()
     if not (which and why):
         return visit.see_other("/certificates", _("Nothing was done: give a reason."))
     answer = await visit.ask("cert.revoke", which=which, why=why)

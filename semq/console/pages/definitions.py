@@ -1,6 +1,4 @@
-"""Definitions of the hub: the document in force, its export, and the difference that another one would make before it
-is imported.
-"""
+"""The page of the hub's definitions: the document in force, its export; comparison and import of another document."""
 
 import difflib
 from typing import Any
@@ -14,18 +12,18 @@ from semq.errors import SemqError
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
-DOCUMENT_MAX = 4 << 20
-VERSION_DIGITS = 18
+DOCUMENT_MAX = 4 << 20  # bytes of a file, characters of a field
+VERSION_DIGITS = 18  # of a number that Postgres can store
 
 
 async def definitions(visit: Visit) -> Response:
-    """The document in force, and a field for another one."""
+    """Show the document in force, and a field for another document."""
     answer = await visit.ask("definitions.export")
     return show(visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=None)
 
 
 async def export(visit: Visit) -> Response:
-    """The document in force as a file."""
+    """Return the document in force as a file."""
     answer = await visit.ask("definitions.export")
     headers = {"content-disposition": f'attachment; filename="definitions-{int(answer["version"])}.toml"'}
     return Response(answer["document"], media_type="application/toml", headers=headers)
@@ -40,10 +38,8 @@ async def compare(visit: Visit) -> Response:
     try:
         difference = await visit.ask("definitions.diff", document=proposed)
     except SemqError as error:
-        if not error.code.startswith("SEMQ-"):
-            raise
         problem = str(error)
-    lines = _lines(str(answer["document"]), proposed)
+    lines = _difference(str(answer["document"]), proposed)
     return show(
         visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=proposed,
         problem=problem, difference=difference, lines=lines,
@@ -51,32 +47,37 @@ async def compare(visit: Visit) -> Response:
 
 
 async def import_(visit: Visit) -> Response:
-    """Put the compared document in force, if nobody has imported another one meanwhile."""
+    """Import the compared document, unless another one was imported since the comparison. Raises BadRequest."""
     _ = translator(visit)
-    given = await visit.form()
-    proposed, why = str(given.get("document", "")), str(given.get("why", "")).strip()
+    fields = await visit.form()
+    proposed, why = str(fields.get("document", "")), str(fields.get("why", "")).strip()
     if not why:
         return visit.see_other("/definitions", _("Nothing was done: give a reason."))
-    expect = str(given.get("expect", "0"))
-    if not (expect.isascii() and expect.isdigit() and len(expect) <= VERSION_DIGITS):
-        raise BadRequest("The version that was compared is a number.", expect=expect[:VERSION_DIGITS])
-    answer = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expect))
+    expected_version = str(fields.get("expect", "0"))
+    if not _is_version(expected_version):
+        raise BadRequest("The version that was compared is a number.", expect=expected_version[:VERSION_DIGITS])
+    answer = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expected_version))
     return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": answer["version"]})
 
 
+def _is_version(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= VERSION_DIGITS
+
+
 async def _document(visit: Visit) -> str:
-    given = await visit.form()
-    file = given.get("file")
+    """Return the proposed document, from the file or the field of the form. Raises BadRequest."""
+    fields = await visit.form()
+    file = fields.get("file")
     if isinstance(file, UploadFile) and file.filename:
         return (await file.read(DOCUMENT_MAX)).decode("utf-8", "replace")
-    return str(given.get("document", ""))[:DOCUMENT_MAX].replace("\r\n", "\n")
+    return str(fields.get("document", ""))[:DOCUMENT_MAX].replace("\r\n", "\n")
 
 
-def _lines(before: str, after: str) -> list[tuple[str, str]]:
-    """Return the difference as kinds and lines: added, removed, same."""
+def _difference(before: str, after: str) -> list[tuple[str, str]]:
+    """Return the kind (added, removed, same) and text of each line of a comparison."""
     kinds = {"+": "added", "-": "removed"}
-    differences = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    return [(kinds.get(line[:1], "same"), line) for line in differences if not line.startswith(("+++", "---", "@@"))]
+    compared = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    return [(kinds.get(line[:1], "same"), line) for line in compared if not line.startswith(("+++", "---", "@@"))]
 
 
 ROUTES: list[Any] = [

@@ -1,4 +1,4 @@
-"""Failed documents of a local node: list, then requeue or remove one, some, or all that match a filter."""
+"""The page of failed documents of a local node: list, requeue, remove; and the pages of acts on many messages."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -8,28 +8,28 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.console import bulk
 from semq.console.bulk import BulkAct
-from semq.console.display import href, show, translator
+from semq.console.display import href, now_ms, show, translator
 from semq.console.live import LIVE
 from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
 ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
-BATCH, PAGE = 100, 500
-SAMPLE = 10
+BATCH_MAX, PAGE_MAX = 100, 500  # documents of one request that acts, or lists
+SAMPLE_MAX = 10  # documents that the page of an act shows as examples
 
 
 def identity(row: Mapping[str, Any]) -> str:
-    """Return the name of a failed document for operations: record id of a received one, locator of a sent one."""
+    """Return the name of a failed document for operations: its record id if it was received, its locator if sent."""
     return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
 
 
 async def failed(visit: Visit) -> Response:
-    """The failed documents, the newest first."""
-    given = {name: visit.query.get(name, "").strip() for name in FILTERS}
-    chosen = {name: value for name, value in given.items() if value}
+    """Show the failed documents that match the filter, the newest first."""
+    filters = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    chosen = {name: value for name, value in filters.items() if value}
     answer = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
     return show(
-        visit, "failed.html", rows=answer["rows"], of=answer["of"], counted_at=answer["as_of"], given=given,
+        visit, "failed.html", rows=answer["rows"], of=answer["of"], counted_at=answer["as_of"], filters=filters,
         identity=identity,
         next=href("/failed", **chosen, after=answer["next"]) if answer["next"] else None,
         first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit),
@@ -38,34 +38,35 @@ async def failed(visit: Visit) -> Response:
 
 
 async def prepare(visit: Visit) -> Response:
-    """Freeze a set of documents; the next page asks for a reason."""
+    """Prepare an act on the selected documents, or on all that match the filter; the next page asks for a reason."""
     _ = translator(visit)
-    given = await visit.form()
-    act = str(given.get("act", ""))
-    chosen = {name: str(given.get(name, "")).strip() for name in FILTERS if str(given.get(name, "")).strip()}
+    fields = await visit.form()
+    act, _sep, scope = str(fields.get("act", "")).partition("-")
+    chosen = {name: str(fields.get(name, "")).strip() for name in FILTERS if str(fields.get(name, "")).strip()}
     back = href("/failed", **chosen)
-    act, _sep, scope = act.partition("-")
     if act not in ACTS:
         return visit.see_other(back, _("There is no such act."))
     if scope == "all":
-        rows = [row async for row in _every(visit, chosen)]
+        rows = [row async for row in _all_matching(visit, chosen)]
         names = [identity(row) for row in rows]
     else:
-        names = [str(one) for one in given.getlist("ids")]
+        names = [str(id_) for id_ in fields.getlist("ids")]
         rows = [{"lk0": name, "name": name} for name in names]
     if not names:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
-        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE], work=bulk.by_names(ACTS[act], names, BATCH),
-        chosen=", ".join(f"{name} {value}" for name, value in chosen.items()) if scope == "all" else "",
+        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE_MAX],
+        work=bulk.by_names(ACTS[act], names, BATCH_MAX),
+        filter_text=", ".join(f"{name} {value}" for name, value in chosen.items()) if scope == "all" else "",
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 
 
-async def _every(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+    """Yield all documents that match the filter."""
     after = None
     while True:
-        answer = await visit.ask("failed.page", **chosen, after=after, limit=PAGE)
+        answer = await visit.ask("failed.page", **chosen, after=after, limit=PAGE_MAX)
         for row in answer["rows"]:
             yield row
         after = answer["next"]
@@ -74,7 +75,7 @@ async def _every(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[
 
 
 async def act_page(visit: Visit) -> Response:
-    """A prepared act to confirm, or the progress of one."""
+    """Show a prepared act and ask for its reason, or show the progress of a started act."""
     act = _act_of(visit)
     if act is None:
         return _forgotten(visit)
@@ -82,19 +83,19 @@ async def act_page(visit: Visit) -> Response:
 
 
 async def act_start(visit: Visit) -> Response:
-    """Confirm a prepared act."""
+    """Start a prepared act with a reason."""
     _ = translator(visit)
     act, why = _act_of(visit), str((await visit.form()).get("why", "")).strip()
     if act is None:
         return _forgotten(visit)
     if not why:
         return visit.see_other(f"/acts/{act.key}", _("Nothing was done: give a reason."))
-    await act.start(visit, why, round(visit.web.clock.wall().timestamp() * 1000))
+    await act.start(visit, why, now_ms(visit))
     return visit.see_other(f"/acts/{act.key}")
 
 
 async def act_stop(visit: Visit) -> Response:
-    """Stop an act, or give up a prepared one."""
+    """Stop a running act, or discard a prepared act."""
     act = _act_of(visit)
     if act is None:
         return visit.see_other("/")
@@ -103,6 +104,7 @@ async def act_stop(visit: Visit) -> Response:
 
 
 def _forgotten(visit: Visit) -> Response:
+    """Redirect to the list of messages, because this process does not know the act."""
     _ = translator(visit)
     text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "

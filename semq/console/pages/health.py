@@ -1,4 +1,4 @@
-"""Health checks with their next steps, violations by peers, and all figures of the node."""
+"""The page of health: checks with their next steps, violations by peers, and figures of the node."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -24,6 +24,7 @@ async def health(visit: Visit) -> Response:
 
 
 def _figures(status: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    """Yield part, name and value of each figure."""
     for part in PARTS:
         for name, value in sorted((status.get(part) or {}).items()):
             yield part, name, value

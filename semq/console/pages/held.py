@@ -1,4 +1,4 @@
-"""Copies that the hub stores, by pair of institutions and one by one; refuse or send again some, or all that match."""
+"""The page of copies that the hub stores: by pair of institutions, and one by one; refuse them, or send them again."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,63 +13,67 @@ from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
 ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
-BATCH, SAMPLE = 200, 10
+BATCH_MAX = 200  # copies of one request that acts
+SAMPLE_MAX = 10  # copies that the page of an act shows as examples
 
 
 async def held(visit: Visit) -> Response:
-    """The pairs, and the copies that fit the filter, the oldest first."""
-    given = {name: visit.query.get(name, "").strip() for name in FILTERS}
-    chosen = {name: value for name, value in given.items() if value}
-    place = {"outbound": visit.query["outbound"]} if visit.query.get("outbound") else {}
+    """Show the pairs, and the copies that match the filter, the oldest first."""
+    filters = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    chosen = {name: value for name, value in filters.items() if value}
+    continue_at = {"outbound": visit.query["outbound"]} if visit.query.get("outbound") else {}
     census = await visit.ask("queue.census")
     wanted = {"partner" if name == "target" else name: value for name, value in chosen.items()}
-    answer = await visit.ask("msg.search", **wanted, **place, side="outbound", order="oldest", limit=50)
-    following = {"outbound": answer["next"]["outbound"]} if answer["next"] else {}
-    status = await visit.ask("nodes.list")
+    answer = await visit.ask("msg.search", **wanted, **continue_at, side="outbound", order="oldest", limit=50)
+    next_at = {"outbound": answer["next"]["outbound"]} if answer["next"] else {}
+    nodes = await visit.ask("nodes.list")
     return show(
-        visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=answer["rows"], given=given,
-        online={one["node"] for one in status if one["online"]}, acts=bulk.recent(visit),
+        visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=answer["rows"], filters=filters,
+        online={node["node"] for node in nodes if node["online"]}, acts=bulk.recent(visit),
         interrupted=await bulk.interrupted(visit), live=LIVE,
-        next=href("/held", **chosen, **following) if following else None,
-        first=href("/held", **chosen) if place else None, identity=lambda row: row["lk0"],
+        next=href("/held", **chosen, **next_at) if next_at else None,
+        first=href("/held", **chosen) if continue_at else None, identity=lambda row: row["lk0"],
     )  # fmt: skip
 
 
 async def prepare(visit: Visit) -> Response:
-    """Freeze a set of copies: those that are named, or those that fit and were stored until now."""
+    """Prepare an act on the selected copies, or on all that match the filter and were stored until now."""
     _ = translator(visit)
-    given = await visit.form()
+    fields = await visit.form()
     chosen: dict[str, Any] = {
-        name: str(given.get(name, "")).strip() for name in FILTERS if str(given.get(name, "")).strip()
+        name: str(fields.get(name, "")).strip() for name in FILTERS if str(fields.get(name, "")).strip()
     }
-    act, _sep, scope = str(given.get("act", "")).partition("-")
+    act, _sep, scope = str(fields.get("act", "")).partition("-")
     back = href("/held", **chosen)
     if act not in ACTS:
         return visit.see_other(back, _("There is no such act."))
     if scope == "all":
-        frozen = {**chosen, "before_ms": now_ms(visit)}
-        counted = await visit.ask("held.count", **frozen)
+        selection = {**chosen, "before_ms": now_ms(visit)}
+        counted = await visit.ask("held.count", **selection)
         total, sample = sum(row["rows"] for row in counted), []
-        work = _of_filter(ACTS[act], frozen, total)
+        work = _by_filter(ACTS[act], selection, total)
     else:
-        names = [str(one) for one in given.getlist("ids")]
-        total, sample = len(names), [{"lk0": name, "name": name} for name in names[:SAMPLE]]
-        work = bulk.by_names(ACTS[act], names, BATCH)
+        names = [str(id_) for id_ in fields.getlist("ids")]
+        total, sample = len(names), [{"lk0": name, "name": name} for name in names[:SAMPLE_MAX]]
+        work = bulk.by_names(ACTS[act], names, BATCH_MAX)
     if not total:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
         visit, act=act, back=back, total=total, sample=sample, work=work,
-        chosen=", ".join(f"{name} {value}" for name, value in chosen.items()),
+        filter_text=", ".join(f"{name} {value}" for name, value in chosen.items()),
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 
 
-def _of_filter(operation: str, frozen: dict[str, Any], total: int) -> bulk.Work:
+def _by_filter(operation: str, selection: dict[str, Any], total: int) -> bulk.Work:
+    """Return the work that applies an operation to all copies of a selection; ``total``: their number."""
+
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
         after, done = 0, 0
         while True:
-            answer = await visit.ask(operation, **frozen, why=why, after=after, limit=BATCH)
-            count = min(BATCH, max(0, total - done)) if not answer["done"] else max(0, total - done)
+            answer = await visit.ask(operation, **selection, why=why, after=after, limit=BATCH_MAX)
+            remaining = max(0, total - done)  # copies that ended in the meantime also count
+            count = remaining if answer["done"] else min(BATCH_MAX, remaining)
             after, done = answer["after"], done + count
             yield count
             if answer["done"]:

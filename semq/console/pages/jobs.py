@@ -1,4 +1,4 @@
-"""Scheduled jobs: description, last and next run, immediate runs, and pauses."""
+"""The page of scheduled jobs: description, last and next run, immediate runs, and pauses."""
 
 from starlette.responses import Response
 
@@ -11,22 +11,23 @@ ACTS = {"run": "job.run", "pause": "job.pause", "resume": "job.resume"}
 
 
 async def jobs(visit: Visit) -> Response:
-    """All jobs of the node."""
+    """Show all jobs of the node."""
     return show(visit, "jobs.html", rows=await visit.ask("job.list"), live=LIVE)
 
 
 async def act(visit: Visit) -> Response:
     """Run, pause or resume a job."""
     _ = translator(visit)
-    given = await visit.form()
-    name, wanted, why = str(given.get("name", "")), str(given.get("act", "")), str(given.get("why", "")).strip()
-    if wanted not in ACTS:
+    fields = await visit.form()
+    name, act_name = str(fields.get("name", "")), str(fields.get("act", ""))
+    why = str(fields.get("why", "")).strip()
+    if act_name not in ACTS:
         return visit.see_other("/jobs", _("There is no such act."))
-    if wanted == "pause" and not why:
+    if act_name == "pause" and not why:
         return visit.see_other("/jobs", _("Nothing was done: give a reason."))
-    await visit.ask(ACTS[wanted], name=name, why=why if wanted == "pause" else None)
-    words = {"run": _("The job runs now."), "pause": _("The job is paused."), "resume": _("The job is resumed.")}
-    return visit.see_other("/jobs", words[wanted])
+    await visit.ask(ACTS[act_name], name=name, why=why if act_name == "pause" else None)
+    notices = {"run": _("The job runs now."), "pause": _("The job is paused."), "resume": _("The job is resumed.")}
+    return visit.see_other("/jobs", notices[act_name])
 
 
 ROUTES = [page("/jobs", jobs), form("/jobs/act", act, role=AccessRole.ADMIN)]

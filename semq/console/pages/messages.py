@@ -1,4 +1,4 @@
-"""Messages: search with its filters in the address, one message with its time line, acts, and the payload."""
+"""The pages of messages: search, one message with its time line, acts on it, and its payload."""
 
 import base64
 import re
@@ -22,7 +22,7 @@ from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
-PLACE = ("outbound", "inbound")
+CONTINUED = ("outbound", "inbound")  # parameters with the row at which a page continues, on each side
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Act | operation, whether it needs a reason
@@ -30,28 +30,29 @@ ACTS: dict[str, tuple[str, bool]] = {
     "inquire": ("msg.inquire", False), "resend": ("msg.resend", True), "hold": ("msg.hold", True),
     "release": ("msg.release", False), "cancel": ("msg.cancel", True),
 }  # fmt: skip
+# Fields of a message that the list of facts leaves out, because they are elsewhere on the page or inner details
 LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
 
 
 async def messages(visit: Visit) -> Response:
-    """Search among the queues, or find messages by a name."""
-    given = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS)}
-    shared = {"given": given, "states": STATES, "live": LIVE}
-    if given["find"]:
-        return await _found(visit, given["find"], shared)
-    place = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
-    chosen = {name: given[name] for name in FILTERS if given[name]}
-    answer = await visit.ask("msg.search", **chosen, **place, limit=50)
+    """Search the queues by filters, or find a message by its name."""
+    filters = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS)}
+    shared = {"filters": filters, "states": STATES, "live": LIVE}
+    if filters["find"]:
+        return await _by_name(visit, filters["find"], shared)
+    continue_at = {name: visit.query[name] for name in CONTINUED if visit.query.get(name)}
+    chosen = {name: filters[name] for name in FILTERS if filters[name]}
+    answer = await visit.ask("msg.search", **chosen, **continue_at, limit=50)
     next_page = href("/messages", **(chosen | answer["next"])) if answer["next"] else None
-    first = href("/messages", **chosen) if place else None
+    first = href("/messages", **chosen) if continue_at else None
     return show(
         visit, "messages.html", rows=answer["rows"], next=next_page, first=first, looked_at=answer["looked_at"],
         found=None, **shared,
     )  # fmt: skip
 
 
-async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
-    """Redirect to the message with a name; if there is none, show that on the search page."""
+async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
+    """Redirect to the message of this name; without one, show the search page, which states that."""
     try:
         row = await visit.ask("msg.show", id=name)
     except SemqError as error:
@@ -62,7 +63,7 @@ async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response
 
 
 async def message(visit: Visit) -> Response:
-    """One message: its status, its time line, and the next events. Of a document to a group: its members."""
+    """Show status, time line and next events of a message; for a document to a group, its members."""
     _ = translator(visit)
     name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
     row = await visit.ask("msg.show", id=name)
@@ -75,19 +76,20 @@ async def message(visit: Visit) -> Response:
         outlook = (await visit.ask("msg.outlook", id=row["lk0"]))["sides"]
     is_hub = visit.web.settings.node.kind == "platform"
     line = time_line(_, traced["events"])
-    worded = []
-    for one in outlook:
-        cause = StuckCause.__members__.get(str(one["cause"]))
-        step = cause_step(_, row | {"side": one["side"], "stuck": one}) if cause else ""
-        worded.append(one | {"meaning": _(cause.meaning) if cause else "", "step": step})
-        if one["waits_for"] != "nothing":
-            line.append(outlook_line(_, one | {"next_step": ""}, is_hub))
+    causes = []
+    for side in outlook:
+        cause = StuckCause.__members__.get(str(side["cause"]))
+        if cause is not None:
+            step = cause_step(_, row | {"side": side["side"], "stuck": side})
+            causes.append({"cause": side["cause"], "meaning": _(cause.meaning), "step": step})
+        if side["waits_for"] != "nothing":
+            line.append(outlook_line(_, side | {"next_step": ""}, is_hub))
     path = message_path(row)
-    is_whole = parties or row.get("submission") is not None
+    has_all_lines = parties or row.get("submission") is not None
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
     return show(
-        visit, "message.html", row=row, line=line, outlook=worded, others=traced.get("others") or [],
-        unanswered=traced.get("unanswered") or [], later=None if is_whole else href(path, parties=1), live=LIVE,
+        visit, "message.html", row=row, line=line, causes=causes, others=traced.get("others") or [],
+        unanswered=traced.get("unanswered") or [], later=None if has_all_lines else href(path, parties=1), live=LIVE,
         sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
         acts=list(_acts(visit, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
     )  # fmt: skip
@@ -113,6 +115,7 @@ def _acts(visit: Visit, row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[
 
 
 def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield name and value of each fact about a message."""
     _ = translator(visit)
     yield _("short name"), name_of(row)
     yield _("locator (LK0)"), row["lk0"]
@@ -131,59 +134,61 @@ def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]
 
 
 async def act(visit: Visit) -> Response:
-    """Act on one message, then show it."""
+    """Apply an act to a message, then show the message."""
     _ = translator(visit)
-    given = await visit.form()
-    name, wanted, why = str(given.get("id", "")), str(given.get("act", "")), str(given.get("why", "")).strip()
+    fields = await visit.form()
+    name, act_name = str(fields.get("id", "")), str(fields.get("act", ""))
+    why = str(fields.get("why", "")).strip()
     back = "/messages/" + quote(name, safe="")
-    if wanted not in ACTS:
+    if act_name not in ACTS:
         return visit.see_other(back, _("There is no such act."))
-    operation, needs_reason = ACTS[wanted]
+    operation, needs_reason = ACTS[act_name]
     if needs_reason and not why:
         return visit.see_other(back, _("Nothing was done: give a reason."))
-    answer = await visit.ask(operation, id=name, **({} if wanted == "inquire" else {"why": why or None}))
-    return visit.see_other(back, _notice(_, wanted, answer))
+    reason = {} if act_name == "inquire" else {"why": why or None}
+    answer = await visit.ask(operation, id=name, **reason)
+    return visit.see_other(back, _notice(_, act_name, answer))
 
 
-def _notice(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
+def _notice(_: Any, act_name: str, answer: Mapping[str, Any]) -> str:
     if answer.get("withdrawn"):
         return str(_("The submission was withdrawn."))
-    words = {
+    notices = {
         "inquire": _("The node inquires about the message now."),
         "resend": _("Another copy is sent: same name, same bytes."),
         "hold": _("The message is held back."),
         "release": _("The message is released."),
         "cancel": _("Cancellation was requested: whichever reaches the receiver's ledger first wins."),
     }
-    return str(words[wanted])
+    return str(notices[act_name])
 
 
 async def payload(visit: Visit) -> Response:
-    """Show or save the payload of a message. The audit log has a line about every look."""
-    given = await visit.form()
+    """Show the payload of a message, or return it as a file. The audit log has lines about each access."""
+    fields = await visit.form()
     web = visit.web
     release = await web.memory.reserve(web.settings.protocol.max_document_bytes)
     try:
-        found = await visit.ask("msg.body", id=str(given.get("id", "")), offset=0)
+        answer = await visit.ask("msg.body", id=str(fields.get("id", "")), offset=0)
     except BaseException:
         release()
         raise
-    if given.get("how") == "save":
-        name = re.sub(r"[^0-9A-Za-z-]", "_", str(found["name"]))
+    if fields.get("how") == "save":
+        name = re.sub(r"[^0-9A-Za-z-]", "_", str(answer["name"]))
         headers = {
             "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
             "x-content-type-options": "nosniff",
         }  # fmt: skip
-        chunks, size_bytes = payload_chunks(web.client, visit.who.name, found)
+        chunks, size_bytes = payload_chunks(web.client, visit.who.name, answer)
         return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", release)
     release()
-    text, is_hex = _readable(base64.b64decode(found["body_base64"])[:SHOWN_MAX])
-    answer = show(
-        visit, "payload.html", name=found["name"], digest=found["digest"], size_bytes=found["size"], text=text,
-        is_hex=is_hex, is_cut=found["size"] > SHOWN_MAX, back=message_path(found),
+    text, is_hex = _readable(base64.b64decode(answer["body_base64"])[:SHOWN_MAX])
+    response = show(
+        visit, "payload.html", name=answer["name"], digest=answer["digest"], size_bytes=answer["size"], text=text,
+        is_hex=is_hex, is_cut=answer["size"] > SHOWN_MAX, back=message_path(answer),
     )  # fmt: skip
-    answer.headers["cache-control"] = "no-store"
-    return answer
+    response.headers["cache-control"] = "no-store"
+    return response
 
 
 def _readable(body: bytes) -> tuple[str, bool]:

@@ -1,7 +1,8 @@
-"""The start page: what needs attention first, then the figures of the node."""
+"""The start page: messages, partners, jobs and checks that need attention, and the figures of the node."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from starlette.responses import Response
@@ -9,12 +10,12 @@ from starlette.responses import Response
 from semq.console import runs
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
-from semq.console.words import CHECKS, ELSE, VERDICT_WORDS
+from semq.console.words import CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8
-OF_FAILED = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # these are on the page of failed documents
-# Counter of the engine | its label
+FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # counted as failed documents
+# Kind of node | counters of its engine
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
     "platform": ("forwarded", "stored", "released", "refused"),
@@ -22,40 +23,44 @@ TRAFFIC = {
 
 
 async def overview(visit: Visit) -> Response:
-    """Show messages and checks that need attention, and the figures."""
+    """Show the start page."""
     status, health, census, causes, jobs = await asyncio.gather(
         visit.ask("node.status"), visit.ask("node.health"), visit.ask("queue.census"), visit.ask("stuck.causes"),
         visit.ask("job.list"),
     )  # fmt: skip
     checks = worded_checks(visit, health["checks"])
     offline = list(_offline(status, census))[:OFFLINE_MAX]
-    stuck = [row for row in causes["rows"] if row["cause"] not in OF_FAILED][:CAUSES_MAX]
-    named = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
-    offline = [one for one in offline if one["node"] not in named]
-    late = [job for job in jobs if job["error"] or job["paused_at"]]
+    stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
+    of_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
+    offline = [partner for partner in offline if partner["node"] not in of_stuck]
+    failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings)
-    is_calm = all(one["verdict"] == "ok" for one in checks) and not (stuck or offline or late or census["failed"])
+    run_word = OUTCOMES[run["outcome"]] if run else ""
+    is_calm = all(check["verdict"] == "ok" for check in checks) and not (
+        stuck or offline or failing_jobs or census["failed"]
+    )
     return show(
         visit, "overview.html", status=status, checks=checks, census=census, causes=stuck, offline=offline,
-        late_jobs=late, run=run, calm=is_calm, figures=list(_figures(visit, status, census)), live=LIVE,
+        failing_jobs=failing_jobs, run=run, run_word=run_word, is_calm=is_calm,
+        figures=list(_figures(visit, status, census)), live=LIVE,
     )  # fmt: skip
 
 
 def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return health checks with translated names and next steps, the worst first."""
+    """Return health checks with names, verdicts and next steps in words, translated; the worst check first."""
     _ = translator(visit)
     worded = []
-    for one in checks:
-        name, step = CHECKS.get(str(one["check"]), ELSE)
-        verdict = str(one["verdict"])
+    for check in checks:
+        name, step = CHECKS.get(str(check["check"]), OTHER_CHECK)
+        verdict = str(check["verdict"])
         worded.append(
             {
-                "check": one["check"], "name": _(name) if name else one["check"], "verdict": verdict,
-                "word": _(VERDICT_WORDS.get(verdict, verdict)), "detail": one.get("detail") or "", "step": _(step),
+                "check": check["check"], "name": _(name) if name else check["check"], "verdict": verdict,
+                "word": _(VERDICT_WORDS.get(verdict, verdict)), "detail": check.get("detail") or "", "step": _(step),
             }
         )  # fmt: skip
-    order = ("failing", "warning", "ok")
-    return sorted(worded, key=lambda one: order.index(one["verdict"]) if one["verdict"] in order else 0)
+    order = {"failing": 0, "warning": 1, "ok": 2}
+    return sorted(worded, key=lambda check: order.get(check["verdict"], 0))
 
 
 def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -64,32 +69,32 @@ def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[d
     for pair in census["pairs"]:
         waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
     partners = status.get("partners") or {}
-    for node, count in sorted(waiting.items(), key=lambda one: one[1], reverse=True):
-        facts = partners.get(node)
-        if count and facts is not None and not facts["online"]:
+    for node, count in sorted(waiting.items(), key=itemgetter(1), reverse=True):
+        partner = partners.get(node)
+        if count and partner is not None and not partner["online"]:
             yield {"node": node, "waiting": count}
 
 
 def _figures(
     visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, str, str]]:
-    """Yield the figures of the page: word, number, address, note."""
+    """Yield the figures of the page: label, number, address of the page about it, period."""
     _ = translator(visit)
-    words = {
+    labels = {
         "accepted": _("accepted from applications"), "delivered": _("delivered"), "received": _("received"),
         "rejected": _("rejected"), "forwarded": _("forwarded"), "stored": _("stored for offline institutions"),
         "released": _("delivered from the store"), "refused": _("refused"),
     }  # fmt: skip
     since = _("since the start")
-    counted = bool(census["as_of"])
+    is_counted = bool(census["as_of"])
     waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
     is_local = status["kind"] == "local"
-    yield _("waiting or under way"), waiting if counted else "…", "/partners", _("now")
-    yield _("stuck"), census["stuck"] if counted else "…", "/stuck", _("now")
+    yield _("waiting or under way"), waiting if is_counted else "…", "/partners", _("now")
+    yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck", _("now")
     if is_local:
-        yield _("failed"), census["failed"] if counted else "…", "/failed", _("now")
+        yield _("failed"), census["failed"] if is_counted else "…", "/failed", _("now")
     for name in TRAFFIC["local" if is_local else "platform"]:
-        yield words[name], (status.get("counters") or {}).get(name, 0), "/messages", since
+        yield labels[name], (status.get("counters") or {}).get(name, 0), "/messages", since
 
 
 ROUTES = [page("/", overview), page(LIVE, live)]

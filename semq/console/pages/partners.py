@@ -1,4 +1,4 @@
-"""Partners: presence, waiting messages, quotas, agreements, certificates; users of institutions."""
+"""The page of partners: presence, waiting messages, quotas, agreements, certificates; users of institutions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ USERS_SHOWN = 200
 
 
 async def partners(visit: Visit) -> Response:
-    """Show one row for each institution, and at a local node for each user to whom others may send together."""
+    """Show the institutions and, at a local node, the users of institutions to whom documents can be addressed."""
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []
     users = [] if is_hub else await visit.ask("users.list", limit=USERS_SHOWN + 1)
-    rows = {node: dict(shown) for node, shown in (status.get("partners") or {}).items()}
-    for one in nodes:
-        rows[one["node"]] = {"online": one["online"], "waiting": one["held"]}
+    rows = {node: dict(partner) for node, partner in (status.get("partners") or {}).items()}
+    for node in nodes:
+        rows[node["node"]] = {"online": node["online"], "waiting": node["held"]}
     for pair in census["pairs"]:
         _add(rows.setdefault(pair["target"], {}), pair)
-    days = status.get("certificates") or {}
-    shown = [{"node": node, **facts, "days_left": days.get(node)} for node, facts in sorted(rows.items())]
+    days_left = status.get("certificates") or {}
+    shown = [{"node": node, **row, "days_left": days_left.get(node)} for node, row in sorted(rows.items())]
     return show(
         visit, "partners.html", rows=shown, counted_at=census["as_of"], is_hub=is_hub, live=LIVE,
         users=users[:USERS_SHOWN], are_more_users=len(users) > USERS_SHOWN,
@@ -33,6 +33,7 @@ async def partners(visit: Visit) -> Response:
 
 
 def _add(row: dict[str, Any], pair: Mapping[str, Any]) -> None:
+    """Add the waiting messages of a pair of institutions to the row of the receiving institution."""
     row["bytes"] = row.get("bytes", 0) + pair["bytes"]
     row["late"] = row.get("late", 0) + pair["late"]
     row["counted"] = row.get("counted", 0) + pair["rows"]

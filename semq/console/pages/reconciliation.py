@@ -1,7 +1,8 @@
-"""Reconciliation: dates and their runs, trend, verdicts, pairs, and exceptions with their messages."""
+"""The pages of the reconciliation: dates with their runs and trend; one run with verdicts, pairs and exceptions."""
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -14,7 +15,8 @@ from semq.web.errors import NoSuchPage
 from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT
 
-DATES_MAX, TREND_MAX, PAGE, PAIRS_MAX = 60, 14, 50, 200
+DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 14, 200  # dates of the table and of the chart; pairs of a run
+EXCEPTIONS_MAX = 50  # of a page
 CHART_WIDTH, CHART_HEIGHT = 640, 120
 
 
@@ -22,84 +24,88 @@ async def reconciliation(visit: Visit) -> Response:
     """Show the dates with their current runs, and the trend."""
     folder = runs.reports_folder(visit.web.settings)
     if folder is None:
-        return show(visit, "reconciliation.html", rows=None, bars=[], place="")
+        return show(visit, "reconciliation.html", rows=None, bars=[], folder="")
     rows = await asyncio.to_thread(_dates, folder)
     trend = await asyncio.to_thread(runs.trend, folder, TREND_MAX)
-    return show(visit, "reconciliation.html", rows=rows, bars=_bars(trend), place=str(folder))
+    return show(visit, "reconciliation.html", rows=rows, bars=_bars(trend), folder=str(folder))
 
 
-def _dates(folder: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _dates(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the table of dates, each with its current or newest run."""
+    rows: list[dict[str, Any]] = []
     for day in runs.dates(folder)[:DATES_MAX]:
         of_date = runs.of_date(folder, day)
-        current = next((run for run in of_date if run.is_current), of_date[0] if of_date else None)
-        if current is not None:
-            found.append({"day": day, "run": current, "runs": of_date, "kinds": runs.kinds(current.summary)})
-    return [row | {"word": OUTCOMES[row["run"].outcome]} for row in found]
+        if of_date:
+            shown = next((run for run in of_date if run.is_current), of_date[0])
+            kinds, word = runs.kinds(shown.summary), OUTCOMES[shown.outcome]
+            rows.append({"day": day, "run": shown, "runs": of_date, "kinds": kinds, "word": word})
+    return rows
 
 
 def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
-    """Return the bars of the chart of exceptions: place and height in the picture, date, figures."""
+    """Return the bars of the chart of exceptions: position and size in the picture, date, figures."""
     figures = [(run, runs.kinds(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend]
     most = max((exceptions for _, exceptions, _ in figures), default=0) or 1
+    heights = [max(2, round(exceptions / most * (CHART_HEIGHT - 30))) for _, exceptions, _ in figures]
     width = CHART_WIDTH / max(len(figures), 1)
     return [
         {
             "x": round(number * width + 4), "width": round(width - 8), "day": run.day, "exceptions": exceptions,
-            "height": max(2, round(exceptions / most * (CHART_HEIGHT - 30))), "messages": messages,
-            "y": CHART_HEIGHT - 16 - max(2, round(exceptions / most * (CHART_HEIGHT - 30))), "name": run.name,
+            "height": heights[number], "messages": messages,
+            "y": CHART_HEIGHT - 16 - heights[number], "name": run.name,
         }
         for number, (run, exceptions, messages) in enumerate(figures)
     ]  # fmt: skip
 
 
 async def run(visit: Visit) -> Response:
-    """Show one run: verdicts, pairs, sources, breaches, and its exceptions by filter."""
-    found = await _run_of(visit)
-    given = {name: visit.query.get(name, "") for name in ("verdict", "pair")}
+    """Show one run: outcome, exceeded thresholds, verdicts, pairs, and the exceptions that match the filter."""
+    shown = await _run_of(visit)
+    filters = {name: visit.query.get(name, "") for name in ("verdict", "pair")}
     after = visit.query.get("after", "")
-    number = int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0
+    first_row = int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0
 
-    def fits(row: Mapping[str, str]) -> bool:
-        return given["verdict"] in ("", row.get("Verdict")) and given["pair"] in ("", row.get("Pair"))
+    def matches(row: Mapping[str, str]) -> bool:
+        return filters["verdict"] in ("", row.get("Verdict")) and filters["pair"] in ("", row.get("Pair"))
 
-    rows, following = await asyncio.to_thread(runs.exceptions, found, fits, number, PAGE)
-    here = f"/reconciliation/{found.day}/{found.name}"
+    rows, next_row = await asyncio.to_thread(runs.exceptions, shown, matches, first_row, EXCEPTIONS_MAX)
+    path = f"/reconciliation/{shown.day}/{shown.name}"
     verdicts = [
-        {"name": name, "count": count, "verdict": VERDICT[name], "href": href(here, verdict=name, pair=given["pair"])}
-        for name, count in (found.summary.get("verdicts") or {}).items()
+        {"name": name, "count": count, "verdict": VERDICT[name], "href": href(path, verdict=name, pair=filters["pair"])}
+        for name, count in (shown.summary.get("verdicts") or {}).items()
         if name in VERDICT
     ]
-    verdicts.sort(key=lambda one: ("exception", "open", "fine").index(one["verdict"].kind))
+    verdicts.sort(key=lambda row: ("exception", "open", "fine").index(row["verdict"].kind))
     return show(
-        visit, "run.html", run=found, word=OUTCOMES[found.outcome], verdicts=verdicts, given=given, rows=rows,
-        here=here,
-        pairs=(found.summary.get("pairs") or [])[:PAIRS_MAX], sources=found.summary.get("sources") or [],
-        breaches=found.summary.get("breaches") or [], kinds=runs.kinds(found.summary),
-        next=href(here, **given, after=following) if following else None, first=href(here, **given) if number else None,
+        visit, "run.html", run=shown, word=OUTCOMES[shown.outcome], verdicts=verdicts, filters=filters, rows=rows,
+        path_of_run=path, breaches=shown.summary.get("breaches") or [],
+        pairs=(shown.summary.get("pairs") or [])[:PAIRS_MAX],
+        next=href(path, **filters, after=next_row) if next_row else None,
+        first=href(path, **filters) if first_row else None,
     )  # fmt: skip
 
 
 async def file(visit: Visit) -> Response:
-    """Return a file of a run. The report has styles of its own, so it is shown in a sandbox."""
-    found, name = await _run_of(visit), visit.request.path_params["file"]
-    if name not in found.files:
+    """Return a file of a run. The report has its own styles, so a browser shows it in a sandbox."""
+    run_folder, name = await _run_of(visit), visit.request.path_params["file"]
+    if name not in run_folder.files:
         raise NoSuchPage
-    content = await asyncio.to_thread((found.path / name).read_bytes)
+    content = await asyncio.to_thread((run_folder.path / name).read_bytes)
     headers = {"x-content-type-options": "nosniff"}
     if name.endswith(".html"):
         headers["content-security-policy"] = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
     else:
-        headers["content-disposition"] = f'attachment; filename="{found.day}-{name}"'
+        headers["content-disposition"] = f'attachment; filename="{run_folder.day}-{name}"'
     return Response(content, media_type=runs.DOWNLOADS[name], headers=headers)
 
 
 async def _run_of(visit: Visit) -> RunFolder:
-    folder, given = runs.reports_folder(visit.web.settings), visit.request.path_params
-    found = await asyncio.to_thread(runs.find, folder, given["day"], given["name"]) if folder is not None else None
-    if found is None:
+    """Return the run in the address of a page. Raises NoSuchPage."""
+    folder, path = runs.reports_folder(visit.web.settings), visit.request.path_params
+    named = await asyncio.to_thread(runs.find, folder, path["day"], path["name"]) if folder is not None else None
+    if named is None:
         raise NoSuchPage
-    return found
+    return named
 
 
 ROUTES = [

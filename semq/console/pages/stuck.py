@@ -1,4 +1,4 @@
-"""Stuck messages: by cause and partner, and the messages of one cause with their next steps."""
+"""The page of stuck messages: their number by cause and partner; the messages of one cause with their next steps."""
 
 from starlette.responses import Response
 
@@ -13,10 +13,10 @@ async def stuck(visit: Visit) -> Response:
     causes = await visit.ask("stuck.causes")
     of_cause = None
     if cause:
-        place = {name: visit.query[name] for name in ("outbound", "inbound") if visit.query.get(name)}
-        of_cause = await visit.ask("stuck.page", cause=cause, partner=partner or None, **place)
-    following = (of_cause or {}).get("next")
-    next_page = href("/stuck", cause=cause, partner=partner, **following) if following else None
+        continue_at = {name: visit.query[name] for name in ("outbound", "inbound") if visit.query.get(name)}
+        of_cause = await visit.ask("stuck.page", cause=cause, partner=partner or None, **continue_at)
+    next_at = (of_cause or {}).get("next")
+    next_page = href("/stuck", cause=cause, partner=partner, **next_at) if next_at else None
     return show(
         visit, "stuck.html", causes=causes["rows"], counted_at=causes["as_of"], cause=cause, partner=partner,
         shown=of_cause, next=next_page, first=href("/stuck", cause=cause, partner=partner), live=LIVE,

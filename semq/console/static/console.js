@@ -1,18 +1,18 @@
-// Optional: pages work without it. Refreshes live parts when the node has news, and adds shortcuts.
+// Refreshes the live parts of a page when the state of the node has changed, and adds shortcuts. Pages work without it.
 "use strict";
 (() => {
   const live = document.querySelector("[data-live-source]");
   const state = document.getElementById("live-state");
   const pause = document.getElementById("live-pause");
-  let paused = false, busy = false, again = false;
+  let isPaused = false, isBusy = false, isOutdated = false;
 
-  // Do not replace a part while the user types, selects, or has opened a fold in it.
+  // A part in which the user types, has selected a row, or has opened details, is not replaced.
   const inUse = part => part.contains(document.activeElement) && document.activeElement !== document.body
     && document.activeElement.matches("input, select, textarea")
     || part.querySelector("input:checked:not([data-initial])") !== null
     || part.querySelector("details[open]") !== null;
 
-  // Parts with their own address (data-later) are refreshed from there.
+  // Parts with an address of their own (data-later) are refreshed from that address, by refreshLater.
   const replace = (page, id) => {
     for (const part of document.querySelectorAll("[data-live]")) {
       if (id ? part.id !== id : part.dataset.later) continue;
@@ -25,7 +25,7 @@
     }
   };
 
-  const renew = async (address, id) => {
+  const refresh = async (address, id) => {
     try {
       const answer = await fetch(address, {headers: {"X-Live": "1"}, credentials: "same-origin"});
       if (answer.ok && !answer.redirected)
@@ -33,26 +33,26 @@
     } catch { /* the next event tries again */ }
   };
 
-  // Slow parts, which ask other nodes, are loaded after the page, and reloaded at intervals.
-  let askedAt = 0;
-  const renewLater = async () => {
-    if (Date.now() - askedAt < 10000) return;
-    askedAt = Date.now();
-    for (const part of document.querySelectorAll("[data-later]")) await renew(part.dataset.later, part.id);
+  // Slow parts, for which the node asks other nodes, are loaded after the page, and then at most every ten seconds.
+  let loadedAt = 0;
+  const refreshLater = async () => {
+    if (Date.now() - loadedAt < 10000) return;
+    loadedAt = Date.now();
+    for (const part of document.querySelectorAll("[data-later]")) await refresh(part.dataset.later, part.id);
   };
 
-  const renewAll = async () => {
-    if (busy) { again = true; return; }
-    busy = true;
-    await renew(location.href);
-    await renewLater();
-    busy = false;
-    if (again) { again = false; renewAll(); }
+  const refreshAll = async () => {
+    if (isBusy) { isOutdated = true; return; }
+    isBusy = true;
+    await refresh(location.href);
+    await refreshLater();
+    isBusy = false;
+    if (isOutdated) { isOutdated = false; refreshAll(); }
   };
 
   if (live && window.EventSource) {
     const source = new EventSource(live.dataset.liveSource);
-    source.addEventListener("changed", () => { if (!paused) renewAll(); });
+    source.addEventListener("changed", () => { if (!isPaused) refreshAll(); });
     source.onopen = () => { if (state) state.textContent = live.dataset.liveOn; };
     source.onerror = () => { if (state) state.textContent = live.dataset.liveOff; };
     window.addEventListener("pagehide", () => source.close());
@@ -60,13 +60,13 @@
   if (pause) {
     pause.hidden = false;
     pause.addEventListener("click", () => {
-      paused = !paused;
-      pause.setAttribute("aria-pressed", String(paused));
-      if (!paused) renewAll();
+      isPaused = !isPaused;
+      pause.setAttribute("aria-pressed", String(isPaused));
+      if (!isPaused) refreshAll();
     });
   }
 
-  renewLater();
+  refreshLater();
 
   // Select or clear all check boxes of a table.
   for (const all of document.querySelectorAll("[data-all]")) {
@@ -77,15 +77,15 @@
   }
 
   // Shortcuts: / focuses the search, g and a letter opens a page.
-  let before = "";
+  let previousKey = "";
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
     if (event.key === "/") {
       const field = document.querySelector("input[type=search]");
       if (field) { field.focus(); event.preventDefault(); }
-    } else if (before === "g") {
+    } else if (previousKey === "g") {
       document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`)?.click();
     }
-    before = event.key;
+    previousKey = event.key;
   });
 })();

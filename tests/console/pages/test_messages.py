@@ -1,4 +1,4 @@
-"""The page of a document to a group: its members with their outcomes, and one cancellation for all of them."""
+"""The page of a document to a group: its members with their outcomes, and the cancellation for all members."""
 
 from semq.app import Client
 from tests.service.inprocess import InProcess, ask, linked
@@ -30,7 +30,7 @@ async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -
         answer = await browser.post_form("/messages/act", id=sent.lk0, act="cancel", why="not wanted")
         assert answer.headers["location"].startswith("/messages/")
 
-        assert [one["void"] for one in (await sender.request("msg.search", {"partner": "10008"}))["rows"]] == [True]
+        assert [row["void"] for row in (await sender.request("msg.search", {"partner": "10008"}))["rows"]] == [True]
         viewer = await site.signed_in("viewer")
         page = (await viewer.get(f"/messages/{sent.lk0}")).text
         assert rows[0]["name"] in page

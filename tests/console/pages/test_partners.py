@@ -1,4 +1,4 @@
-"""The page of partners: users of institutions, and who of them receives documents now."""
+"""The page of partners: users of institutions, and whether they receive documents now."""
 
 import re
 
