@@ -5,7 +5,7 @@
             9  8 bytes   sequence number, big endian
            17  content and tag, AES-256-GCM; the first 17 bytes are authenticated with it
 
-The secret of a channel is drawn for it alone. Each direction has a key and a nonce mask of its own (HKDF, RFC 5869);
+Each channel has a secret of its own. Each direction has a key and a nonce mask of its own (HKDF, RFC 5869);
 the nonce is the mask XOR the sequence number, which a sender never uses twice.
 """
 
@@ -22,12 +22,12 @@ ID_BYTES, SECRET_BYTES = 8, 32
 HEAD = Struct(">B8sQ")
 TAG_BYTES, NONCE_BYTES = 16, 12
 OVERHEAD = HEAD.size + TAG_BYTES
-# RFC 9001, section 6.6: with more datagrams under one key AES-GCM loses its margin.
+# Number of datagrams under one key: the confidentiality limit of AES-GCM in RFC 9001, section 6.6.
 SEQUENCE_MAX = 1 << 23
 
 
 class DatagramHead(NamedTuple):
-    """A datagram whose head has been read, and whose sender is not proved."""
+    """The head of a datagram, before its authentication."""
 
     channel_id: bytes
     sequence: int
@@ -45,7 +45,7 @@ class DirectionCipher:
     """The key of one direction of one channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, direction: bytes) -> None:
-        """``direction``: ``offered`` from the end that offered the channel, ``taken`` from the other one."""
+        """``direction``: ``offered`` for datagrams of the end that offered the channel, ``taken`` for the others."""
         derived = HKDF(SHA256(), 32 + NONCE_BYTES, channel_id, b"semq datagrams 1 " + direction).derive(secret)
         self._id = channel_id
         self._cipher = AESGCM(derived[:32])
@@ -60,7 +60,7 @@ class DirectionCipher:
         return head + self._cipher.encrypt(self._nonce(sequence), content, head)
 
     def open(self, datagram: bytes, sequence: int) -> bytes | None:
-        """Return the content of a datagram with this sequence number; None if the other end has not made it."""
+        """Return the content of a datagram with this sequence number; None if it is not authentic."""
         try:
             return self._cipher.decrypt(self._nonce(sequence), datagram[HEAD.size :], datagram[: HEAD.size])
         except InvalidTag:

@@ -1,8 +1,8 @@
-"""The socket of datagrams, and the sessions whose channels it carries. Used by the hub, and by each node for its link.
+"""The socket of datagrams, and the sessions whose channels it carries. Made by ``semq.service.datagrams``.
 
-Datagrams that name no channel, and datagrams that fail authentication, are counted and dropped. Nothing is sent to
-an address from which no authenticated datagram has come, or that the link has not named. The buffers of the
-kernel are the only queues.
+Datagrams that name no channel, and datagrams that fail authentication, are counted and dropped. Datagrams are sent only
+to addresses that the link has named or from which an authenticated datagram has come. The buffers of the kernel are the
+only queues.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from semq.datagrams.cipher import read_head
 from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramPortTaken
-from semq.datagrams.session import Carriage, DatagramSession, DatagramTimes, Transmission
+from semq.datagrams.session import DatagramSession, DatagramTimes, SessionPort, Transmission
 from semq.umx_t.records import ChannelRecord
 
 BUFFER_BYTES = 4 << 20
 DATAGRAM_BYTES_MAX = 65_536
 PER_TURN = 64  # datagrams read before the event loop serves other sockets
-# Linux: send with "don't fragment" and without the kernel's own estimate of the path's size
+# Options of Linux: send with "don't fragment", and ignore the kernel's estimate of the path's size.
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PROBE = 10, 23, 3
 log = structlog.get_logger("semq.datagrams")
 
 
-class DatagramPort(Carriage):
-    """One socket."""
+class DatagramPort(SessionPort):
+    """One UDP socket."""
 
     def __init__(self, clock: Clock, times: DatagramTimes) -> None:
         self._clock = clock
@@ -47,28 +47,28 @@ class DatagramPort(Carriage):
     # --- life
     def open(self, family: int, address: Any) -> None:
         """Bind the socket and begin to read. Raises DatagramPortTaken."""
-        made = socket.socket(family, socket.SOCK_DGRAM)
+        udp_socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            made.setblocking(False)
-            self._prepare(made)
-            made.bind(address)
+            udp_socket.setblocking(False)
+            self._set_options(udp_socket)
+            udp_socket.bind(address)
         except OSError as error:
-            made.close()
+            udp_socket.close()
             raise DatagramPortTaken(host=address[0], port=address[1], fault=str(error)) from error
-        self._socket = made
-        self._loop.add_reader(made, self._read)
-        self._ring()
+        self._socket = udp_socket
+        self._loop.add_reader(udp_socket, self._read)
+        self._tick()
 
     @staticmethod
-    def _prepare(made: socket.socket) -> None:
+    def _set_options(udp_socket: socket.socket) -> None:
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            made.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
-        if made.family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            udp_socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+        if udp_socket.family == socket.AF_INET6:
+            udp_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             if sys.platform == "linux":
-                made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PROBE)
+                udp_socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PROBE)
         if sys.platform == "linux":
-            made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
+            udp_socket.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
 
     def close(self) -> None:
         """Close the socket."""
@@ -99,10 +99,10 @@ class DatagramPort(Carriage):
         self,
         counts: DatagramCounts,
         send_record: Callable[[ChannelRecord], None],
-        take: Callable[[CarriedDocument], bool],
+        on_document: Callable[[CarriedDocument], bool],
     ) -> DatagramSession:
-        """Return the session of a link that has begun; ``end`` ends it."""
-        session = DatagramSession(self, self._times, counts, send_record, take, self._clock.monotonic)
+        """Return the session of a new link; ``end`` ends it. The callbacks are those of ``DatagramSession``."""
+        session = DatagramSession(self, self._times, counts, send_record, on_document, self._clock.monotonic)
         self._sessions[session] = None
         return session
 
@@ -137,21 +137,21 @@ class DatagramPort(Carriage):
                 return
             except OSError:  # an earlier datagram could not be delivered
                 continue
-            self._received(datagram, source)
+            self._dispatch(datagram, source)
 
-    def _received(self, datagram: bytes, source: Any) -> None:
+    def _dispatch(self, datagram: bytes, source: Any) -> None:
         head = read_head(datagram)
-        known = self._channels.get(head.channel_id) if head is not None else None
-        if head is None or known is None:
+        registered = self._channels.get(head.channel_id) if head is not None else None
+        if head is None or registered is None:
             self.strangers += 1
             return
-        channel, session = known
-        session.received(channel, head.sequence, datagram, source)
+        channel, session = registered
+        session.process_datagram(channel, head.sequence, datagram, source)
 
-    def _ring(self) -> None:
+    def _tick(self) -> None:
         try:
             for session in list(self._sessions):
                 session.tick()
         except Exception:  # a defect must not stop the probes
             log.exception("datagrams_failed")
-        self._timer = self._loop.call_later(min(self._times.path.answer_s, self._times.report_s), self._ring)
+        self._timer = self._loop.call_later(min(self._times.path.answer_s, self._times.report_s), self._tick)

@@ -13,7 +13,7 @@ FLOOR_BYTES_PER_S = 10_000
 LOSS_MAX = 0.1
 SAMPLE = 100  # with random loss of 5 %, one such sample in 90 has more than LOSS_MAX
 STEPS = 10  # from the halved rate to the rate before
-BURST_S = 0.1  # of the rate: what may leave at once after a pause
+BURST_S = 0.1  # after a pause, the bytes of this time may be sent at once
 
 
 class SendingRate:
@@ -24,16 +24,18 @@ class SendingRate:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again: the path is another one."""
+        """Begin at the first rate, because the path is new."""
         self.bytes_per_s = min(float(START_BYTES_PER_S), self._maximum)
         self._step = self.bytes_per_s
-        self._lossy = 0.0  # the last rate with too much loss
+        self._lossy_bytes_per_s = 0.0  # the last rate with too much loss
         self._covered, self._lost = 0, 0  # documents since the last judgement
         self._unjudged = 0  # documents that left before the last change
 
     def report(self, covered: Coverage, under_way: int) -> bool:
-        """Take a report; ``under_way``: the number of documents that have left and that no report has covered. Return
-        whether the rate was halved."""
+        """Change the rate by a report; return whether the rate was halved.
+
+        ``under_way`` is the number of documents that have left and that no report has covered.
+        """
         if self._unjudged > 0:
             self._unjudged -= covered.documents
             return False
@@ -41,31 +43,31 @@ class SendingRate:
         self._lost += covered.lost + covered.full
         if self._covered < SAMPLE:
             return False
-        part = self._lost / self._covered
+        loss = self._lost / self._covered
         self._covered, self._lost = 0, 0
-        if part > LOSS_MAX:
-            self._lossy = self.bytes_per_s
+        if loss > LOSS_MAX:
+            self._lossy_bytes_per_s = self.bytes_per_s
             self.bytes_per_s = max(self.bytes_per_s / 2, float(FLOOR_BYTES_PER_S))
             self._step, self._unjudged = self.bytes_per_s / STEPS, under_way
             return True
         self.bytes_per_s = min(self.bytes_per_s + self._step, self._maximum)
-        if self.bytes_per_s > self._lossy:
+        if self.bytes_per_s > self._lossy_bytes_per_s:
             self._step = min(self._step * 2, self._maximum)
         return False
 
 
 class ByteBucket:
-    """The bytes that a rate allows now: at most those of ``BURST_S``, and at least one datagram of any size."""
+    """A token bucket: the bytes that a rate allows now. It holds the bytes of ``BURST_S``, or the largest datagram."""
 
-    def __init__(self, one: int, now: float) -> None:
-        """``one``: size of the largest datagram."""
-        self._one = one
-        self._left, self._at = float("inf"), now
+    def __init__(self, datagram_bytes_max: int, now: float) -> None:
+        self._datagram_bytes_max = datagram_bytes_max
+        self._available, self._at = float("inf"), now
 
     def take(self, size: int, bytes_per_s: float, now: float) -> bool:
-        """Return whether so many bytes may leave now; they are then counted."""
-        burst = max(bytes_per_s * BURST_S, float(self._one))
-        left = min(self._left + (now - self._at) * bytes_per_s, burst)
+        """Take the bytes of a datagram out of the bucket; return False, and take none, if it has fewer."""
+        burst = max(bytes_per_s * BURST_S, float(self._datagram_bytes_max))
+        available = min(self._available + (now - self._at) * bytes_per_s, burst)
+        may_leave = available >= size
         self._at = now
-        self._left = left - size if left >= size else left
-        return left >= size
+        self._available = available - size if may_leave else available
+        return may_leave

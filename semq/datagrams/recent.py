@@ -15,7 +15,7 @@ class RecentLoss:
         self._minutes: deque[tuple[int, Coverage]] = deque(maxlen=WINDOW_MINUTES)
 
     def note(self, now: float, covered: Coverage) -> None:
-        """Add documents."""
+        """Add the documents of a report."""
         minute = int(now // MINUTE_S)
         if self._minutes and self._minutes[-1][0] == minute:
             covered = _total([self._minutes.pop()[1], covered])

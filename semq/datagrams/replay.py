@@ -1,6 +1,6 @@
-"""The window of sequence numbers: each passes once, and numbers far below the highest one do not pass (RFC 4303)."""
+"""The window of sequence numbers: each number passes once, and numbers below the window do not pass (RFC 4303)."""
 
-WINDOW = 1024
+WINDOW = 1024  # numbers, the highest received one included
 _BITS = (1 << WINDOW) - 1
 
 
@@ -12,10 +12,11 @@ class ReplayWindow:
         self._seen = 0  # bit n: number ``highest - n``
 
     def is_new(self, number: int) -> bool:
-        """Whether a number has not passed and is inside the window or above it. Changes nothing: a datagram counts
-        only when it is authenticated."""
-        back = self.highest - number
-        return back < 0 or (back < WINDOW and not self._seen >> back & 1)
+        """Return whether a number may pass: it is above the window, or inside and not noted. Changes nothing, because a
+        datagram counts only after its authentication.
+        """
+        distance = self.highest - number
+        return distance < 0 or (distance < WINDOW and not self._seen >> distance & 1)
 
     def note(self, number: int) -> bool:
         """Note the number of an authenticated datagram; return whether it is the highest so far."""

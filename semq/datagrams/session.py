@@ -1,8 +1,8 @@
 """The datagrams of one link: its channels, what is sent and received on them, and the records about them.
 
-A session has one channel, and two while keys are renewed: the older one is used until the newer one is open. Records
-travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents sent
-and lost. Used by hub and nodes alike; only who offers differs.
+A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
+Records travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents
+sent and lost. Both ends of a link use this class; one end calls ``offer``, the other one ``accept``. Made by ``port``.
 """
 
 from collections.abc import Callable
@@ -21,15 +21,15 @@ from semq.umx_t.records import ChannelRecord
 
 DOCUMENT, PROBE, ANSWER = b"\0", b"\1", b"\2"  # the first byte of a content
 NO_LINK = "there is no link"
-NUMBER_BYTES = 8
+NUMBER_BYTES = 8  # of the sequence number in an answer
 
 
 class Transmission(Enum):
     """The result of sending a datagram."""
 
     SENT = "sent"
-    TOO_LARGE = "too large"  #: for this machine
-    FULL = "full"  #: the socket takes nothing now, or there is no way to the address
+    TOO_LARGE = "too large"  #: this machine cannot send datagrams of this size
+    FULL = "full"  #: the socket accepts no datagram now, or there is no route to the address
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class DatagramTimes:
     path: PathTimes = field(default_factory=PathTimes)
     report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
-    grace_s: float = 60.0  #: for which a replaced channel is still read
+    grace_s: float = 60.0  #: time for which a replaced channel still receives
     bytes_per_s: int = 12_500_000
 
 
-class Carriage:
-    """The port of a session: transmits datagrams, and passes those of registered channels to their sessions."""
+class SessionPort:
+    """The interface of sessions to their port, which passes datagrams of registered channels to their sessions."""
 
     def transmit(self, datagram: bytes, address: Any) -> Transmission:
         """Send a datagram."""
@@ -64,25 +64,27 @@ class DatagramSession:
 
     def __init__(
         self,
-        carriage: Carriage,
+        port: SessionPort,
         times: DatagramTimes,
         counts: DatagramCounts,
         send_record: Callable[[ChannelRecord], None],
-        take: Callable[[CarriedDocument], bool],
+        on_document: Callable[[CarriedDocument], bool],
         now: Callable[[], float],
     ) -> None:
-        """``send_record`` sends a record over the link. ``take`` gets documents; False: no room, so it is dropped."""
-        self._carriage = carriage
+        """``send_record`` sends a record over the link. ``on_document`` is called with each document that arrives; it
+        returns False if it has no room and drops the document.
+        """
+        self._port = port
         self._times = times
         self.counts = counts
         self._send_record = send_record
-        self._take = take
+        self._on_document = on_document
         self._now = now
         self.channels: list[DatagramChannel] = []  #: at most two, the newest last
-        # Of channels that have ended.
+        # Numbers of documents of former channels.
         self._lost_before, self._lost_there_before = counts.lost, counts.lost_there
         self._full_there_before = counts.full_there
-        self._reported: dict[bytes, tuple[int, Coverage]] = {}
+        self._reported: dict[bytes, tuple[int, Coverage]] = {}  # the last report about each channel, by its id
         self._report_at = now() + times.report_s
         self.rate = SendingRate(times.bytes_per_s)
         self._bucket = ByteBucket(SIZES[-1], now())
@@ -93,14 +95,14 @@ class DatagramSession:
 
     # --- channels
     def offer(self, draw: Callable[[int], bytes], host: str, port: int) -> None:
-        """Offer a channel at an address, and others when its keys are to be renewed."""
+        """Offer a channel at an address, and a new one each time that keys must be renewed."""
         self._renewal = lambda: self.offer(draw, host, port)
         channel_id, secret = draw(ID_BYTES), draw(SECRET_BYTES)
         self._add(DatagramChannel(channel_id, secret, self._times.path, self._now()))
         self._send_record(ChannelRecord(id=channel_id.hex(), secret=secret.hex(), host=host, port=port))
 
     def accept(self, record: ChannelRecord, address: Any) -> None:
-        """Take a channel that the other end has offered, at its address."""
+        """Use a channel that the other end, at ``address``, has offered."""
         channel_id, secret = bytes.fromhex(record.id), bytes.fromhex(record.secret)
         if all(channel.id != channel_id for channel in self.channels):
             self._add(DatagramChannel(channel_id, secret, self._times.path, self._now(), address=address))
@@ -108,16 +110,16 @@ class DatagramSession:
 
     def _add(self, channel: DatagramChannel) -> None:
         self.channels.append(channel)
-        self._carriage.register(channel, self)
+        self._port.register(channel, self)
         if len(self.channels) > 2:
             self._end_first()
 
     def _end_first(self) -> None:
         channel = self.channels.pop(0)
-        self._carriage.forget(channel)
+        self._port.forget(channel)
         self._lost_before += channel.lost
-        self._lost_there_before += channel.there.lost
-        self._full_there_before += channel.there.full
+        self._lost_there_before += channel.sent_coverage.lost
+        self._full_there_before += channel.sent_coverage.full
         self._reported.pop(channel.id, None)
 
     def close(self) -> None:
@@ -133,7 +135,7 @@ class DatagramSession:
 
     # --- sending
     def send(self, document: CarriedDocument) -> bool:
-        """Send a document as a datagram; False: it is to go by the connection."""
+        """Send a document as a datagram. Return False if it must go by the connection."""
         channel = self.open_channel
         if channel is None:
             self.counts.not_open += 1
@@ -150,26 +152,28 @@ class DatagramSession:
         if not self._bucket.take(len(content), self.rate.bytes_per_s, self._now()):
             self.counts.too_fast += 1
             return False
-        sent = self._transmit(channel, DOCUMENT + content, channel.address)[1]
-        if sent is Transmission.SENT:
+        result = self._transmit(channel, DOCUMENT + content, channel.address)[1]
+        if result is Transmission.SENT:
             channel.documents_sent += 1
             self.counts.sent += 1
-        elif sent is Transmission.TOO_LARGE:
-            channel.path.too_large(channel.path.size, self._now())
+        elif result is Transmission.TOO_LARGE:
+            channel.path.note_too_large(channel.path.size, self._now())
             self.counts.too_large += 1
         else:
             self.counts.too_fast += 1
-        return sent is Transmission.SENT
+        return result is Transmission.SENT
 
     def _transmit(self, channel: DatagramChannel, content: bytes, address: Any) -> tuple[int, Transmission]:
+        """Send a datagram; return its sequence number (-1: all are used) and the result."""
         sealed = channel.seal(content)
         if sealed is None:
             return -1, Transmission.FULL
-        return sealed[0], self._carriage.transmit(sealed[1], address)
+        sequence, datagram = sealed
+        return sequence, self._port.transmit(datagram, address)
 
     # --- receiving
-    def received(self, channel: DatagramChannel, sequence: int, datagram: bytes, source: Any) -> None:
-        """Process bytes that name a channel of this session; nothing is proved yet."""
+    def process_datagram(self, channel: DatagramChannel, sequence: int, datagram: bytes, source: Any) -> None:
+        """Authenticate and process a datagram that names a channel of this session."""
         if not channel.window.is_new(sequence):
             self.counts.repeated += 1
             return
@@ -180,78 +184,81 @@ class DatagramSession:
         is_highest = channel.window.note(sequence)
         if channel.is_offered_here and is_highest and source != channel.address:
             self._move(channel, source)
-        kind, rest = content[:1], content[1:]
+        kind, payload = content[:1], content[1:]
         if kind == DOCUMENT:
-            self._receive_document(channel, rest)
+            self._receive_document(channel, payload)
         elif kind == PROBE:
-            # Smaller than the probe, and to the address that an authenticated datagram has just come from.
+            # The answer is smaller than the probe, and goes to the source of an authenticated datagram.
             self._transmit(channel, ANSWER + sequence.to_bytes(NUMBER_BYTES, "big"), source)
             if not channel.path.is_open:
                 self._probe(channel)
-        elif kind == ANSWER and len(rest) == NUMBER_BYTES:
+        elif kind == ANSWER and len(payload) == NUMBER_BYTES:
             if source == channel.address:
-                self._receive_answer(channel, int.from_bytes(rest, "big"))
+                self._receive_answer(channel, int.from_bytes(payload, "big"))
         else:
             self.counts.unreadable += 1
 
     def _receive_answer(self, channel: DatagramChannel, number: int) -> None:
         was_open = self.open_channel is not None
-        if channel.path.answered(number, self._now()):
+        if channel.path.note_answer(number, self._now()):
             self._probe(channel)
         if not was_open and channel.may_send:
             self._not_open = 0
             self.rate.restart()
 
     def _move(self, channel: DatagramChannel, source: Any) -> None:
-        """Follow the other end to an address; documents are sent there when it has answered a probe."""
+        """Note a new address of the other end; documents are sent there after it has answered a probe."""
         self.counts.moved += channel.address is not None
         channel.address = source
         channel.path.restart(self._now())
 
     def _receive_document(self, channel: DatagramChannel, content: bytes) -> None:
-        read = read_document(content)
-        if read is None:
+        numbered = read_document(content)
+        if numbered is None:
             self.counts.unreadable += 1
             return
-        channel.note_document(read[0])
-        if self._take(read[1]):
+        number, document = numbered
+        channel.note_document(number)
+        if self._on_document(document):
             self.counts.received += 1
         else:
             channel.full += 1
             self.counts.full += 1
         self._sum_lost()
 
-    def take_report(self, record: ChannelRecord) -> None:
-        """Take a report of the other end about a channel, and change the rate."""
+    def process_report(self, record: ChannelRecord) -> None:
+        """Process a report of the other end about a channel, and change the rate."""
         for channel in self.channels:
             if channel.id.hex() == record.id:
                 channel.note_announced(record.sent)
-                self._judge(channel, record)
-        self.counts.lost_there = self._lost_there_before + sum(one.there.lost for one in self.channels)
-        self.counts.full_there = self._full_there_before + sum(one.there.full for one in self.channels)
+                self._process_coverage(channel, record)
+        coverages = [channel.sent_coverage for channel in self.channels]
+        self.counts.lost_there = self._lost_there_before + sum(coverage.lost for coverage in coverages)
+        self.counts.full_there = self._full_there_before + sum(coverage.full for coverage in coverages)
 
-    def _judge(self, channel: DatagramChannel, record: ChannelRecord) -> None:
-        covered = channel.take_coverage(Coverage(record.covered, record.lost, record.full))
+    def _process_coverage(self, channel: DatagramChannel, record: ChannelRecord) -> None:
+        covered = channel.record_coverage(Coverage(record.covered, record.lost, record.full))
         self._recent_there.note(self._now(), covered)
-        under_way = sum(one.documents_sent - one.there.documents for one in self.channels)
+        under_way = sum(channel.documents_sent - channel.sent_coverage.documents for channel in self.channels)
         self.counts.slowed += self.rate.report(covered, under_way)
 
     def _sum_lost(self) -> None:
-        self.counts.lost = self._lost_before + sum(one.lost for one in self.channels)
+        self.counts.lost = self._lost_before + sum(channel.lost for channel in self.channels)
 
     # --- time
     def tick(self) -> None:
         """Send the probes and reports that are due, and renew keys."""
         now = self._now()
         for channel in self.channels:
-            # An end that has not answered yet gets one probe for each of its own, which are not smaller.
+            # An address that has answered no probe gets one only in return for a probe that is not smaller
+            # (``process_datagram``), so that this end amplifies no forged traffic.
             if channel.path.is_open or not channel.is_offered_here:
                 self._probe(channel)
         if self._has_replaced(now):
             self._end_first()
         if self._renewal is not None and self.channels:
             newest = self.channels[-1]
-            is_due = newest.is_worn or now - newest.began_at >= self._times.renew_s
+            is_due = newest.needs_new_keys or now - newest.began_at >= self._times.renew_s
             if is_due and newest.address is not None:
                 self._renewal()
         if now >= self._report_at:
@@ -259,7 +266,7 @@ class DatagramSession:
             self.report()
 
     def _has_replaced(self, now: float) -> bool:
-        """Whether a newer channel has been in use for long enough to forget the older one."""
+        """Return whether a newer channel has been in use so long that the older one can be closed."""
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
 
@@ -268,32 +275,31 @@ class DatagramSession:
             return
         now = self._now()
         for size in channel.path.due(now):
-            number, sent = self._transmit(channel, PROBE + bytes(size - OVERHEAD - len(PROBE)), channel.address)
-            if sent is Transmission.TOO_LARGE and size > SIZES[0]:
-                channel.path.too_large(size, now)
-            elif number >= 0:
-                channel.path.sent(number, size, now)
+            sequence, result = self._transmit(channel, PROBE + bytes(size - OVERHEAD - len(PROBE)), channel.address)
+            if result is Transmission.TOO_LARGE and size > SIZES[0]:
+                channel.path.note_too_large(size, now)
+            elif sequence >= 0:
+                channel.path.note_sent(sequence, size, now)
 
     def report(self) -> None:
-        """Report to the other end how many documents were sent, and what has become of its own, if changed."""
+        """Send a report about each channel if its numbers have changed: documents sent, received and lost."""
         for channel in self.channels:
             channel.count_missing()
-            sent, here = channel.documents_sent, channel.here
-            before = self._reported.get(channel.id, (0, Coverage()))
-            if before != (sent, here):
-                self._reported[channel.id] = (sent, here)
-                self._recent_here.note(self._now(), here.since(before[1]))
+            sent, received = channel.documents_sent, channel.received_coverage
+            sent_before, received_before = self._reported.get(channel.id, (0, Coverage()))
+            if (sent, received) != (sent_before, received_before):
+                self._reported[channel.id] = (sent, received)
+                self._recent_here.note(self._now(), received.since(received_before))
+                documents, lost, full = received
                 self._send_record(
-                    ChannelRecord(
-                        id=channel.id.hex(), sent=sent, covered=here.documents, lost=here.lost, full=here.full
-                    )
+                    ChannelRecord(id=channel.id.hex(), sent=sent, covered=documents, lost=lost, full=full)
                 )
         self._sum_lost()
 
     def status(self) -> dict[str, Any]:
         """Return the state of the path, and the figures."""
         now = self._now()
-        shown = {
+        figures = {
             "bytes_per_s": round(self.rate.bytes_per_s),
             "not_open_now": self._not_open,
             "recent_here": self._recent_here.shown(now),
@@ -302,7 +308,7 @@ class DatagramSession:
         }
         channel = self.open_channel
         if channel is not None:
-            return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **shown}
+            return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **figures}
         if self._is_closed:
             why = NO_LINK
         elif not self.channels:
@@ -312,4 +318,4 @@ class DatagramSession:
         else:
             host, port = self.channels[-1].address[:2]
             why = f"{host}:{port} answers no datagrams: is UDP blocked on the way?"
-        return {"state": "closed", "why": why, "datagram_bytes": 0, **shown}
+        return {"state": "closed", "why": why, "datagram_bytes": 0, **figures}

@@ -1,58 +1,58 @@
-"""A channel: keys of its two ends, sequence numbers, and what is lost."""
+"""A channel: keys of its two ends, sequence numbers, and lost documents."""
 
 from semq.datagrams.channel import RENEW_AT, DatagramChannel
 from semq.datagrams.cipher import SEQUENCE_MAX, read_head
 from semq.datagrams.counts import Coverage
 from semq.datagrams.path import PathTimes
 
-ID, SECRET, THERE = b"8 bytes.", bytes(32), ("127.0.0.1", 1)
+ID, SECRET, ADDRESS = b"8 bytes.", bytes(32), ("127.0.0.1", 1)
 
 
 def pair() -> tuple[DatagramChannel, DatagramChannel]:
     times = PathTimes()
-    return DatagramChannel(ID, SECRET, times, 0.0), DatagramChannel(ID, SECRET, times, 0.0, address=THERE)
+    return DatagramChannel(ID, SECRET, times, 0.0), DatagramChannel(ID, SECRET, times, 0.0, address=ADDRESS)
 
 
 def open_path(channel: DatagramChannel) -> DatagramChannel:
-    channel.path.sent(0, 1200, 0.0)
-    channel.path.answered(0, 0.0)
+    channel.path.note_sent(0, 1200, 0.0)
+    channel.path.note_answer(0, 0.0)
     return channel
 
 
-def test_each_end_opens_what_the_other_one_seals_and_nothing_of_its_own() -> None:
+def test_each_end_opens_the_datagrams_of_the_other_end_only() -> None:
     offering, taking = pair()
-    for one, other in ((offering, taking), (taking, offering)):
-        sealed = one.seal(b"content")
+    for sender, receiver in ((offering, taking), (taking, offering)):
+        sealed = sender.seal(b"content")
         assert sealed is not None
-        assert other.open(sealed[1], 0) == b"content"
-        assert one.open(sealed[1], 0) is None  # sent back by a third party
+        assert receiver.open(sealed[1], 0) == b"content"
+        assert sender.open(sealed[1], 0) is None  # sent back by a third party
 
 
-def test_a_sequence_number_is_used_once_and_they_end() -> None:
+def test_each_sequence_number_is_used_once_up_to_the_last() -> None:
     channel, _ = pair()
     numbers = [sealed[0] for _ in range(3) if (sealed := channel.seal(b"")) is not None]
     assert numbers == [0, 1, 2]
-    worn = open_path(channel)
-    worn._next = SEQUENCE_MAX - 1
+    channel_at_end = open_path(channel)
+    channel_at_end._next_sequence = SEQUENCE_MAX - 1
     last = channel.seal(b"")
     assert last is not None
     head = read_head(last[1])
     assert head is not None
     assert head.sequence == SEQUENCE_MAX - 1
     assert channel.seal(b"") is None
-    assert not worn.may_send
+    assert not channel_at_end.may_send
 
 
-def test_it_is_worn_by_what_it_sends_and_by_what_it_receives() -> None:
-    assert [channel.is_worn for channel in pair()] == [False, False]
+def test_it_needs_new_keys_by_what_it_sends_and_by_what_it_receives() -> None:
+    assert [channel.needs_new_keys for channel in pair()] == [False, False]
     sender, receiver = pair()
-    sender._next = RENEW_AT
+    sender._next_sequence = RENEW_AT
     receiver.window.note(RENEW_AT)
-    assert sender.is_worn
-    assert receiver.is_worn
+    assert sender.needs_new_keys
+    assert receiver.needs_new_keys
 
 
-def test_gaps_and_reports_show_what_is_lost() -> None:
+def test_gaps_and_reports_show_lost_documents() -> None:
     channel, _ = pair()
     for number in (0, 3, 1):
         channel.note_document(number)
@@ -68,12 +68,12 @@ def test_gaps_and_reports_show_what_is_lost() -> None:
     channel.count_missing()
     channel.count_missing()
     assert channel.lost == SEQUENCE_MAX - 4
-    assert channel.here == Coverage(SEQUENCE_MAX, SEQUENCE_MAX - 4, 0)
+    assert channel.received_coverage == Coverage(SEQUENCE_MAX, SEQUENCE_MAX - 4, 0)
 
 
 def test_a_report_covers_no_more_than_was_sent_and_never_less_than_before() -> None:
     channel, _ = pair()
     channel.documents_sent = 10
-    assert channel.take_coverage(Coverage(8, 3, 1)) == (8, 3, 1)
-    assert channel.take_coverage(Coverage(7, 2, 1)) == (0, -1, 0)
-    assert channel.take_coverage(Coverage(2**62, 2**62, 2**62)) == (2, 8, 9)
+    assert channel.record_coverage(Coverage(8, 3, 1)) == (8, 3, 1)
+    assert channel.record_coverage(Coverage(7, 2, 1)) == (0, -1, 0)
+    assert channel.record_coverage(Coverage(2**62, 2**62, 2**62)) == (2, 8, 9)

@@ -1,4 +1,4 @@
-"""Datagrams as bytes: sealed at one end, opened at the other; altered and foreign ones."""
+"""Datagrams as bytes: sealed at one end, opened at the other; altered and foreign datagrams are refused."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,12 +32,12 @@ def test_any_altered_bit_is_detected(sequence: int, content: bytes, data: st.Dat
 
 def test_another_channel_secret_or_direction_opens_nothing() -> None:
     datagram = cipher().seal(7, b"content")
-    for other in (cipher(b"8 others"), cipher(secret=bytes(32)), cipher(direction=b"taken")):
-        assert other.open(datagram, 7) is None
+    for wrong in (cipher(b"8 others"), cipher(secret=bytes(32)), cipher(direction=b"taken")):
+        assert wrong.open(datagram, 7) is None
 
 
 @given(st.binary(max_size=200))
-def test_foreign_bytes_have_no_head_or_open_as_nothing(datagram: bytes) -> None:
+def test_foreign_bytes_are_no_datagram(datagram: bytes) -> None:
     head = read_head(datagram)
     assert head is None or cipher().open(datagram, head.sequence) is None
 

@@ -1,4 +1,4 @@
-"""Documents in datagrams, and other bytes."""
+"""Documents in datagrams, and refusal of other bytes."""
 
 import msgspec
 from hypothesis import given
@@ -18,8 +18,8 @@ def test_a_document_is_read_as_it_was_written(number: int, routing_key: str, bod
 
 @given(st.binary(max_size=300))
 def test_other_bytes_are_no_document(content: bytes) -> None:
-    read = read_document(content)
-    assert read is None or len(read[1].body) == read[1].header.body_size
+    numbered = read_document(content)
+    assert numbered is None or len(numbered[1].body) == numbered[1].header.body_size
 
 
 def test_a_body_of_another_length_a_negative_number_or_a_broken_header_is_no_document() -> None:

@@ -1,4 +1,4 @@
-"""The search for the largest size that passes, on networks of our own."""
+"""The search for the largest size that passes, on a simulated network."""
 
 import pytest
 from hypothesis import given
@@ -10,11 +10,11 @@ TIMES = PathTimes(answer_s=1.0, keep_s=15.0, search_s=600.0)
 
 
 class PathScene:
-    """A path through a network that passes datagrams up to a size, in seconds of its own."""
+    """A path through a network that passes datagrams up to ``size_max`` bytes, in simulated time."""
 
-    def __init__(self, passes: int) -> None:
+    def __init__(self, size_max: int) -> None:
         self.path = PathProbe(TIMES, 0.0)
-        self.passes = passes
+        self.size_max = size_max
         self.now = 0.0
         self.probes: list[int] = []
         self._number = 0
@@ -30,15 +30,15 @@ class PathScene:
         for size in self.path.due(self.now):
             self._number += 1
             self.probes.append(size)
-            self.path.sent(self._number, size, self.now)
-            if size <= self.passes and self.path.answered(self._number, self.now):
+            self.path.note_sent(self._number, size, self.now)
+            if size <= self.size_max and self.path.note_answer(self._number, self.now):
                 self.step()
 
 
-@pytest.mark.parametrize("passes", [*SIZES, 1300, 1500, 65_535])
-def test_the_largest_size_that_passes_is_found(passes: int) -> None:
-    scene = PathScene(passes).run(30)
-    assert (scene.path.is_open, scene.path.size) == (True, max(size for size in SIZES if size <= passes))
+@pytest.mark.parametrize("size_max", [*SIZES, 1300, 1500, 65_535])
+def test_the_largest_size_that_passes_is_found(size_max: int) -> None:
+    scene = PathScene(size_max).run(30)
+    assert (scene.path.is_open, scene.path.size) == (True, max(size for size in SIZES if size <= size_max))
 
 
 def test_a_path_that_passes_less_than_the_first_size_stays_closed() -> None:
@@ -50,20 +50,20 @@ def test_a_path_that_passes_less_than_the_first_size_stays_closed() -> None:
 
 def test_a_smaller_path_is_noticed_without_closing_it() -> None:
     scene = PathScene(1472).run(30)
-    scene.passes = 1200
+    scene.size_max = 1200
     scene.run(30)
     assert (scene.path.is_open, scene.path.size) == (True, 1200)
-    scene.passes = 1472
+    scene.size_max = 1472
     scene.run(660)
     assert scene.path.size == 1472
 
 
 def test_a_blocked_path_closes_and_opens_again() -> None:
     scene = PathScene(1472).run(30)
-    scene.passes = 0
+    scene.size_max = 0
     scene.run(30)
     assert not scene.path.is_open
-    scene.passes = 1472
+    scene.size_max = 1472
     scene.run(30)
     assert (scene.path.is_open, scene.path.size) == (True, 1472)
 
@@ -78,35 +78,35 @@ def test_an_open_path_costs_a_probe_each_interval() -> None:
 def test_a_late_answer_opens_the_path() -> None:
     path = PathProbe(TIMES, 0.0)
     assert path.due(0.0) == [SIZES[0]]
-    path.sent(1, SIZES[0], 0.0)
+    path.note_sent(1, SIZES[0], 0.0)
     path.due(5.0)
-    path.answered(1, 5.0)
+    path.note_answer(1, 5.0)
     assert path.is_open
 
 
-def test_a_restart_closes_it_and_forgets_the_probes() -> None:
+def test_a_restart_closes_the_path_and_forgets_the_probes() -> None:
     path = PathScene(1472).run(30).path
-    path.sent(77, SIZES[0], 30.0)
+    path.note_sent(77, SIZES[0], 30.0)
     path.restart(30.0)
-    assert not path.answered(77, 30.0)
+    assert not path.note_answer(77, 30.0)
     assert (path.is_open, path.size, path.due(30.0)) == (False, SIZES[0], [SIZES[0]])
 
 
 def test_a_size_that_this_machine_cannot_send_is_given_up() -> None:
     path = PathScene(1472).run(30).path
-    path.too_large(1472, 30.0)
+    path.note_too_large(1472, 30.0)
     assert (path.is_open, path.size) == (True, SIZES[0])
-    path.too_large(SIZES[0], 30.0)
+    path.note_too_large(SIZES[0], 30.0)
     assert path.size == SIZES[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.floats(0, 30)), max_size=60))
-def test_no_order_of_answers_breaks_it(events: list[tuple[int, float]]) -> None:
+def test_no_order_of_answers_breaks_an_invariant(events: list[tuple[int, float]]) -> None:
     path, now = PathProbe(TIMES, 0.0), 0.0
-    for place, (number, pause_s) in enumerate(events):
+    for sent_number, (number, pause_s) in enumerate(events):
         now += pause_s
         for size in path.due(now):
-            path.sent(place, size, now)
-        path.answered(number, now)
+            path.note_sent(sent_number, size, now)
+        path.note_answer(number, now)
         assert path.size in SIZES
         assert len(path._sent) <= OUTSTANDING_MAX

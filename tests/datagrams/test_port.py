@@ -19,18 +19,18 @@ LOOPBACK = ("127.0.0.1", 0)
 
 @pytest.fixture
 async def port() -> Any:
-    made = DatagramPort(SystemClock(), DatagramTimes())
-    made.open(socket.AF_INET, LOOPBACK)
-    yield made
-    made.close()
+    udp_port = DatagramPort(SystemClock(), DatagramTimes())
+    udp_port.open(socket.AF_INET, LOOPBACK)
+    yield udp_port
+    udp_port.close()
 
 
 @pytest.fixture
 def stranger() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        made.bind(LOOPBACK)
-        made.setblocking(False)
-        yield made
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp_socket:
+        udp_socket.bind(LOOPBACK)
+        udp_socket.setblocking(False)
+        yield udp_socket
 
 
 async def test_foreign_bytes_are_counted_and_not_answered(port: DatagramPort, stranger: socket.socket) -> None:
@@ -43,33 +43,33 @@ async def test_foreign_bytes_are_counted_and_not_answered(port: DatagramPort, st
 
 async def test_sessions_are_served_until_they_end(port: DatagramPort) -> None:
     received: list[ChannelRecord] = []
-    hub = port.begin(DatagramCounts(), received.append, lambda one: True)
-    node = port.begin(DatagramCounts(), received.append, lambda one: True)
-    other = DatagramPort(SystemClock(), DatagramTimes())
-    other.open(socket.AF_INET, LOOPBACK)
-    far = other.begin(DatagramCounts(), received.append, lambda one: True)
+    hub = port.begin(DatagramCounts(), received.append, lambda document: True)
+    unused = port.begin(DatagramCounts(), received.append, lambda document: True)
+    node_port = DatagramPort(SystemClock(), DatagramTimes())
+    node_port.open(socket.AF_INET, LOOPBACK)
+    node = node_port.begin(DatagramCounts(), received.append, lambda document: True)
     hub.offer(draw_secret, "", port.number)
-    far.accept(received[0], ("127.0.0.1", port.number))
-    await until(lambda: hub.open_channel is not None and far.open_channel is not None)
+    node.accept(received[0], ("127.0.0.1", port.number))
+    await until(lambda: hub.open_channel is not None and node.open_channel is not None)
     port.end(hub)
-    port.end(node)
+    port.end(unused)
     assert hub.open_channel is None
-    before = port.strangers
-    channel = far.open_channel
+    strangers_before = port.strangers
+    channel = node.open_channel
     assert channel is not None
     sealed = channel.seal(b"\1")
     assert sealed is not None
-    other.transmit(sealed[1], ("127.0.0.1", port.number))
-    await until(lambda: port.strangers > before)
-    other.close()
+    node_port.transmit(sealed[1], ("127.0.0.1", port.number))
+    await until(lambda: port.strangers > strangers_before)
+    node_port.close()
 
 
 async def test_a_port_in_use_is_an_error_with_its_address(port: DatagramPort) -> None:
-    other = DatagramPort(SystemClock(), DatagramTimes())
+    second_port = DatagramPort(SystemClock(), DatagramTimes())
     with pytest.raises(DatagramPortTaken) as caught:
-        other.open(socket.AF_INET, ("127.0.0.1", port.number))
+        second_port.open(socket.AF_INET, ("127.0.0.1", port.number))
     assert caught.value.facts["port"] == port.number
-    assert not other.is_open
+    assert not second_port.is_open
 
 
 async def test_datagrams_that_the_machine_does_not_send_are_reported(port: DatagramPort) -> None:
@@ -80,12 +80,12 @@ async def test_datagrams_that_the_machine_does_not_send_are_reported(port: Datag
     assert port.number == 0
 
 
-async def test_it_listens_on_ipv6(stranger: socket.socket) -> None:
-    made = DatagramPort(SystemClock(), DatagramTimes())
-    made.open(socket.AF_INET6, ("::", 0))
-    stranger.sendto(b"x", ("127.0.0.1", made.number))
-    await until(lambda: made.strangers == 1)
-    made.close()
+async def test_a_port_on_ipv6_also_receives_over_ipv4(stranger: socket.socket) -> None:
+    ipv6_port = DatagramPort(SystemClock(), DatagramTimes())
+    ipv6_port.open(socket.AF_INET6, ("::", 0))
+    stranger.sendto(b"x", ("127.0.0.1", ipv6_port.number))
+    await until(lambda: ipv6_port.strangers == 1)
+    ipv6_port.close()
 
 
 async def test_a_closed_port_can_be_opened_for_addresses_of_another_kind(port: DatagramPort) -> None:

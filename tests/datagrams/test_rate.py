@@ -1,4 +1,4 @@
-"""The rate by tables and by hypothesis: the loss that lowers it, its bounds, and what is not judged twice."""
+"""The rate by tables and by hypothesis: the loss that lowers it, its bounds, and documents that are judged once."""
 
 import pytest
 from hypothesis import given
@@ -82,7 +82,7 @@ def test_another_path_begins_at_the_first_rate() -> None:
 @pytest.mark.parametrize("capacity", [20_000, 50_000, 125_000, 500_000, 3_000_000, 10_000_000])
 @pytest.mark.parametrize("under_way", [0, 1], ids=["reports at once", "reports a second late"])
 def test_a_bottleneck_is_used_with_little_loss(capacity: int, under_way: int) -> None:
-    """The path passes so many bytes per second; the sender always has more documents, of 500 bytes."""
+    """The path passes ``capacity`` bytes per second; the sender always has more documents, of 500 bytes."""
     rate, sent, passed = SendingRate(MAXIMUM), 0, 0
     for second in range(300):
         documents = int(rate.bytes_per_s) // 500

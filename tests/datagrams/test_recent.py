@@ -4,7 +4,7 @@ from semq.datagrams.counts import Coverage
 from semq.datagrams.recent import RecentLoss
 
 
-def test_minutes_end_after_five_and_late_documents_are_subtracted() -> None:
+def test_documents_older_than_five_minutes_do_not_count_and_late_ones_are_subtracted() -> None:
     recent = RecentLoss()
     assert recent.shown(0.0) == {"documents": 0, "lost": 0, "full": 0}
     recent.note(10.0, Coverage(100, 10, 1))

@@ -26,7 +26,7 @@ def test_late_numbers_inside_the_window_pass() -> None:
     assert window.is_new(1)
 
 
-def test_a_question_about_a_number_changes_nothing() -> None:
+def test_is_new_changes_nothing() -> None:
     window = ReplayWindow()
     assert window.is_new(5)
     assert window.is_new(5)

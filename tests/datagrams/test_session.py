@@ -1,4 +1,4 @@
-"""Two ends of a link in memory: a network of our own carries datagrams and records, with faults drawn by hypothesis."""
+"""Two ends of a link in memory: a simulated network carries datagrams and records, with faults drawn by hypothesis."""
 
 from functools import partial
 from typing import Any
@@ -14,13 +14,13 @@ from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.path import SIZES
 from semq.datagrams.rate import FLOOR_BYTES_PER_S, START_BYTES_PER_S
-from semq.datagrams.session import ANSWER, PROBE, Carriage, DatagramSession, DatagramTimes, Transmission
+from semq.datagrams.session import ANSWER, PROBE, DatagramSession, DatagramTimes, SessionPort, Transmission
 from semq.umx_t.records import ChannelRecord
 
 HUB, NODE = ("192.0.2.1", 5671), ("192.0.2.2", 40_000)
 
 
-class MemoryCarriage(Carriage):
+class MemoryPort(SessionPort):
     """One socket, whose datagrams wait in a list."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class MemoryCarriage(Carriage):
         head = read_head(datagram)
         if head is not None and head.channel_id in self.channels:
             channel, session = self.channels[head.channel_id]
-            session.received(channel, head.sequence, datagram, source)
+            session.process_datagram(channel, head.sequence, datagram, source)
 
 
 class TwoEnds:
@@ -52,46 +52,47 @@ class TwoEnds:
     def __init__(self, times: DatagramTimes | None = None) -> None:
         self.now = 0.0
         times = times or DatagramTimes()
-        self.carriages = [MemoryCarriage(), MemoryCarriage()]
-        self.taken: list[list[CarriedDocument]] = [[], []]
+        self.ports = [MemoryPort(), MemoryPort()]
+        self.received: list[list[CarriedDocument]] = [[], []]
         self.has_room = True
         self.records: list[ChannelRecord] = []  # of the hub
         self.reports = 0  # of the node
         self.hub, self.node = [
             DatagramSession(
-                self.carriages[end], times, DatagramCounts(), tell, partial(self._take, end), lambda: self.now,
+                self.ports[end], times, DatagramCounts(), send_record, partial(self._on_document, end),
+                lambda: self.now,
             )
-            for end, tell in enumerate((self._tell_node, self._tell_hub))
+            for end, send_record in enumerate((self._send_to_node, self._send_to_hub))
         ]  # fmt: skip
         self.node_address = NODE
         self.hub.offer(draw_secret, "", 5671)
 
-    def _take(self, end: int, document: CarriedDocument) -> bool:
+    def _on_document(self, end: int, document: CarriedDocument) -> bool:
         if self.has_room:
-            self.taken[end].append(document)
+            self.received[end].append(document)
         return self.has_room
 
-    def _tell_node(self, record: ChannelRecord) -> None:
+    def _send_to_node(self, record: ChannelRecord) -> None:
         self.records.append(record)
         if record.secret:
             self.node.accept(record, HUB)
         else:
-            self.node.take_report(record)
+            self.node.process_report(record)
 
-    def _tell_hub(self, record: ChannelRecord) -> None:
+    def _send_to_hub(self, record: ChannelRecord) -> None:
         self.reports += 1
-        self.hub.take_report(record)
+        self.hub.process_report(record)
 
     def carry(self, end: int, number: int = 0) -> None:
-        """Bring one datagram of an end to the other one."""
-        datagram, _ = self.carriages[end].sent.pop(number)
-        self.carriages[1 - end].arrive(datagram, HUB if end == 0 else self.node_address)
+        """Carry one datagram of an end to the other end."""
+        datagram, _ = self.ports[end].sent.pop(number)
+        self.ports[1 - end].arrive(datagram, HUB if end == 0 else self.node_address)
 
     def settle(self) -> "TwoEnds":
-        """Carry everything until nothing is under way."""
-        while any(carriage.sent for carriage in self.carriages):
+        """Carry datagrams until none are under way."""
+        while any(port.sent for port in self.ports):
             for end in (0, 1):
-                while self.carriages[end].sent:
+                while self.ports[end].sent:
                     self.carry(end)
         return self
 
@@ -100,7 +101,7 @@ class TwoEnds:
         for _ in range(seconds):
             for number in range(per_s):
                 if self.node.send(document()) and number % 10 < lost_of_10:
-                    self.carriages[1].sent.pop()
+                    self.ports[1].sent.pop()
             self.pass_time(1)
 
     def pass_time(self, seconds: float, step_s: float = 1.0) -> None:
@@ -129,24 +130,24 @@ def test_the_hub_sends_nothing_before_an_authenticated_datagram() -> None:
     for _ in range(100):
         ends.now += 1
         ends.hub.tick()
-    assert ends.carriages[0].sent == []
+    assert ends.ports[0].sent == []
     assert not ends.hub.send(document())
     assert ends.hub.counts.not_open == 1
 
 
-def test_an_address_that_does_not_answer_gets_no_more_than_came_from_it() -> None:
-    """Somebody on the way sends the node's newest datagram from another address: the hub probes it once, no more."""
+def test_an_address_that_answers_no_probe_gets_no_datagrams() -> None:
+    """An attacker on the path sends the node's newest datagram from another address: the hub sends nothing there."""
     ends = TwoEnds().settle()
     ends.pass_time(3)
     assert ends.node.send(document(b"x"))
-    datagram, _ = ends.carriages[1].sent.pop()
+    datagram, _ = ends.ports[1].sent.pop()
     victim = ("203.0.113.9", 9)
-    ends.carriages[0].arrive(datagram, victim)
+    ends.ports[0].arrive(datagram, victim)
     for _ in range(100):
         ends.now += 1
         ends.hub.tick()
     assert not ends.hub.send(document())
-    assert [address for _, address in ends.carriages[0].sent if address == victim] == []
+    assert [address for _, address in ends.ports[0].sent if address == victim] == []
     ends.pass_time(40)
     assert ends.hub.open_channel is not None
     assert ends.hub.open_channel.address == NODE
@@ -162,35 +163,35 @@ def test_the_address_of_the_highest_number_counts() -> None:
     ends.carry(1, 0)  # overtaken on the way
     assert ends.hub.channels[0].address == ("192.0.2.2", 41_000)
     assert ends.hub.counts.moved == 1
-    assert [one.body for one in ends.taken[0]] == [b"later", b"early"]
+    assert [document.body for document in ends.received[0]] == [b"later", b"early"]
 
 
 def test_the_other_end_is_followed_only_where_the_channel_was_offered() -> None:
     ends = TwoEnds().settle()
     ends.hub.send(document())
-    datagram, _ = ends.carriages[0].sent.pop()
-    ends.carriages[1].arrive(datagram, ("203.0.113.9", 9))
+    datagram, _ = ends.ports[0].sent.pop()
+    ends.ports[1].arrive(datagram, ("203.0.113.9", 9))
     assert ends.node.channels[0].address == HUB
 
 
-@given(st.lists(st.tuples(st.sampled_from("send lose carry double".split()), st.integers(0, 30)), max_size=200))
+@given(st.lists(st.tuples(st.sampled_from("send lose carry repeat".split()), st.integers(0, 30)), max_size=200))
 def test_lost_repeated_and_late_datagrams_are_counted_and_none_arrives_twice(events: list[tuple[str, int]]) -> None:
     ends = TwoEnds().settle()
     bodies = 0
     for event, place in events:
-        waiting = ends.carriages[1].sent
+        waiting = ends.ports[1].sent
         if event == "send":
             assert ends.node.send(document(b"%d" % bodies))
             bodies += 1
         elif waiting and event == "lose":
             waiting.pop(place % len(waiting))
-        elif waiting and event == "double":
+        elif waiting and event == "repeat":
             waiting.append(waiting[place % len(waiting)])
         elif waiting:
             ends.carry(1, place % len(waiting))
     ends.settle()
     ends.node.report()
-    arrived = [one.body for one in ends.taken[0]]
+    arrived = [document.body for document in ends.received[0]]
     assert len(set(arrived)) == len(arrived)
     counts = ends.hub.counts
     assert (ends.node.counts.sent, counts.received) == (bodies, len(arrived))
@@ -201,29 +202,29 @@ def test_lost_repeated_and_late_datagrams_are_counted_and_none_arrives_twice(eve
 
 
 @given(st.binary(max_size=100))
-def test_foreign_contents_of_an_authenticated_peer_break_nothing(content: bytes) -> None:
+def test_unknown_contents_of_an_authenticated_peer_break_nothing(content: bytes) -> None:
     ends = TwoEnds().settle()
     sealed = ends.node.channels[0].seal(content)
     assert sealed is not None
-    ends.carriages[0].arrive(sealed[1], NODE)
+    ends.ports[0].arrive(sealed[1], NODE)
     ends.settle()
     if content[:1] not in (PROBE, ANSWER, b"\0"):
         assert ends.hub.counts.unreadable == 1
-    assert ends.taken[0] == []
+    assert ends.received[0] == []
     assert ends.hub.open_channel is not None
 
 
-def test_altered_and_repeated_datagrams_are_counted_apart() -> None:
+def test_altered_and_repeated_datagrams_are_counted_separately() -> None:
     ends = TwoEnds().settle()
     ends.node.send(document())
-    datagram = ends.carriages[1].sent[0][0]
-    ends.carriages[0].arrive(datagram[:-1] + bytes([datagram[-1] ^ 1]), NODE)
+    datagram = ends.ports[1].sent[0][0]
+    ends.ports[0].arrive(datagram[:-1] + bytes([datagram[-1] ^ 1]), NODE)
     ends.settle()
-    ends.carriages[0].arrive(datagram, NODE)
+    ends.ports[0].arrive(datagram, NODE)
     assert (ends.hub.counts.forged, ends.hub.counts.repeated, ends.hub.counts.received) == (1, 1, 1)
 
 
-def test_reasons_for_the_connection_are_counted() -> None:
+def test_documents_that_go_by_the_connection_are_counted_by_reason() -> None:
     ends = TwoEnds(DatagramTimes(bytes_per_s=10_000)).settle()
     assert not ends.node.send(document(bytes(SIZES[-1])))
     room = SIZES[-1] - 100
@@ -232,9 +233,9 @@ def test_reasons_for_the_connection_are_counted() -> None:
     ends.now += 1
     assert ends.node.send(document(bytes(room)))
     ends.now += 1
-    ends.carriages[1].result = Transmission.FULL
+    ends.ports[1].result = Transmission.FULL
     assert not ends.node.send(document())
-    ends.carriages[1].result = Transmission.TOO_LARGE
+    ends.ports[1].result = Transmission.TOO_LARGE
     assert not ends.node.send(document())
     assert ends.node.status()["datagram_bytes"] == SIZES[0]
     assert (ends.node.counts.too_large, ends.node.counts.too_fast, ends.node.counts.sent) == (2, 2, 2)
@@ -280,7 +281,7 @@ def test_a_path_that_opens_again_begins_at_the_first_rate() -> None:
     for _ in range(100):
         ends.now += 1
         ends.node.tick()
-        ends.carriages[1].sent.clear()
+        ends.ports[1].sent.clear()
     assert not ends.node.send(document())
     assert ends.node.status()["not_open_now"] == 1
     ends.pass_time(20)
@@ -316,33 +317,33 @@ def test_reports_end_soon_after_the_documents() -> None:
     assert (len(ends.records), ends.reports) == (1, 0)  # the offer
     ends.send_for(3, 10, lost_of_10=1)
     ends.pass_time(3)
-    seen = (len(ends.records), ends.reports)
-    assert seen[0] >= 4
+    numbers = (len(ends.records), ends.reports)
+    assert numbers[0] >= 4
     ends.pass_time(100)
-    assert (len(ends.records), ends.reports) == seen
+    assert (len(ends.records), ends.reports) == numbers
 
 
 def test_keys_are_renewed_and_late_datagrams_of_the_former_channel_still_count() -> None:
     ends = TwoEnds(DatagramTimes(renew_s=100, grace_s=20)).settle()
     first = ends.node.channels[0]
     ends.node.send(document(b"late"))
-    late, _ = ends.carriages[1].sent.pop()
+    late, _ = ends.ports[1].sent.pop()
     ends.pass_time(105)
     assert [channel.id for channel in ends.hub.channels] == [channel.id for channel in ends.node.channels]
     assert ends.node.open_channel is not first
-    ends.carriages[0].arrive(late, NODE)
-    assert [one.body for one in ends.taken[0]] == [b"late"]
+    ends.ports[0].arrive(late, NODE)
+    assert [document.body for document in ends.received[0]] == [b"late"]
     ends.pass_time(30)
     assert first not in ends.node.channels
-    ends.carriages[0].arrive(late, NODE)
-    assert len(ends.taken[0]) == 1
+    ends.ports[0].arrive(late, NODE)
+    assert len(ends.received[0]) == 1
     assert len({record.secret for record in ends.records if record.secret}) == 2
 
 
-def test_a_worn_channel_is_renewed() -> None:
+def test_a_channel_with_many_datagrams_is_renewed() -> None:
     ends = TwoEnds().settle()
     first = ends.node.channels[0]
-    first._next = 1 << 22
+    first._next_sequence = 1 << 22
     ends.node.send(document())
     ends.settle()
     ends.pass_time(2)
@@ -353,7 +354,7 @@ def test_a_worn_channel_is_renewed() -> None:
 def test_loss_of_ended_channels_stays_counted() -> None:
     ends = TwoEnds(DatagramTimes(renew_s=50, grace_s=5)).settle()
     ends.node.send(document())
-    ends.carriages[1].sent.clear()
+    ends.ports[1].sent.clear()
     ends.pass_time(20)
     assert (ends.hub.counts.lost, ends.node.counts.lost_there) == (1, 1)
     ends.pass_time(100)
@@ -361,9 +362,9 @@ def test_loss_of_ended_channels_stays_counted() -> None:
 
 
 def test_a_renewal_waits_for_the_other_end() -> None:
-    """Without a way for datagrams no further keys are drawn."""
+    """Without a path for datagrams no further keys are drawn."""
     ends = TwoEnds(DatagramTimes(renew_s=10))
-    ends.carriages[1].sent.clear()
+    ends.ports[1].sent.clear()
     for _ in range(100):
         ends.now += 1
         ends.hub.tick()
@@ -380,5 +381,5 @@ def test_an_offer_received_twice_makes_one_channel() -> None:
 def test_a_closed_session_is_forgotten_by_its_port() -> None:
     ends = TwoEnds().settle()
     ends.hub.close()
-    assert ends.carriages[0].channels == {}
+    assert ends.ports[0].channels == {}
     assert (ends.hub.status()["state"], ends.hub.status()["why"]) == ("closed", "there is no link")

@@ -68,7 +68,7 @@ class LinkDatagrams:
         records: Sequence[Any] = frame.records
         for record in records:
             if not record.secret:
-                self.session.take_report(record)
+                self.session.process_report(record)
             elif self._on_offer is not None:
                 self._on_offer(self, record)
         return True
