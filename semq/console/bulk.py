@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import structlog
 
 from semq.errors import SemqError
-from semq.store.audit import AuditFilter, lines
+from semq.store.audit import Wanted, lines
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
@@ -131,7 +131,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
     """Return the first lines in the audit log of acts that the end of a process interrupted, the newest first."""
-    audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
+    audit_lines = await visit.read(lines, Wanted(act=AUDIT_PREFIX, limit=LINES_MAX))
     of_this_process = {act.asked for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}
     return [
