@@ -112,10 +112,13 @@ class DatagramPort(SessionPort):
         self._sessions.pop(session, None)
 
     def register(self, channel: DatagramChannel, session: DatagramSession) -> None:
-        self._channels[channel.id] = (channel, session)
+        # A peer chooses the id of its channel: it must not be able to take over the channel of another peer.
+        self._channels.setdefault(channel.id, (channel, session))
 
     def forget(self, channel: DatagramChannel) -> None:
-        self._channels.pop(channel.id, None)
+        registered, _ = self._channels.get(channel.id, (None, None))
+        if registered is channel:
+            del self._channels[channel.id]
 
     # --- the socket
     def transmit(self, datagram: bytes, address: Any) -> Transmission:

@@ -51,7 +51,7 @@ class SessionPort:
         raise NotImplementedError
 
     def register(self, channel: DatagramChannel, session: "DatagramSession") -> None:
-        """Pass datagrams of a channel to the session from now on."""
+        """Pass datagrams of a channel to the session from now on, unless its id is in use."""
         raise NotImplementedError
 
     def forget(self, channel: DatagramChannel) -> None:

@@ -12,6 +12,7 @@ from semq.datagrams.errors import DatagramPortTaken
 from semq.datagrams.port import DatagramPort
 from semq.datagrams.session import DatagramTimes, Transmission
 from semq.umx_t.records import ChannelRecord
+from tests.datagrams.test_session import document
 from tests.waiting import until
 
 LOOPBACK = ("127.0.0.1", 0)
@@ -93,3 +94,24 @@ async def test_a_closed_port_can_be_opened_for_addresses_of_another_kind(port: D
     port.close()
     port.open(socket.AF_INET6, ("::1", 0))
     assert port.family == socket.AF_INET6
+
+
+async def test_a_channel_id_in_use_is_not_taken_over_by_another_session(port: DatagramPort) -> None:
+    """A peer that knows the id of another peer's channel offers a channel with the same id."""
+    records: list[ChannelRecord] = []
+    hub_port = DatagramPort(SystemClock(), DatagramTimes())
+    hub_port.open(socket.AF_INET, LOOPBACK)
+    hub = hub_port.begin(DatagramCounts(), records.append, lambda document: True)
+    hub.offer(draw_secret, "", hub_port.number)
+    node = port.begin(DatagramCounts(), records.append, lambda document: True)
+    node.accept(records[0], ("127.0.0.1", hub_port.number))
+    await until(lambda: node.open_channel is not None)
+    hostile = port.begin(DatagramCounts(), records.append, lambda document: True)
+    hostile.accept(ChannelRecord(id=records[0].id, secret="ff" * 32), ("127.0.0.1", 9))
+    await until(lambda: hub.open_channel is not None)
+    assert hub.send(document())
+    await until(lambda: node.counts.received == 1)
+    port.end(hostile)
+    assert hub.send(document())
+    await until(lambda: node.counts.received == 2)
+    hub_port.close()
