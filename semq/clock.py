@@ -1,6 +1,6 @@
 """Time, random numbers and new identities: the only module that gets them from the operating system. All other modules
-take a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule N21: timers run
-on the monotonic clock; a jump of the wall clock changes only the time stamps shown to people).
+take a ``Clock`` as an argument, so that the simulator can replay any run from a seed. Timers run on the monotonic
+clock; a jump of the wall clock changes only the time stamps that people see (PROTOCOL.md, rule N21).
 """
 
 import secrets
@@ -39,7 +39,7 @@ class SystemClock:
     """The operating system's clocks and random numbers."""
 
     def __init__(self) -> None:
-        self._chance = SystemRandom()
+        self._system_random = SystemRandom()
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -48,7 +48,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def random(self) -> float:
-        return self._chance.random()
+        return self._system_random.random()
 
     def incarnation(self) -> int:
         return secrets.randbits(63) or 1

@@ -3,15 +3,15 @@
 Reasons, keys, headers, errors, tracebacks and names come from partners and applications. They may contain control
 characters that move the cursor or change colours, line breaks that forge a line, characters without a width or that
 reverse the reading order, and lone surrogates that no stream can write. In this module, *invisible* means all of these.
-Every module that displays text calls this one: `semq.cli.output.printer`, `semq.service.log`,
-`semq.service.process`, `spark_reconcile`. No clock, no IO.
+Every module that displays foreign text calls this one: ``semq.cli.output``, ``semq.service.log``, ``semq.web``,
+``semq.console``, ``spark_reconcile`` and others. No clock, no IO.
 """
 
 import json
 import re
 from typing import Any
 
-LONGEST = 4000  # characters of one shown text
+SHOWN_MAX = 4000  # characters of one shown text
 REPLACEMENT = "\ufffd"
 
 # C0, DEL and C1 controls; the soft hyphen; letters without a glyph; zero-width and bidirectional controls; separators
@@ -25,26 +25,27 @@ _IN_PAGE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")  # tabs and line
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def shown(text: str, longest: int = LONGEST) -> str:
-    """Return the text as one line: invisible characters as escapes (``\\x1b``), and a text that is too long cut, with a
-    sign.
+def shown(text: str, length_max: int = SHOWN_MAX) -> str:
+    """Return the text as one line, with escapes (``\\x1b``) for invisible characters.
+
+    Of a text that is longer than ``length_max``, only the beginning is returned, with the number of missing characters.
     """
-    cut = len(text) - longest
+    cut = len(text) - length_max
     if cut > 0:
-        text = text[:longest]
+        text = text[:length_max]
     if not (text.isascii() and text.isprintable()):  # a fast check that suffices for nearly all texts
         text = _IN_LINE.sub(_escape, text)
     return f"{text}… ({cut} more characters)" if cut > 0 else text
 
 
-def shortened(text: str, most: int) -> str:
-    """Return the text, or its beginning with a sign that it was cut; at most ``most`` characters in all."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shortened(text: str, length_max: int) -> str:
+    """Return the text, or its beginning with the sign ``…``; at most ``length_max`` characters in all."""
+    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"
 
 
-def shown_lines(text: str, longest: int = LONGEST) -> list[str]:
+def shown_lines(text: str, length_max: int = SHOWN_MAX) -> list[str]:
     """Return each line of a text of several lines (a traceback, a file) as ``shown`` does."""
-    return [shown(line, longest) for line in text.split("\n")]
+    return [shown(line, length_max) for line in text.split("\n")]
 
 
 def in_page(text: str) -> str:
@@ -59,12 +60,14 @@ def json_text(value: Any, default: Any = str) -> str:
 
 def in_json(text: str) -> str:
     """Escape the invisible characters in a text that is JSON already, which can have them only in strings."""
-    return _IN_LINE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _IN_LINE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     code = ord(character)
     if character in _NAMED:
         return _NAMED[character]
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -15,10 +15,13 @@ EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 
 
 def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
-    """Return a moment, or milliseconds since 1970 UTC, as text: 2026-03-31T12:00:05+00:00; with ``exact`` including
-    milliseconds. Raises OverflowError beyond the years of a ``datetime``."""
-    known = moment if isinstance(moment, datetime) else EPOCH + moment * MILLISECOND
-    return known.astimezone(UTC).isoformat(timespec="milliseconds" if exact else "seconds")
+    """Return a moment, or milliseconds since 1970 UTC, as text: 2026-03-31T12:00:05+00:00.
+
+    ``exact``: with milliseconds. Raises OverflowError beyond the years of a ``datetime``.
+    """
+    if not isinstance(moment, datetime):
+        moment = EPOCH + moment * MILLISECOND
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds" if exact else "seconds")
 
 
 def moment_text(at: int, *, exact: bool = False) -> str:
@@ -52,12 +55,12 @@ def time_of_day(moment: datetime, unit: str = "seconds") -> str:
 
 
 def in_local(text: str) -> str:
-    """Return a text of a node with every time in it in the local time zone."""
+    """Return a text of a node with all its times in the local time zone."""
     return _WITHIN.sub(_as_local, text)
 
 
-def _as_local(found: re.Match[str]) -> str:
+def _as_local(match: re.Match[str]) -> str:
     try:
-        return local_text(float(found[0]) if found[0].isdecimal() else found[0])
+        return local_text(float(match[0]) if match[0].isdecimal() else match[0])
     except (ValueError, OverflowError, OSError):
-        return found[0]
+        return match[0]

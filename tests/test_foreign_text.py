@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.foreign_text import LONGEST, in_page, json_text, shortened, shown, shown_lines
+from semq.foreign_text import SHOWN_MAX, in_page, json_text, shortened, shown, shown_lines
 
 # Any code point, including lone surrogates.
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
@@ -66,8 +66,8 @@ def test_invisible_characters_are_written_as_escapes(text: str, line: str) -> No
 
 
 def test_a_long_text_is_cut_with_the_number_of_missing_characters() -> None:
-    assert shown("x" * (LONGEST + 7)) == "x" * LONGEST + "… (7 more characters)"
-    assert shown("x" * LONGEST) == "x" * LONGEST
+    assert shown("x" * (SHOWN_MAX + 7)) == "x" * SHOWN_MAX + "… (7 more characters)"
+    assert shown("x" * SHOWN_MAX) == "x" * SHOWN_MAX
     assert shown_lines("a\n\x1bb") == ["a", "\\x1bb"]
 
 

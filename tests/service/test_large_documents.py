@@ -163,7 +163,7 @@ async def test_a_receiver_sees_size_and_body_of_the_document(
     assert stuck["app_key"] == "a/b/c/K1"
     trace = await answer(of_a, "msg.trace", id="K1")
     assert await parts_of(admin) == [body_of(SIZE)]
-    monkeypatch.setattr(large_documents, "ANSWER_BYTES", 2 * PIECE_BYTES)
+    monkeypatch.setattr(large_documents, "ANSWER_BYTES_MAX", 2 * PIECE_BYTES)
     parts = await parts_of(admin)
     assert [len(part) for part in parts] == [2 * PIECE_BYTES] * 3 + [5]
     assert b"".join(parts) == body_of(SIZE)

@@ -7,13 +7,16 @@
 | node      | status, health, metrics, reload, the table itself                           |
 | messages  | lists, one message, its body, counts, stuck messages and their causes       |
 | broker    | queues, consumers, connections, channels, exchanges, bindings, workers      |
-| overview  | figures, causes, pages and search in large queues (with ``census``)         |
+| overview  | figures, causes, pages and search in large queues                           |
+| census    | the count of all rows of the queues, shared by the operations of overview   |
 | outlook   | ``msg.outlook``                                                             |
 | jobs      | scheduled jobs                                                              |
 | inquiry   | ``msg.inquire``                                                             |
 | proofs    | ``msg.prove``, ``ledger.verify``                                            |
 | reload    | reading the configuration again                                             |
+| tokens    | bearer tokens for the HTTP API                                              |
 | trust     | ``trust.list``, ``trust.add``, ``trust.remove``                             |
+| audit     | the lines of the audit log about acts and payloads, ``audit.list``          |
 
 The tables of each kind of node are ``local_node.operations.table`` and ``platform_node.operations.table``.
 """

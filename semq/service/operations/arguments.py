@@ -1,7 +1,7 @@
 """Arguments of operations: the reading of a request into a struct, and fields that several operations have.
 
-``read_arguments`` is the only place that checks the form of arguments; what a value means (which institution, which
-message) is decided by the handler.
+Only ``read_arguments`` checks the form of arguments. The handlers interpret the values: they find the institution or
+the message that a value names.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ ROWS_MAX = 1000  # in one answer
 TEXT_MAX = 255  # characters of a short text
 SHOWN_MAX = 60  # characters of an unknown name in an error
 INT64_MAX = (1 << 63) - 1
-AT = " - at `$"  # before the place of an error in msgspec's texts
-REGEX = "matching regex"  # in those texts
+# Parts of the error texts of msgspec: before the place of the error, and about a text that does not match a pattern.
+PLACE_MARK, PATTERN_MARK = " - at `$", "matching regex"
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base class of all argument structs; by itself, no arguments."""
+    """The base class of all argument structs; also the struct of operations without arguments."""
 
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -66,7 +66,10 @@ class ByNameWhy(ByName, frozen=True, kw_only=True):
 
 
 def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) -> A:
-    """Read the arguments of a request; one that is null counts as absent. Raises BadArguments with its name."""
+    """Read the arguments of a request; an argument that is null counts as absent.
+
+    Raises BadArguments, which names the wrong argument.
+    """
     names = struct.__struct_encode_fields__
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None and struct.__struct_config__.forbid_unknown_fields:
@@ -83,7 +86,7 @@ def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) ->
             )
         return msgspec.convert(present, struct, strict=False)
     except msgspec.ValidationError as error:
-        fault, _, place = str(error).partition(AT)
+        fault, _, place = str(error).partition(PLACE_MARK)
         raise _wrong(operation, struct, present, fault, place.strip("`.")) from error
     except RecursionError as error:
         raise BadArguments(f"The arguments of {operation} are nested too deeply.") from error
@@ -95,12 +98,11 @@ def _wrong(
     name = place.partition("[")[0].partition(".")[0]
     value = given.get(name)
     if isinstance(value, str) and not value.strip():
-        text = (
-            f"{operation} needs the argument {name}; it is empty."
-            if name in _required(struct)
-            else (f"The argument {name} of {operation} is empty: leave it out, or give it a value.")
-        )
-    elif REGEX in fault:
+        if name in _required(struct):
+            text = f"{operation} needs the argument {name}; it is empty."
+        else:
+            text = f"The argument {name} of {operation} is empty: leave it out, or give it a value."
+    elif PATTERN_MARK in fault:
         text = f"The argument {place} of {operation} does not have the required form."
     else:
         text = f"The argument {place} of {operation} is wrong: {fault.replace('`', '')}."
@@ -121,10 +123,11 @@ def descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _description(field: Mapping[str, Any]) -> str:
-    own = field.get("description") or next(
-        (one["description"] for one in field.get("anyOf", ()) if "description" in one), ""
-    )
-    return str(own)
+    """Return the description in the schema of a field, or in one of its alternatives."""
+    for schema in (field, *field.get("anyOf", ())):
+        if schema.get("description"):
+            return str(schema["description"])
+    return ""
 
 
 @cache
@@ -143,5 +146,5 @@ def _has_nul(value: Any) -> bool:
     if isinstance(value, str):
         return "\0" in value
     if isinstance(value, Mapping):
-        return any(_has_nul(name) or _has_nul(one) for name, one in value.items())
+        return any(_has_nul(name) or _has_nul(item) for name, item in value.items())
     return isinstance(value, list | tuple) and any(map(_has_nul, value))

@@ -1,9 +1,8 @@
-"""The audit log at a node: a line for every act, and for every payload shown, that is requested by AMQP; operation
-``audit.list``.
+"""The audit log at a node: a line for every act and every shown payload that is requested over AMQP; ``audit.list``.
 
-The web process writes the lines about its requests itself: it writes a line before the act and gives the number of the
-line in the request, and the node adds none. All lines are in one table (``semq.store.audit``), without payloads and
-secrets, and in bounded length.
+The web process writes the lines about its requests itself: it writes a line before the act and names the line's number
+in the request, and the node adds none. All lines are in one table (``semq.store.audit``), without payloads and secrets,
+and in bounded length.
 """
 
 import asyncio
@@ -27,8 +26,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.store import PostgresStore
 
 log = structlog.get_logger("semq.operations")
-# The answer is sent in the turn in which sessions end, possibly the session of the caller: the line is written
-# afterwards.
+# Acts that may end the session of the caller. The answer must be sent in the same turn, so the line is written later.
 ANSWERED_AT_ONCE = frozenset({"node.reload"})
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
 TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
@@ -44,7 +42,7 @@ class AuditedNode(Protocol):
 class ListAudit(Arguments, frozen=True, kw_only=True):
     """The selection of lines, the newest first."""
 
-    who: Annotated[Text, Meta(description="Who acted.")] | None = None
+    who: Annotated[Text, Meta(description="The user who acted.")] | None = None
     act: Annotated[Text, Meta(description="Beginning of the name of the act.")] | None = None
     outcome: (
         Annotated[str, Meta(pattern="^(asked|done|refused|failed)$", max_length=7, description="Outcome.")] | None
@@ -57,36 +55,45 @@ class ListAudit(Arguments, frozen=True, kw_only=True):
 
 
 class AuditOperations:
-    """The handlers."""
+    """The handler of ``audit.list``."""
 
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
 
     async def list(self, arguments: ListAudit) -> list[dict[str, Any]]:
-        """List who did what, when, through which door and with which outcome."""
-        moments = {name: getattr(arguments, name) for name in ("since", "until")}
-        given = {name: None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for name, ms in moments.items()}
+        """List acts and shown payloads: user, operation, time, door and outcome."""
         wanted = Wanted(
-            who=arguments.who, act=arguments.act, outcome=arguments.outcome, payloads=arguments.payloads,
-            before=arguments.before, limit=arguments.limit, **given,
-        )  # fmt: skip
-        found = await self._node.store.read(store.lines, wanted)
-        return [line | {"at": utc_text(line["at"], exact=True)} for line in found]
+            who=arguments.who,
+            act=arguments.act,
+            outcome=arguments.outcome,
+            since=_moment(arguments.since),
+            until=_moment(arguments.until),
+            payloads=arguments.payloads,
+            before=arguments.before,
+            limit=arguments.limit,
+        )
+        lines = await self._node.store.read(store.lines, wanted)
+        return [line | {"at": utc_text(line["at"], exact=True)} for line in lines]
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
 
 class ActAudit:
-    """Writes the lines of one node."""
+    """The writer of the lines about the operations of one node."""
 
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
-        self._soon: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def note(
         self, operation: Operation, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str
     ) -> None:
         """Commit a line about an act that has ended, or about a payload that is going to be shown.
 
-        Raises StoreUnavailable about payloads only: an act cannot be undone, and the log of the node records it.
+        Raises StoreUnavailable for payloads only. An act cannot be undone; without the database, only the node's own
+        log records it.
         """
         is_payload = operation.role is AccessRole.PAYLOAD
         line = Line(
@@ -95,48 +102,49 @@ class ActAudit:
         )  # fmt: skip
         if operation.name in ANSWERED_AT_ONCE:
             task = asyncio.get_running_loop().create_task(self._write(line, caller, is_payload=False))
-            self._soon.add(task)
-            task.add_done_callback(self._soon.discard)
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
         else:
             await self._write(line, caller, is_payload=is_payload)
 
     async def _write(self, line: Line, caller: Caller, *, is_payload: bool) -> None:
         try:
-            await self._node.store.read(_added, line, caller.asked)
+            await self._node.store.read(_add_line, line, caller.asked)
         except StoreUnavailable as error:
             if is_payload:
                 raise
             log.warning("act_not_audited", operation=line.act, user=caller.user, error=str(error))
 
 
-def _added(connection: Connection, line: Line, asked: int | None) -> None:
+def _add_line(connection: Connection, line: Line, asked: int | None) -> None:
+    """Add a line, unless the web process has written one for the same act, number ``asked``."""
     if asked is None or not store.is_open(connection, asked, line.act):
         store.add(connection, [line])
 
 
 def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
-    """Return arguments as the log keeps them."""
+    """Return the value of the argument ``name`` as the log keeps it: without secrets, and in bounded length."""
     if name.casefold() in SECRET and value is not None:
         return f"({len(value)} bytes)" if isinstance(value, str | bytes) else "(not recorded)"
     if isinstance(value, Mapping):
         if depth >= DEPTH_MAX:
             return "…"
         items = list(value.items())[:LIST_MAX]
-        return {storable(str(key)): recorded(one, str(key), depth + 1) for key, one in items}
+        return {storable(str(key)): recorded(item, str(key), depth + 1) for key, item in items}
     if isinstance(value, list | tuple | set | frozenset):
         if depth >= DEPTH_MAX:
             return "…"
         more = [f"… ({len(value) - LIST_MAX} more)"] if len(value) > LIST_MAX else []
-        return [recorded(one, name, depth + 1) for one in list(value)[:LIST_MAX]] + more
+        return [recorded(item, name, depth + 1) for item in list(value)[:LIST_MAX]] + more
     if value is None or isinstance(value, bool | int):
         return value
     return storable(str(value))
 
 
 def storable(text: str) -> str:
-    """Return a text that Postgres can store."""
-    whole = shortened(text, TEXT_MAX).replace("\0", "\N{SYMBOL FOR NULL}")
-    return whole.encode("utf-8", "replace").decode()
+    """Return a text that Postgres can store, shortened: without NUL characters and lone surrogates."""
+    without_nul = shortened(text, TEXT_MAX).replace("\0", "\N{SYMBOL FOR NULL}")
+    return without_nul.encode("utf-8", "replace").decode()
 
 
 AUDIT = (look("audit.list", AccessRole.ADMIN, ListAudit, AuditOperations.list),)

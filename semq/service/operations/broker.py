@@ -1,12 +1,13 @@
 """Operations ``broker.*`` of ``semq.admin``: queues, consumers, connections, channels, exchanges, bindings.
 
 Rows are sorted by name and returned in pages. ``vhost`` and ``name`` (a prefix of the row's main name) filter,
-``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request takes one pass over the
-names in the event loop.
+``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request makes one pass over the
+names in the event loop; only the rows of the page are built.
 """
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
@@ -18,10 +19,11 @@ from semq.foreign_text import shortened
 from semq.service.operations.arguments import Arguments, Limit, Text
 from semq.service.operations.operation import look
 
-PRODUCT_MAX = 80
+CLIENT_NAME_MAX = 80  # characters
 INBOX = "semq.inbox"
-Key = tuple[str, ...]
+Key = tuple[str, ...]  # by which rows are sorted: the virtual host, the main name, and more
 Row = dict[str, Any]
+Entry = tuple[Key, Callable[[], Row]]  # a key, and the function that builds its row
 
 
 class BrokerPage(Arguments, frozen=True, kw_only=True):
@@ -36,16 +38,16 @@ class BrokerPage(Arguments, frozen=True, kw_only=True):
     ] = ()
 
 
-class Serving(Protocol):
+class ServingNode(Protocol):
     """The part of the node that these operations use."""
 
     server: AmqpServer
 
 
 class BrokerOperations:
-    """The handlers."""
+    """The handlers of ``broker.*`` and ``worker.list``."""
 
-    def __init__(self, node: Serving) -> None:
+    def __init__(self, node: ServingNode) -> None:
         self._node = node
 
     async def queues(self, arguments: BrokerPage) -> Row:
@@ -77,28 +79,28 @@ class BrokerOperations:
         return page(workers(self._node.server), arguments)
 
 
-def page(found: Iterable[tuple[Key, Callable[[], Row]]], wanted: BrokerPage) -> Row:
-    """Return one page; only its rows are built."""
-    chosen = (
-        (key, make)
-        for key, make in found
+def page(entries: Iterable[Entry], wanted: BrokerPage) -> Row:
+    """Return one page of the matching entries."""
+    matching = (
+        (key, build)
+        for key, build in entries
         if key > wanted.after and (wanted.vhost is None or key[0] == wanted.vhost) and key[1].startswith(wanted.name)
     )
-    first = heapq.nsmallest(wanted.limit + 1, chosen, key=lambda one: one[0])
-    rows = [make() for _, make in first[: wanted.limit]]
+    first = heapq.nsmallest(wanted.limit + 1, matching, key=lambda entry: entry[0])
+    rows = [build() for _, build in first[: wanted.limit]]
     return {"rows": rows, "next": list(first[wanted.limit - 1][0]) if len(first) > wanted.limit else None}
 
 
-def queues(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """List queues; service queues of the node have no message count."""
-    taken: dict[tuple[str, str], list[Any]] = {}
+def queues(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the queues. Service queues, whose messages the node supplies, have no message count."""
+    consumers_of: dict[Key, list[Any]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
-            taken.setdefault((session.vhost.name, consumer.source.name), []).append(consumer)
+            consumers_of.setdefault((session.vhost.name, consumer.source.name), []).append(consumer)
     for vhost in server.vhosts.values():
         for queue in list(vhost.queues.values()):
             key = (vhost.name, queue.name)
-            yield key, lambda queue=queue, key=key: _queue(key, queue, taken.get(key, []))  # type: ignore[misc]
+            yield key, partial(_queue, key, queue, consumers_of.get(key, []))
 
 
 def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
@@ -112,49 +114,50 @@ def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
     }  # fmt: skip
 
 
-def consumers(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every consumer, by queue."""
+def consumers(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the consumers, by queue."""
     for session, channel in _channels(server):
         for consumer in list(channel.consumers.values()):
             key = (session.vhost.name, consumer.source.name, consumer.tag, str(session.info.peer), str(channel.number))
-            yield key, lambda c=consumer, k=key, s=session: _consumer(k, c, s)  # type: ignore[misc]
+            yield key, partial(_consumer, key, consumer, session)
 
 
 def _consumer(key: Key, consumer: Any, session: Any) -> Row:
     return {
         "vhost": key[0], "queue": key[1], "tag": key[2], "peer": key[3], "channel": int(key[4]),
-        "user": session.info.user, "client": _product(session), "connected_at": _time(session),
+        "user": session.info.user, "client": _client_name(session), "connected_at": _connected_at(session),
         "prefetch": consumer.prefetch, "unacked": consumer.unacked, "acks": not consumer.no_ack,
         "exclusive": consumer.exclusive, "priority": consumer.priority,
     }  # fmt: skip
 
 
-def workers(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """List the consumers of this institution's inboxes: ``semq worker`` and other applications."""
-    return ((key, make) for key, make in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
+def workers(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the consumers of this institution's inboxes: ``semq worker`` and other applications."""
+    return ((key, build) for key, build in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
 
 
-def connections(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every connection that has been opened."""
+def connections(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the open connections, by user."""
     for session in _sessions(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer))
-        yield key, lambda k=key, s=session: _connection(k, s)  # type: ignore[misc]
+        yield key, partial(_connection, key, session)
 
 
 def _connection(key: Key, session: Any) -> Row:
     channels = list(session.channels.values())
     return {
-        "vhost": key[0], "user": key[1], "peer": key[2], "client": _product(session), "connected_at": _time(session),
-        "tls": session.info.peer.tls, "channels": len(channels), "published": session.published,
-        "delivered": session.delivered, "unacked": sum(len(channel.unacked) for channel in channels),
+        "vhost": key[0], "user": key[1], "peer": key[2], "client": _client_name(session),
+        "connected_at": _connected_at(session), "tls": session.info.peer.tls, "channels": len(channels),
+        "published": session.published, "delivered": session.delivered,
+        "unacked": sum(len(channel.unacked) for channel in channels),
     }  # fmt: skip
 
 
-def channels(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every channel."""
+def channels(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the channels, by user."""
     for session, channel in _channels(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer), f"{channel.number:05}")
-        yield key, lambda k=key, c=channel: _channel(k, c)  # type: ignore[misc]
+        yield key, partial(_channel, key, channel)
 
 
 def _channel(key: Key, channel: Any) -> Row:
@@ -165,12 +168,12 @@ def _channel(key: Key, channel: Any) -> Row:
     }  # fmt: skip
 
 
-def exchanges(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every exchange."""
+def exchanges(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the exchanges."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
             key = (vhost.name, exchange.name)
-            yield key, lambda k=key, e=exchange: _exchange(k, e)  # type: ignore[misc]
+            yield key, partial(_exchange, key, exchange)
 
 
 def _exchange(key: Key, exchange: Any) -> Row:
@@ -180,17 +183,21 @@ def _exchange(key: Key, exchange: Any) -> Row:
     }  # fmt: skip
 
 
-def bindings(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
-    """Every binding, by its source."""
+def bindings(server: AmqpServer) -> Iterator[Entry]:
+    """Yield the bindings, by source."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
             for binding in list(exchange.bindings):
                 kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
                 key = (vhost.name, exchange.name, binding.destination.name, kind, binding.routing_key)
-                yield (*key, binding.arguments.hex()), lambda k=key: dict(zip(BINDING, k, strict=True))  # type: ignore[misc]
+                # The arguments are part of the key, because bindings may differ by them only.
+                yield (*key, binding.arguments.hex()), partial(_binding, key)
 
 
-BINDING = ("vhost", "source", "destination", "kind", "routing_key")
+def _binding(key: Key) -> Row:
+    return dict(zip(("vhost", "source", "destination", "kind", "routing_key"), key, strict=True))
+
+
 BROKER = tuple(
     look(name, AccessRole.VIEWER, BrokerPage, handler)
     for name, handler in (
@@ -213,13 +220,15 @@ def _channels(server: AmqpServer) -> Iterator[tuple[Any, Any]]:
     return ((session, channel) for session in _sessions(server) for channel in list(session.channels.values()))
 
 
-def _product(session: Any) -> str:
+def _client_name(session: Any) -> str:
+    """Return the name of a connection, or product and version of its client."""
     properties = session.info.client_properties
-    name = properties.get("connection_name") or " ".join(
-        str(properties.get(part, "")) for part in ("product", "version")
-    )
-    return str(name).strip()[:PRODUCT_MAX]
+    name = properties.get("connection_name")
+    if not name:
+        name = " ".join(str(properties.get(part, "")) for part in ("product", "version"))
+    return str(name).strip()[:CLIENT_NAME_MAX]
 
 
-def _time(session: Any) -> int:
+def _connected_at(session: Any) -> int:
+    """Return the time of the connection in milliseconds since 1970 UTC."""
     return int(session.info.connected_at.timestamp() * 1000)

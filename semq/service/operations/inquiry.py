@@ -10,7 +10,7 @@ from semq.service.operations.operation import Caller, act
 from semq.store.postgres.store import PostgresStore
 
 
-class Inquiring(Protocol):
+class InquiringNode(Protocol):
     """The parts of a node that the operation uses."""
 
     store: PostgresStore
@@ -23,23 +23,24 @@ class Inquiring(Protocol):
 
 
 class InquiryOperation:
-    """The handler."""
+    """The handler of ``msg.inquire``."""
 
-    def __init__(self, node: Inquiring) -> None:
+    def __init__(self, node: InquiringNode) -> None:
         self._node = node
 
     async def inquire(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Inquire about a message now instead of at its scheduled time."""
         node = self._node
         rows = await find_accepted(node.store, arguments.id)
-        asked = [row for row in rows if row.get("outcome") is None and node.schedule_of(row["side"]) is not None]
-        if not asked:
+        inquiring = 0
+        for row in rows:
+            schedule = node.schedule_of(row["side"]) if row.get("outcome") is None else None
+            if schedule is not None:
+                schedule.make_due(row["id"], row["id"], node.engine_time())
+                inquiring += 1
+        if not inquiring:
             raise ended(await past_record(node.store, rows[0]["lk0"]))
-        for row in asked:
-            schedule = node.schedule_of(row["side"])
-            assert schedule is not None
-            schedule.make_due(row["id"], row["id"], node.engine_time())
-        return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
+        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "inquiring": inquiring}
 
 
 INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByNameWhy, InquiryOperation.inquire),)

@@ -45,7 +45,7 @@ NEVER_PAUSED = frozenset(
 )
 
 
-class Scheduling(Protocol):
+class SchedulingNode(Protocol):
     """The parts of a node that the operations use."""
 
     clock: Clock
@@ -59,56 +59,56 @@ class ByJob(Arguments, frozen=True, kw_only=True):
 
 
 class PauseJob(ByJob, frozen=True, kw_only=True):
-    """One job, and why it is paused."""
+    """One job, and the reason of its pause."""
 
-    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason; others see it.")]
+    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason, shown to all operators.")]
 
 
 class Jobs:
-    """The handlers."""
+    """The handlers of ``job.*``."""
 
-    def __init__(self, node: Scheduling) -> None:
+    def __init__(self, node: SchedulingNode) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the scheduled jobs: interval, last run, next run, pause."""
-        return [self._shown(job) for job in self._node.clockwork.jobs]
+        return [self._described(job) for job in self._node.clockwork.jobs]
 
     async def run(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
         """Run a job now, also one that is due later. Its result is in ``job.list``."""
-        job = self._named(arguments.name)
+        job = self._job_named(arguments.name)
         if self._node.clockwork.records[job.name].paused_at is not None:
             raise BadArguments("The job is paused: resume it first.", name=job.name)
         if job.make_due is not None:
             job.make_due()
         self._node.clockwork.hasten(job.name)
-        return self._shown(job)
+        return self._described(job)
 
     async def pause(self, arguments: PauseJob, caller: Caller) -> dict[str, Any]:
         """Pause a job until it is resumed, or the node ends."""
-        job = self._named(arguments.name)
+        job = self._job_named(arguments.name)
         if job.name in NEVER_PAUSED:
             raise BadArguments("Messages depend on this job: it cannot be paused.", name=job.name)
         record = self._node.clockwork.records[job.name]
         record.paused_at, record.pause_reason = self._node.clock.wall(), arguments.why.strip()
         log.warning("job_paused", job=job.name, by=caller.user, why=record.pause_reason)
-        return self._shown(job)
+        return self._described(job)
 
     async def resume(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
         """Lift a pause."""
-        job = self._named(arguments.name)
+        job = self._job_named(arguments.name)
         record = self._node.clockwork.records[job.name]
         record.paused_at, record.pause_reason = None, ""
         log.info("job_resumed", job=job.name, by=caller.user)
-        return self._shown(job)
+        return self._described(job)
 
-    def _named(self, name: str) -> ScheduledJob:
+    def _job_named(self, name: str) -> ScheduledJob:
         for job in self._node.clockwork.jobs:
             if job.name == name:
                 return job
-        raise BadArguments("There is no such job (job.list).", name=name[:80])
+        raise BadArguments("The node has no job of this name; job.list lists them.", name=name[:80])
 
-    def _shown(self, job: ScheduledJob) -> dict[str, Any]:
+    def _described(self, job: ScheduledJob) -> dict[str, Any]:
         record, next_at = self._node.clockwork.records[job.name], self._node.clockwork.next_run(job)
         return {
             "name": job.name,

@@ -1,7 +1,11 @@
-"""Operations of ``semq.admin`` that read: lists, one message, its trace, its body, counts, stuck messages."""
+"""Operations that read messages: lists, one message, its trace, its body, counts, stuck messages.
+
+``local_node.operations.trace`` and ``platform_node.ask_exchange`` have the operation ``msg.trace`` on the trace of this
+module. ``overview`` has the operations for large queues.
+"""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Protocol
@@ -36,20 +40,18 @@ from semq.umx_t.short_name import short_name
 
 State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
-
-
 Offset = Annotated[
     int, Meta(ge=0, le=INT64_MAX, description="First byte to return, from 0. Documents in pieces need it.")
 ]
 Length = Annotated[
-    int, Meta(ge=0, le=INT64_MAX, description="Most bytes to return: of a document in pieces at most 8 MiB.")
+    int, Meta(ge=0, le=INT64_MAX, description="Number of bytes to return, at most; 8 MiB of a document in pieces.")
 ]
 
-TRACED_MAX = 20  # members of a group whose lines a trace has
+TRACED_MAX = 20  # members of a group whose lines a trace contains
 
 
 class ReadSide(StrEnum):
-    """The queues to read; ``submitted``: only submissions by SQL that are waiting or refused."""
+    """The queues to read; ``submitted``: only submissions by SQL that wait or are refused."""
 
     all = "all"
     outbound = "outbound"
@@ -77,7 +79,7 @@ class ListMessages(MessageSelection, frozen=True, kw_only=True):
 
 
 class TraceMessage(ByName, frozen=True, kw_only=True):
-    """One message, and whose ledgers are read."""
+    """One message, and the ledgers to read."""
 
     parties: Annotated[bool, Meta(description="Also ask the other nodes that have handled the message.")] = False
 
@@ -121,7 +123,7 @@ def message_filter(wanted: MessageSelection, limit: int, state: str | None = Non
 
 
 class MessageReading:
-    """The handlers."""
+    """The handlers, and the trace of a message at this node."""
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node
@@ -131,8 +133,8 @@ class MessageReading:
         """List messages in the queues, newest first."""
         wanted = replace(message_filter(arguments, arguments.limit, arguments.state), pieces=arguments.pieces)
         rows = await self._node.store.read(messages.list_messages, wanted)
-        around = self._node.surroundings()
-        return [row | {"overdue": is_overdue(row, around)} for row in await with_sizes(self._node.store, rows)]
+        surroundings = self._node.surroundings()
+        return [row | {"overdue": is_overdue(row, surroundings)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show one message: its row, whether it is overdue or stuck; after its deletion, the facts of the ledger.
@@ -143,74 +145,88 @@ class MessageReading:
         rows = await self._rows(name)
         if not rows:
             return await find_group(self._node.store, name) or await past_record(self._node.store, name)
-        row, around = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
-        cause = why(row, around)
-        overdue = {"overdue": is_overdue(row, around)}
-        return row | overdue | await self._other_end(row) | ({"stuck": described_cause(cause, row)} if cause else {})
+        row, surroundings = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
+        facts = {"overdue": is_overdue(row, surroundings), **await self._sender_outcome(row)}
+        cause = why(row, surroundings)
+        if cause is not None:
+            facts["stuck"] = described_cause(cause, row)
+        return row | facts
 
-    async def _other_end(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sender's outcome of a message from this institution to itself: the sent row may be deleted before
-        the received one.
+    async def _sender_outcome(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sender's outcome of a message from this institution to itself. The row of the sender may be
+        deleted before that of the receiver.
         """
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
-        known = await past_record(self._node.store, row["lk0"])
-        known = known if known["outcome"] else {}
-        return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
+        record = await past_record(self._node.store, row["lk0"])
+        if not record["outcome"]:
+            return {}
+        return {name: record[name] for name in ("outcome", "ended_at", "reason") if record.get(name)}
 
     async def trace(self, name: str) -> dict[str, Any]:
-        """Return this node's ledger lines about one message. If several have the key: the newest, and the ``others``.
+        """Return this node's ledger lines about one message: of several with a key, about the newest one.
 
-        A refused SQL submission that was tried again also has the lines under its earlier names (``before``). A
-        document to a group has the lines of its first members, with the number of all (``members``).
+        ``others`` names the others. A refused SQL submission that was tried again also has the lines under its earlier
+        names (``before``). A document to a group has the lines of its first members, and the number of all
+        (``members``).
         """
         store = self._node.store
         rows = await store.read(names.find_messages, name)
-        found = [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name)
-        if not found and (group := await find_group(store, name)) is not None:
+        lk0s = [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name)
+        group = None if lk0s else await find_group(store, name)
+        if group is not None:
             return await self._trace_group(group)
-        lk0, *others = newest_first(name, found)
+        lk0, *others = newest_first(name, lk0s)
         before = await store.read(submissions.names_before, lk0)
-        events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
-        submitted = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
-        events += [line for row in submitted for line in submissions.events(row)]
-        others = [one for one in others if one not in before]
+        events = []
+        for traced in (*before, lk0):
+            events += await store.read(messages.trace, traced)
+        for row in rows:
+            if row["lk0"] == lk0 and (_waits(row) or "pieces" in row):
+                events += submissions.events(row)
+        others = [other for other in others if other not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
     async def _trace_group(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        events = [
-            {**line, "detail": " ".join(filter(None, (f"{member['target']}:", line.get("detail"))))}
-            for member in group["members"][:TRACED_MAX]
-            for line in await self._node.store.read(messages.trace, member["lk0"])
-        ]
+        members = group["members"][:TRACED_MAX]
+        events = []
+        for member in members:
+            for line in await self._node.store.read(messages.trace, member["lk0"]):
+                detail = " ".join(filter(None, (f"{member['target']}:", line.get("detail"))))
+                events.append({**line, "detail": detail})
         events.sort(key=lambda line: str(line["at"]))
-        many = len(group["members"])
-        known = {
-            "name": group["name"], "lk0": group["lk0"], "members": many, "members_traced": min(many, TRACED_MAX)
-        }  # fmt: skip
-        return known | {"events": events, "others": [], "before": []}
+        return {
+            "name": group["name"],
+            "lk0": group["lk0"],
+            "members": len(group["members"]),
+            "members_traced": len(members),
+            "events": events,
+            "others": [],
+            "before": [],
+        }
 
     async def body(self, arguments: ReadBody) -> dict[str, Any]:
         """Return the payload of a message that is still in a queue, or some bytes of it."""
         row = (await find_one(self._node.store, arguments.id))[0]
-        named = {"name": row["name"], "lk0": row["lk0"]}
-        large = await self._bodies().read(row, arguments.offset, arguments.length)
+        message = {"name": row["name"], "lk0": row["lk0"]}
+        large = await self._large_bodies().read(row, arguments.offset, arguments.length)
         if large is not None:
-            return {**named, **large, "body_base64": b64encode(large.pop("body")).decode()}
+            return {**message, **large, "body_base64": b64encode(large.pop("body")).decode()}
         payload = await self._node.store.read(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
-        table = "tb_0030_body" if row["side"] == "inbound" else "tb_0031_body"
-        if "submission" not in row or row["id"] == row["submission"]:  # by SQL: never encrypted
-            table = "tb_0031_submit" if "submission" in row else table
-            payload = self._node.store.locking.unlock(table, row["id"], payload)
+        unlock = self._node.store.locking.unlock
+        if "submission" not in row:
+            payload = unlock("tb_0030_body" if row["side"] == "inbound" else "tb_0031_body", row["id"], payload)
+        elif row["id"] == row["submission"]:  # accepted by the node; the body of an SQL submission is never encrypted
+            payload = unlock("tb_0031_submit", row["id"], payload)
         begin = arguments.offset or 0
         end = len(payload) if arguments.length is None else begin + arguments.length
-        whole = {"digest": row["digest"], "size": len(payload)}
-        return {**named, **whole, "body_base64": b64encode(payload[begin:end]).decode()}
+        body_base64 = b64encode(payload[begin:end]).decode()
+        return {**message, "digest": row["digest"], "size": len(payload), "body_base64": body_base64}
 
-    def _bodies(self) -> LargeBodies:
-        """Return the reader of large bodies of the present store."""
+    def _large_bodies(self) -> LargeBodies:
+        """Return the reader of large bodies in the present store, which a restart of the engine may have replaced."""
         if self._large is None or self._large.store is not self._node.store:
             self._large = LargeBodies(self._node.store)
         return self._large
@@ -225,27 +241,25 @@ class MessageReading:
 
     async def stuck(self, arguments: ListStuck) -> list[dict[str, Any]]:
         """List stuck messages, each with cause and next step."""
-        around, limit = self._node.surroundings(), arguments.limit
+        surroundings, limit = self._node.surroundings(), arguments.limit
         wanted = arguments.cause.upper() if arguments.cause is not None else None
-        before, after = around.now_ms - around.overdue_ms, (0, 0)
-        submitted = await self._node.store.read(messages.stuck_submissions, limit)
-        found: list[dict[str, Any]] = [
-            row | {"stuck": described_cause(cause, row)}
-            for row in submitted
-            if (cause := why(row, around)) is not None and (wanted is None or cause.name == wanted)
-        ]
-        while len(found) < limit:  # in pages, because the requested cause may be rare
-            rows = await self._node.store.read(messages.stuck_candidates, before, ROWS_MAX, after)
+
+        def with_cause(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+            for row in rows:
+                cause = why(row, surroundings)
+                if cause is not None and wanted in (None, cause.name):
+                    yield row | {"stuck": described_cause(cause, row)}
+
+        overdue_before = surroundings.now_ms - surroundings.overdue_ms
+        stuck = [*with_cause(await self._node.store.read(messages.stuck_submissions, limit))]
+        after = (0, 0)  # the last read rows of both queues
+        while len(stuck) < limit:  # in pages, because the requested cause may be rare
+            rows = await self._node.store.read(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
             if not rows:
                 break
-            after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
-            causes = ((row, why(row, around)) for row in rows)
-            found += [
-                row | {"stuck": described_cause(cause, row)}
-                for row, cause in causes
-                if cause is not None and (wanted is None or cause.name == wanted)
-            ]
-        return found[:limit]
+            after = _last_number(rows, "outbound", after[0]), _last_number(rows, "inbound", after[1])
+            stuck += with_cause(rows)
+        return stuck[:limit]
 
     async def explain(self, arguments: ByName) -> dict[str, Any]:
         """Explain one message: whether it is stuck, cause, next step, last event."""
@@ -254,9 +268,10 @@ class MessageReading:
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
-        found = await self._node.store.read(names.find_messages, name)
-        lk0 = newest_first(name, [row["lk0"] for row in found])[0] if found else ""
-        return [row for row in found if row["lk0"] == lk0]
+        """Return the rows of the message with a name; empty if it has been deleted from the queues, or is unknown."""
+        rows = await self._node.store.read(names.find_messages, name)
+        lk0 = newest_first(name, [row["lk0"] for row in rows])[0] if rows else ""
+        return [row for row in rows if row["lk0"] == lk0]
 
 
 READING = (
@@ -275,6 +290,6 @@ def _waits(row: Mapping[str, Any]) -> bool:
     return "submission" in row and row["outcome"] is None
 
 
-def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
-    """Return the highest number of the rows of one side, or ``before`` if there are none."""
-    return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
+def _last_number(rows: Sequence[Mapping[str, Any]], side: str, default: int) -> int:
+    """Return the highest number of the rows of one side, or ``default`` if there are none."""
+    return max((int(row["id"]) for row in rows if row["side"] == side), default=default)

@@ -37,7 +37,7 @@ class ReadMetrics(Arguments, frozen=True, kw_only=True):
     ] = "text"
 
 
-class Running(Protocol):
+class RunningNode(Protocol):
     """The parts of a node that the operations use."""
 
     settings: Settings
@@ -57,9 +57,9 @@ class Running(Protocol):
 
 
 class NodeOperations:
-    """The handlers."""
+    """The handlers of ``node.*``."""
 
-    def __init__(self, node: Running) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self._node = node
 
     async def status(self, arguments: Arguments) -> dict[str, Any]:
@@ -71,13 +71,13 @@ class NodeOperations:
         return health(str(self._node.address), await self._node.checks())
 
     async def metrics(self, arguments: ReadMetrics) -> dict[str, str]:
-        """Return the figures of this node as Prometheus reads them; those of the queues are of the last census."""
+        """Return the figures of this node in a format of Prometheus; those of the queues are from the last census."""
         node, queues, causes = self._node, {}, {}
         status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
         try:
             status = await node.status()
-            queues, causes = [await self._read(name) for name in ("queue.census", "stuck.causes")]
-        except Unavailable:  # without a database: the figures that need none
+            queues, causes = await self._read("queue.census"), await self._read("stuck.causes")
+        except Unavailable:  # only the figures that need no database
             log.warning("metrics_without_database")
         now_ms = int(node.clock.wall().timestamp() * 1000)
         figures = Figures(status, node.settings.tls.warn_days, now_ms, queues, causes, node.latency())

@@ -2,7 +2,7 @@
 
 The tables are in ``local_node.operations.table`` and ``platform_node.operations.table``; they can be imported without a
 node. ``bind`` connects the rows with the handlers of a node. Used by ``semq.service.admin``, the command line
-(``semq call``), and every other door through which a node is administered.
+(``semq call``) and the HTTP API.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from semq.errors import BadInput, SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
 log = structlog.get_logger("semq.operations")
-LOGGED = ("id", "why")  # arguments of acts
+LOGGED = ("id", "why")  # arguments of acts that the log shows
 Part = TypeVar("Part")
 A = TypeVar("A", bound=Arguments)
 
@@ -33,15 +33,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of an operation, and the door used."""
+    """The user of an operation, and the way by which the request has come."""
 
     user: str
     door: str = "amqp"
-    peer: str = ""  #: its address
+    peer: str = ""  #: network address of the user
     asked: int | None = None  #: number of the line that the web process wrote into the audit log before the act
 
     def signed(self, why: str) -> str:
-        """Return a reason for the ledger, with the user who gives it."""
+        """Return a reason for the ledger, with the name of the user."""
         return f"{why} (by {self.user})" if why else f"by {self.user}"
 
 
@@ -54,11 +54,11 @@ class Operation:
     role: AccessRole
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
-    used_by: str = ""  #: for an operation without a command: the door that uses it
+    used_by: str = ""  #: for an operation without a command: the program that uses it
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the audit log has lines about it."""
+        """Whether the audit log has lines about this operation."""
         return self.kind is Kind.ACT or self.role is AccessRole.PAYLOAD
 
     @property
@@ -138,19 +138,20 @@ class BoundOperation:
 
 
 class OfferedOperation(Protocol):
-    """An operation as doors use it: of this node, or of all stores of a hub (``platform_node.all_stores``)."""
+    """An operation as programs use it: of this node, or of all stores of a hub (``platform_node.all_stores``)."""
 
     @property
     def operation(self) -> Operation:
-        """Its row."""
+        """The row of the operation."""
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
-        """Run it; return values that JSON can carry."""
+        """Run the operation; return values that JSON can carry."""
 
 
 def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
-    """Return the operations by name, each with the method of the part that has its handler. ``note`` writes the audit
-    log.
+    """Return the operations by name, each with its handler as a method of one of the ``parts``.
+
+    ``note`` writes the audit log.
     """
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)

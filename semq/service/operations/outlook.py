@@ -1,4 +1,4 @@
-"""Operation ``msg.outlook``: what a message waits for at this node, and when the node asks about it next."""
+"""Operation ``msg.outlook``: the event for which a message waits at this node, and the time of the next inquiry."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -41,28 +41,28 @@ class OutlookNode(OverviewNode, Protocol):
 
 
 class Outlook:
-    """The handler."""
+    """The handler of ``msg.outlook``."""
 
     def __init__(self, node: OutlookNode) -> None:
         self._node = node
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
-        """Return what a message waits for at this node, and the time of the next inquiry about it."""
+        """Return the event for which a message waits at this node, and the time of the next inquiry about it."""
         node = self._node
         rows = await find_one(node.store, arguments.id)
-        around = node.surroundings()
+        surroundings = node.surroundings()
         sides = []
         for row in rows:
-            waits, asks = waits_for(row, around)
-            cause = why(row, around)
-            schedule = node.schedule_of(row["side"]) if asks else None
+            event, has_inquiries = waits_for(row, surroundings)
+            cause = why(row, surroundings)
+            schedule = node.schedule_of(row["side"]) if has_inquiries else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
             sides.append(
                 {
                     "side": row["side"],
-                    "waits_for": "person" if cause in BY_PERSON else waits,
-                    "asks_at": None if due is None else around.now_ms + round((due - node.engine_time()) * 1000),
-                    "overdue": is_overdue(row, around),
+                    "waits_for": "person" if cause in NEED_PERSON else event,
+                    "asks_at": None if due is None else surroundings.now_ms + round((due - node.engine_time()) * 1000),
+                    "overdue": is_overdue(row, surroundings),
                     "cause": cause.name if cause is not None else None,
                     "next_step": cause.next_step(row) if cause is not None else "",
                 }
@@ -71,7 +71,7 @@ class Outlook:
 
 
 OUTLOOK = (look("msg.outlook", AccessRole.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)
-BY_PERSON = frozenset(
+NEED_PERSON = frozenset(  # causes that only a person can end
     {
         StuckCause.HELD, StuckCause.REFUSED, StuckCause.SUBMISSION_REFUSED, StuckCause.CANNOT_OPEN,
         StuckCause.UNREADABLE, StuckCause.PARKED, StuckCause.NEVER_RECORDED,
@@ -79,26 +79,40 @@ BY_PERSON = frozenset(
 )  # fmt: skip
 
 
-def waits_for(row: Mapping[str, Any], around: Surroundings) -> tuple[str, bool]:
-    """Return what a row waits for, a key of WAITS, and whether inquiries are made about it."""
+def waits_for(row: Mapping[str, Any], surroundings: Surroundings) -> tuple[str, bool]:
+    """Return the event for which a row waits, a key of WAITS, and whether the node makes inquiries about the row."""
     if row.get("submission"):
-        of_state = "pieces" if row.get("state") == IN_PIECES else "time" if row["not_before"] else "sql"
-        return ("person" if row["outcome"] else of_state), False
+        return _event_of_submission(row), False
     if row["side"] == "inbound":
-        return _inbound(row)
+        return _event_of_received(row)
     if row["outcome"] is not None:
         return "nothing", False
     if row["ss_status"] == SendStatus.SS_INIT.name:
-        if row["direction"] == Direction.RELAYED.name:
-            return "target", False
-        return ("turn" if around.reaches(target_node(row)) else "link" if around.has_hub else "direct"), False
-    by_hub = around.has_hub and target_node(row) not in around.direct
-    return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name and by_hub else "ack2"), True
+        return _event_of_unsent(row, surroundings), False
+    goes_by_hub = surroundings.has_hub and target_node(row) not in surroundings.direct
+    return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name and goes_by_hub else "ack2"), True
 
 
-def _inbound(row: Mapping[str, Any]) -> tuple[str, bool]:
-    owed = row["save_fwd"] == SaveFwd.MUST.value and row["s_ack_status"] == AckStatus.AS_INIT.name
-    owed = owed or (row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name)
+def _event_of_submission(row: Mapping[str, Any]) -> str:
+    if row["outcome"]:
+        return "person"
+    if row.get("state") == IN_PIECES:
+        return "pieces"
+    return "time" if row["not_before"] else "sql"
+
+
+def _event_of_unsent(row: Mapping[str, Any], surroundings: Surroundings) -> str:
+    if row["direction"] == Direction.RELAYED.name:
+        return "target"
+    if surroundings.reaches(target_node(row)):
+        return "turn"
+    return "link" if surroundings.has_hub else "direct"
+
+
+def _event_of_received(row: Mapping[str, Any]) -> tuple[str, bool]:
+    owes_sender = row["save_fwd"] == SaveFwd.MUST.value and row["s_ack_status"] == AckStatus.AS_INIT.name
+    owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
+    is_owed = owes_sender or owes_hub  # an acknowledgement that the other side has not noted yet
     if row["app_status"] == AppStatus.NEW.name:
-        return "application", owed
-    return ("reack" if owed else "nothing"), owed
+        return "application", is_owed
+    return ("reack" if is_owed else "nothing"), is_owed

@@ -1,7 +1,7 @@
 """Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
 
-Each answer takes a fraction of a second for queues of any length: figures come from the shared census, rows from pages,
-each of which reads a bounded number of rows. The operations change nothing. Used by the console and the HTTP API.
+Each answer takes a fraction of a second for queues of any length: figures come from the shared census, and each page
+reads a bounded number of rows. The operations change nothing. Used by the console and the HTTP API.
 """
 
 from collections import defaultdict
@@ -27,16 +27,17 @@ from semq.service.operations.arguments import (
     Partner,
     Text,
 )
-from semq.service.operations.census import Counting, OverviewNode
+from semq.service.operations.census import OverviewNode, SharedCensus
 from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
-PAGE_MAX = 500
+SUBMISSIONS_MAX = 500  # submissions in one answer
 PAGES_MAX = 5  # pages of rows that are searched for one cause
+ROWS_READ_MAX = 50_000  # rows that are read in the search for one cause
 FILTERS = ("side", "partner", "type", "key", "code")
-# StuckCause | filter of the search for its rows; for other causes, late rows are searched
+# StuckCause | filter of the search for its rows; rows of other causes are searched among the late rows
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
     StuckCause.UNREADABLE: {"mark": "held"},
@@ -47,8 +48,6 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.CANNOT_OPEN: {"state": "REJECTED"},
     StuckCause.PARKED: {"state": "PARKED"},
 }
-
-
 CONSOLE = "the console and the HTTP API"
 RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 
@@ -108,11 +107,11 @@ class Views:
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
-        self._counting = Counting(node)
+        self._census = SharedCensus(node)
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
         """Count rows by state, waiting messages by pair of institutions, and pieces of documents."""
-        census = await self._counting.census()
+        census = await self._census.census()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
@@ -133,33 +132,34 @@ class Views:
                 pair["bytes"] += group["bytes"]
                 pair["late"] += group["rows"] if group["late"] else 0
                 pair["oldest_at"] = min(pair["oldest_at"], group["oldest_at"])
+        failed = sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
+        stuck = sum(group["rows"] for group in census.groups if group["cause"])
         return {
             "as_of": census.as_of,
             "sent": sent,
             "received": received,
             "submitted": census.submitted,
             "pieces": pieces,
-            "failed": sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
-            + census.submitted["refused"],
-            "stuck": sum(group["rows"] for group in census.groups if group["cause"]) + census.late_in_pieces,
-            "pairs": [{"source": one, "target": other, **facts} for (one, other), facts in sorted(pairs.items())],
+            "failed": failed + census.submitted["refused"],
+            "stuck": stuck + census.late_in_pieces,
+            "pairs": [{"source": source, "target": target, **pair} for (source, target), pair in sorted(pairs.items())],
         }
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
-        """Count stuck messages by cause and partner, the most first."""
-        census = await self._counting.census()
-        found: dict[tuple[str, str, str], dict[str, Any]] = {}
+        """Count stuck messages by cause and partner, the largest numbers first."""
+        census = await self._census.census()
+        sums: dict[tuple[str, str, str], dict[str, Any]] = {}
         for group in census.groups:
             if group["cause"]:
                 partner = group["source" if group["side"] == "inbound" else "target"]
                 empty = {"rows": 0, "bytes": 0, "oldest_at": group["oldest_at"]}
-                facts = found.setdefault((group["cause"], partner, group["side"]), empty)
-                facts["rows"] += group["rows"]
-                facts["bytes"] += group["bytes"]
-                facts["oldest_at"] = min(facts["oldest_at"], group["oldest_at"])
+                sum_ = sums.setdefault((group["cause"], partner, group["side"]), empty)
+                sum_["rows"] += group["rows"]
+                sum_["bytes"] += group["bytes"]
+                sum_["oldest_at"] = min(sum_["oldest_at"], group["oldest_at"])
         rows = [
-            {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **facts}
-            for (cause, partner, side), facts in found.items()
+            {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **sum_}
+            for (cause, partner, side), sum_ in sums.items()
         ]
         for count, cause in (
             (census.submitted["refused"], StuckCause.SUBMISSION_REFUSED),
@@ -173,55 +173,58 @@ class Views:
 
     async def stuck(self, arguments: SelectStuck) -> dict[str, Any]:
         """Return a page of the stuck messages with one cause, the oldest first."""
-        around = self._node.surroundings()
+        surroundings = self._node.surroundings()
         cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
-            raise BadArguments("There is no such cause.", cause=arguments.cause[:80])
+            raise BadArguments("There is no cause of this name; stuck.causes lists them.", cause=arguments.cause[:80])
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
             listed = await self._submitted(cause)
-            rows = [row | {"stuck": described_cause(cause, row)} for row in listed if why(row, around) is cause]
+            rows = [row | {"stuck": described_cause(cause, row)} for row in listed if why(row, surroundings) is cause]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
-        narrowed = NARROWED.get(cause, {"until_ms": around.now_ms - around.overdue_ms})
+        narrowed = NARROWED.get(cause, {"until_ms": surroundings.now_ms - surroundings.overdue_ms})
         given = arguments.given()
         del given["cause"]
         wanted = Search(**(narrowed | given | {"order": "oldest"}))
-        return await self._with_cause(wanted, cause)
+        return await self._search_cause(wanted, cause)
 
     async def _submitted(self, cause: StuckCause) -> list[dict[str, Any]]:
         if cause is StuckCause.PIECES_LEFT:
-            return await self._node.store.read(submissions.in_pieces, PAGE_MAX)
+            return await self._node.store.read(submissions.in_pieces, SUBMISSIONS_MAX)
         refused = cause is StuckCause.SUBMISSION_REFUSED
-        return await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
+        return await self._node.store.read(submissions.listed, SUBMISSIONS_MAX, refused=refused)
 
-    async def _with_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
-        around, limit = self._node.surroundings(), wanted.limit
-        found: list[dict[str, Any]] = []
-        looked_at, place = 0, None
+    async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
+        """Search pages for rows with a cause, within ``PAGES_MAX`` and ``ROWS_READ_MAX``."""
+        surroundings, limit = self._node.surroundings(), wanted.limit
+        rows: list[dict[str, Any]] = []
+        looked_at, next_page = 0, None
         for _ in range(PAGES_MAX):
-            page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(found)))
-            found += [row | {"stuck": described_cause(cause, row)} for row in page["rows"] if why(row, around) is cause]
-            looked_at, place = looked_at + page["looked_at"], page["next"]
-            if place is None or len(found) >= limit or looked_at >= PAGE_MAX * 100:
+            page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(rows)))
+            with_cause = [row for row in page["rows"] if why(row, surroundings) is cause]
+            rows += [row | {"stuck": described_cause(cause, row)} for row in with_cause]
+            looked_at, next_page = looked_at + page["looked_at"], page["next"]
+            if next_page is None or len(rows) >= limit or looked_at >= ROWS_READ_MAX:
                 break
-            wanted = replace(wanted, **place)
-        return {"rows": found, "next": place, "looked_at": looked_at}
+            wanted = replace(wanted, **next_page)
+        return {"rows": rows, "next": next_page, "looked_at": looked_at}
 
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
-        """Return a page of the failed messages, the newest first; ``after``: how many of them were read before."""
-        census = await self._counting.census()
+        """Return a page of the failed messages, the newest first. ``after``: number of messages on earlier pages."""
+        census = await self._census.census()
         after, limit = arguments.after, arguments.limit
         given = {name: getattr(arguments, name) for name in FILTERS}
         wanted = Search(**{name: value for name, value in given.items() if value not in (None, "")})
-        numbers = [(side, number) for side, found in census.failed.items() for number in found]
+        failed = [(side, number) for side, numbers in census.failed.items() for number in numbers]
         rows: list[dict[str, Any]] = []
         refused = [] if after or wanted.side == "inbound" else await self._refused(wanted)
-        while after < len(numbers) and len(rows) < limit:
-            side = numbers[after][0]
-            chosen = [number for of_side, number in numbers[after : after + limit] if of_side == side]
-            found = await self._node.store.read(rows_of, side, chosen)
-            for number in chosen:  # in the order of the census; those that have not failed any more are left out
+        while after < len(failed) and len(rows) < limit:
+            side = failed[after][0]
+            numbers = [number for side_, number in failed[after : after + limit] if side_ == side]
+            by_number = {row["id"]: row for row in await self._node.store.read(rows_of, side, numbers)}
+            for number in numbers:  # in the order of the census
                 after += 1
-                row = next((row for row in found if row["id"] == number), None)
+                row = by_number.get(number)
+                # Since the census, the row may have been deleted, or its document repeated.
                 if row is not None and is_failed(row) and _fits(row, wanted):
                     rows.append(row)
                 if len(rows) >= limit:
@@ -230,22 +233,28 @@ class Views:
         errors = await self._node.store.read(errors_of, [row["lk0"] for row in rows])
         unknown_error = {"error": "", "failed_at": None}
         with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
-        more = after if after < len(numbers) else None
-        return {"as_of": census.as_of, "rows": refused + with_errors, "next": more, "of": len(numbers) + len(refused)}
+        next_page = after if after < len(failed) else None
+        count = len(failed) + len(refused)
+        return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": count}
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
         """Return refused submissions, which are not in the queues."""
         rows = await self._node.store.read(
-            submissions.listed, PAGE_MAX, refused=True, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
+            submissions.listed,
+            SUBMISSIONS_MAX,
+            refused=True,
+            partner=wanted.partner,
+            type_=wanted.type,
+            key_=wanted.key,
             code=wanted.code,
-        )  # fmt: skip
+        )
         return [row | {"error": " ".join(row["reason"] or ())} for row in rows]
 
     async def search(self, arguments: SearchMessages) -> dict[str, Any]:
         """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
         page = await self._node.store.read(search_page, Search(**arguments.given()))
-        around, rows = self._node.surroundings(), await with_sizes(self._node.store, page["rows"])
-        return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in rows]}
+        surroundings, rows = self._node.surroundings(), await with_sizes(self._node.store, page["rows"])
+        return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in rows]}
 
 
 OVERVIEW = (

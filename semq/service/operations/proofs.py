@@ -1,4 +1,4 @@
-"""Operations ``msg.prove``, which makes a proof file for a message, and ``ledger.verify``, which checks the chain.
+"""Operations ``msg.prove``, which makes the proof of a delivery, and ``ledger.verify``, which checks the hash chain.
 
 A proof is built from the ledger (receipt and place), ``semq_receipts`` (the receiver's signature) and, for a sealed
 document, ``semq_session_key`` (the salt of its digest).
@@ -40,7 +40,10 @@ class NoReceipt(BadInput):
     """The ledger has no signed receipt for this message."""
 
     code = "SEMQ-2230"
-    remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` shows what happened."
+    remedy = (
+        "Only a message that was delivered to a partner with a certificate has one; `semq msg trace` shows the events "
+        "of the message."
+    )
 
 
 class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
@@ -54,13 +57,13 @@ class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from"
     ] = None
 
 
-class Ledgered(Protocol):
-    """The parts of a node that the check of the chain uses."""
+class NodeWithLedger(Protocol):
+    """The part of a node that the check of the chain uses."""
 
     store: PostgresStore
 
 
-class Proving(Protocol):
+class ProvingNode(Protocol):
     """The parts of a node that proofs use."""
 
     store: PostgresStore
@@ -70,11 +73,11 @@ class Proving(Protocol):
 class LedgerCheck:
     """The handler of ``ledger.verify``."""
 
-    def __init__(self, node: Ledgered) -> None:
+    def __init__(self, node: NodeWithLedger) -> None:
         self._node = node
 
     async def verify(self, arguments: VerifyLedger) -> dict[str, Any]:
-        """Compare the lines of the ledger with its hash chain, by default of all kept days. Raises LedgerChanged."""
+        """Compare the lines of the ledger, of all kept days by default, with its hash chain. Raises LedgerChanged."""
         store = self._node.store
         head = store.chain.head
 
@@ -84,28 +87,29 @@ class LedgerCheck:
             first = arguments.first or chain.oldest(raw) or date(2000, 1, 1)
             raw.rollback()
             last = arguments.last or date(9999, 12, 30)
-            found = chain.verify(raw, first, last, head, _known(arguments.head))
-            facts = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
-            return facts | {"head": _head(found.head)}
+            result = chain.verify(raw, first, last, head, _read_head(arguments.head))
+            facts = {"from": result.first_day, "to": result.last_day, "lines": result.lines, "links": result.links}
+            return facts | {"head": _head_text(result.head)}
 
         return await store.read(check)
 
 
-def _head(link: ChainLink | None) -> str:
+def _head_text(link: ChainLink | None) -> str:
     return "" if link is None else f"{link.last}:{link.hash.hex()}"
 
 
-def _known(head: str | None) -> tuple[int, bytes] | None:
-    if head is None:
+def _read_head(text: str | None) -> tuple[int, bytes] | None:
+    """Return number and hash of a text of ``_head_text``."""
+    if text is None:
         return None
-    number, _, hash_ = head.partition(":")
+    number, _, hash_ = text.partition(":")
     return int(number), bytes.fromhex(hash_)
 
 
 class Proofs:
     """The handler of ``msg.prove``."""
 
-    def __init__(self, node: Proving) -> None:
+    def __init__(self, node: ProvingNode) -> None:
         self._node = node
 
     async def prove(self, arguments: ByName) -> dict[str, Any]:
@@ -119,45 +123,58 @@ class Proofs:
         if not lk0s or sealing is None:
             raise NoReceipt(id=name)
         lines = await read(messages.trace, lk0s[0])
-        accepted = _line(lines, "ACCEPTED")
-        receipt = RECEIPT.fullmatch((_line(lines, "DELIVERED") or {}).get("detail", ""))
+        accepted = _sender_line(lines, "ACCEPTED")
+        receipt = RECEIPT.fullmatch((_sender_line(lines, "DELIVERED") or {}).get("detail", ""))
         if accepted is None or receipt is None:
             raise NoReceipt(id=lk0s[0])
         number, place, at = int(receipt[1]), int(receipt[2]), milliseconds(receipt[4])
         sid = None if receipt[3] is None else int(receipt[3])
-        kept = await read(messages.receipts, number)
+        receipts = await read(messages.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)
         keys = sealing.keys
-        if kept is None or kept.source != receiver or not isinstance(keys, NodeKeys):
+        if receipts is None or receipts.source != receiver or not isinstance(keys, NodeKeys):
             raise NoReceipt(id=lk0s[0])
-        key_id, signature = read_signature(kept.signature)
-        leaves = [kept.leaves[n : n + HASH_LENGTH] for n in range(0, len(kept.leaves), HASH_LENGTH)]
+        key_id, signature = read_signature(receipts.signature)
+        leaves = [receipts.leaves[n : n + HASH_LENGTH] for n in range(0, len(receipts.leaves), HASH_LENGTH)]
         proof = Proof(
-            receiver=receiver, sender=str(sealing.node), lk0=lk0s[0], status="RECV", digest=accepted["digest"], at=at,
-            sid=sid, salt=await self._salt(sealing, lk0s[0], accepted["detail"]), place=place, count=len(leaves),
-            path=path(leaves, place), signature=signature, certificates=[keys.certificate(receiver, key_id) or ""],
-        )  # fmt: skip
+            receiver=receiver,
+            sender=str(sealing.node),
+            lk0=lk0s[0],
+            status="RECV",
+            digest=accepted["digest"],
+            at=at,
+            sid=sid,
+            salt=await self._salt(sealing, lk0s[0], accepted["detail"]),
+            place=place,
+            count=len(leaves),
+            path=path(leaves, place),
+            signature=signature,
+            certificates=[keys.certificate(receiver, key_id) or ""],
+        )
         check_proof(proof, keys.signer(receiver, key_id))  # never return an invalid proof
         return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
 
-    async def _salt(self, sealing: Sealing, ident: str, detail: str) -> bytes | None:
-        """Return the salt of a sealed document; if it was sealed again, that of its first message."""
+    async def _salt(self, sealing: Sealing, lk0: str, detail: str) -> bytes | None:
+        """Return the salt of a document by its line ACCEPTED; None if it was not sealed.
+
+        If the document was sealed again, the salt is that of its first message.
+        """
         read = self._node.store.read
         for _ in range(ORIGINS_MAX):
             origin = ORIGIN.match(detail)
             if origin is None:
                 break
-            ident = origin[1]
-            line = _line(await read(messages.trace, ident), "ACCEPTED")
+            lk0 = origin[1]
+            line = _sender_line(await read(messages.trace, lk0), "ACCEPTED")
             detail = line["detail"] if line is not None else ""
         sealed = SEALED.fullmatch(detail)
-        kept = await read(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
-        return None if kept is None else sealing.salt(kept, ident)
+        session_key = await read(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
+        return None if session_key is None else sealing.salt(session_key, lk0)
 
 
 LEDGER = (look("ledger.verify", AccessRole.OPERATOR, VerifyLedger, LedgerCheck.verify),)
 PROOFS = (look("msg.prove", AccessRole.VIEWER, ByName, Proofs.prove),)
 
 
-def _line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:
+def _sender_line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:
     return next((line for line in lines if line["event"] == event and line["side"] == "sender"), None)

@@ -1,8 +1,8 @@
 """Operation ``node.reload`` and SIGHUP: read the configuration again without a restart.
 
-First everything is read and checked; then all reloadable keys change in one turn of the event loop. ``RELOADED`` lists
-these keys; any other changed key is reported and keeps its value until the next start. Used by ``node``, which applies
-the changes in ``reconfigure``.
+First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop.
+``RELOADED`` lists these keys; any other changed key is reported and keeps its value until the next start. Used by
+``semq.service.node``, which applies the changes in ``reconfigure``.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from semq.service.access import virtual_hosts
 log = structlog.get_logger("semq.reload")
 
 RELOADED: dict[str, tuple[str, ...]] = {
-    # section: its keys; with an empty tuple the section counts as one key
+    # section: its reloadable keys; an empty tuple: the whole section is reloadable
     "amqp": (
         "users",
         "virtual_hosts",
@@ -45,7 +45,7 @@ class ReloadedNode(Protocol):
     settings: Settings
 
     def users_of(self, settings: Settings) -> list[User]:
-        """Return the users that a configuration has."""
+        """Return the users of a configuration."""
 
     async def has_contents(self, vhost: str) -> bool:
         """Return whether anything is stored for a virtual host."""
@@ -59,21 +59,21 @@ class Reloading:
 
     def __init__(self, node: ReloadedNode) -> None:
         self._node = node
-        self._one_by_one = asyncio.Lock()
-        self._asked: set[asyncio.Task[None]] = set()
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def soon(self) -> None:
-        """Reload, and write the result to the log."""
-        task = asyncio.get_running_loop().create_task(self._logged())
-        self._asked.add(task)
-        task.add_done_callback(self._asked.discard)
+        """Start a reload, whose result goes to the log."""
+        task = asyncio.get_running_loop().create_task(self._reload_and_log())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Stop a reload in progress, because the node stops."""
-        for task in self._asked:
+        """Stop reloads in progress, because the node stops."""
+        for task in self._tasks:
             task.cancel()
 
-    async def _logged(self) -> None:
+    async def _reload_and_log(self) -> None:
         try:
             await self.reload()
         except SemqError as error:
@@ -82,52 +82,54 @@ class Reloading:
             log.exception("not_reloaded")
 
     async def reload(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Return the keys that have ``changed``, those that wait for a ``restart``, and the users that were ``ended``.
+        """Return the keys that have ``changed``, the keys that wait for a ``restart``, and the users whose sessions
+        have ``ended``.
 
         ``dry_run``: change nothing. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
         """
-        async with self._one_by_one:
+        async with self._lock:
             node, before = self._node, self._node.settings
-            read = await asyncio.to_thread(load, before.file, before.environment, before.institution)
-            after = await self._possible(before, read)
-            changed, waiting = differences(before, after), differences(after, read)
+            configured = await asyncio.to_thread(load, before.file, before.environment, before.institution)
+            after = await self._reloadable(before, configured)
+            changed, restart = differences(before, after), differences(after, configured)
             users = node.users_of(after)
             if dry_run:
-                return {"changed": changed, "restart": waiting, "ended": []}
-            # No await from here on: the change must be atomic for everything else.
+                return {"changed": changed, "restart": restart, "ended": []}
+            # No await from here on: no other task may see a part of the change.
             ended = node.reconfigure(after, users)
-            log.info("reloaded", changed=changed, restart=waiting, ended=ended)
-            return {"changed": changed, "restart": waiting, "ended": ended}
+            log.info("reloaded", changed=changed, restart=restart, ended=ended)
+            return {"changed": changed, "restart": restart, "ended": ended}
 
-    async def _possible(self, before: Settings, read: Settings) -> Settings:
-        """Return the new settings with the old values of keys that need a restart."""
+    async def _reloadable(self, before: Settings, configured: Settings) -> Settings:
+        """Return the configured settings, but with the values before the reload for keys that need a restart."""
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
-            section, old = getattr(read, name), getattr(before, name)
+            section, section_before = getattr(configured, name), getattr(before, name)
             # A hub has no section hub. The first partner of direct links needs a virtual host and a certificate.
-            if (keys and None in (section, old)) or (name == "direct" and bool(section) != bool(old)):
-                section = old
+            is_missing = section is None or section_before is None
+            if (keys and is_missing) or (name == "direct" and bool(section) != bool(section_before)):
+                section = section_before
             elif keys:
-                section = old.model_copy(update={key: getattr(section, key) for key in keys})
+                section = section_before.model_copy(update={key: getattr(section, key) for key in keys})
             sections[name] = section
-        after = read_with(before, sections)
-        amqp = after.amqp
-        hosts = [*before.amqp.virtual_hosts, *await self._new_hosts(before, virtual_hosts(amqp))]
-        return read_with(after, {"amqp": amqp.model_copy(update={"virtual_hosts": hosts})})
+        after = with_sections(before, sections)
+        hosts = [*before.amqp.virtual_hosts, *await self._new_hosts(before, virtual_hosts(after.amqp))]
+        return with_sections(after, {"amqp": after.amqp.model_copy(update={"virtual_hosts": hosts})})
 
-    async def _new_hosts(self, before: Settings, wanted: Iterable[str]) -> list[str]:
-        """Return the new virtual hosts without stored contents, which are restored at a start only."""
-        found = [name for name in wanted if name not in before.amqp.virtual_hosts]
-        return [name for name in found if not await self._node.has_contents(name)]
+    async def _new_hosts(self, before: Settings, configured: Iterable[str]) -> list[str]:
+        """Return the new virtual hosts that can be added now. Stored contents are restored at a start only."""
+        new = [name for name in configured if name not in before.amqp.virtual_hosts]
+        return [name for name in new if not await self._node.has_contents(name)]
 
 
-def read_with(settings: Settings, sections: Mapping[str, Any]) -> Settings:
-    """Return the settings with other sections."""
+def with_sections(settings: Settings, sections: Mapping[str, Any]) -> Settings:
+    """Return a copy of the settings with these sections."""
     return settings.model_copy(update=dict(sections))
 
 
-def differences(one: Settings, other: Settings) -> list[str]:
-    """Return the keys whose values differ, or that only one of them has."""
-    left, right = one.values(), other.values()
+def differences(left: Settings, right: Settings) -> list[str]:
+    """Return the keys whose values differ, or that only one of the settings has."""
+    left_values, right_values = left.values(), right.values()
     absent = object()
-    return sorted(key for key in left.keys() | right.keys() if left.get(key, absent) != right.get(key, absent))
+    keys = left_values.keys() | right_values.keys()
+    return sorted(key for key in keys if left_values.get(key, absent) != right_values.get(key, absent))

@@ -1,6 +1,7 @@
 """Operations ``token.*``: bearer tokens for the HTTP API. Only their hashes are stored.
 
-A token is ``semq_ID_SECRET``: the id names it in lists and in the audit log. ``semq.web`` looks tokens up.
+A token is ``semq_ID_SECRET``: the id names it in lists and in the audit log. ``semq.web.access.tokens`` checks the
+tokens of requests.
 """
 
 import hashlib
@@ -47,12 +48,12 @@ class RevokeToken(Arguments, frozen=True, kw_only=True):
 
 
 class ListTokens(Arguments, frozen=True, kw_only=True):
-    """How many tokens."""
+    """The number of tokens to list."""
 
     limit: Limit = 200
 
 
-class TokenStore(Protocol):
+class NodeWithTokens(Protocol):
     """The parts of a node that the operations use."""
 
     store: PostgresStore
@@ -60,44 +61,44 @@ class TokenStore(Protocol):
 
 
 class TokenOperations:
-    """The handlers."""
+    """The handlers of ``token.*``."""
 
-    def __init__(self, node: TokenStore) -> None:
+    def __init__(self, node: NodeWithTokens) -> None:
         self._node = node
 
     async def create(self, arguments: CreateToken, caller: Caller) -> dict[str, Any]:
         """Make a bearer token for the HTTP API; its text is in this answer only."""
-        made, text = new_token(
+        token, text = new_token(
             arguments.name, arguments.scopes, caller.user, self._node.clock, arguments.days, arguments.inbox
         )
-        await self._node.store.read(accounts.add_token, made)
-        return {**_described(made), "token": text}
+        await self._node.store.read(accounts.add_token, token)
+        return {**_described(token), "token": text}
 
     async def list(self, arguments: ListTokens) -> list[dict[str, Any]]:
         """List the tokens of the HTTP API, without their texts."""
-        return [_described(one) for one in await self._node.store.read(accounts.tokens, arguments.limit)]
+        return [_described(token) for token in await self._node.store.read(accounts.tokens, arguments.limit)]
 
     async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
         """Revoke a token permanently."""
         now = self._node.clock.wall()
-        found = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
-        if found is None:
-            raise BadArguments("There is no token of this id.", id=arguments.id)
-        return _described(found)
+        token = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
+        if token is None:
+            raise BadArguments("There is no token with this id.", id=arguments.id)
+        return _described(token)
 
 
 def new_token(
-    name: str, scopes: Sequence[str], by: str, clock: Clock, days: float | None = None, inbox: str | None = None
+    name: str, scopes: Sequence[str], made_by: str, clock: Clock, days: float | None = None, inbox: str | None = None
 ) -> tuple[Token, str]:
     """Return a new token and its text. Raises BadArguments."""
     if not name.isprintable():
-        raise BadArguments("The name of a token has printable characters only.")
+        raise BadArguments("The name of a token must consist of printable characters.")
     id_ = clock.uuid().hex[:ID_LENGTH]
     secret = urlsafe_b64encode(draw_secret(SECRET_BYTES)).rstrip(b"=").decode()
     text, now = f"{PREFIX}{id_}_{secret}", clock.wall()
-    ends = None if days is None else now + timedelta(days=days)
+    expires_at = None if days is None else now + timedelta(days=days)
     rights = tuple(dict.fromkeys(scopes))
-    return Token(id_, token_hash(text), name, rights, now, by, inbox, ends), text
+    return Token(id_, token_hash(text), name, rights, now, made_by, inbox, expires_at), text
 
 
 def token_hash(text: str) -> bytes:
@@ -105,13 +106,18 @@ def token_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _described(one: Token) -> dict[str, Any]:
-    moments = {"made_at": one.made_at, "expires_at": one.expires_at, "revoked_at": one.revoked_at}
+def _described(token: Token) -> dict[str, Any]:
+    """Return a token as JSON values, without its hash."""
+    moments = {"made_at": token.made_at, "expires_at": token.expires_at, "revoked_at": token.revoked_at}
     return {
-        "id": one.id, "name": one.name, "scopes": list(one.scopes), "inbox": one.inbox, "made_by": one.made_by,
-        "revoked_by": one.revoked_by,
+        "id": token.id,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "inbox": token.inbox,
+        "made_by": token.made_by,
+        "revoked_by": token.revoked_by,
         **{name: None if moment is None else utc_text(moment) for name, moment in moments.items()},
-    }  # fmt: skip
+    }
 
 
 TOKENS = (

@@ -1,8 +1,8 @@
 """Operations ``trust.list``, ``trust.add`` and ``trust.remove``: the trusted authorities of a running node.
 
-Institutions can change to another authority gradually: first all nodes trust both, then certificates of the new one are
-installed one by one, then all remove the old one. A change is stored before it takes effect. New connections use it,
-and links reconnect, so that no link depends on a removed authority.
+Institutions can change to a new authority gradually: first all nodes trust both authorities, then each node installs a
+certificate of the new one, then all nodes remove the old one. A change is stored before it takes effect. New
+connections use it, and links reconnect, so that no link depends on a removed authority.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class RemoveTrust(Arguments, frozen=True, kw_only=True):
     fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of its certificate.")]
 
 
-class Trusting(Protocol):
+class TrustingNode(Protocol):
     """The parts of a node that the operations use."""
 
     def identity_in_use(self) -> NodeIdentity:
@@ -44,41 +44,41 @@ class Trusting(Protocol):
 
 
 class TrustOperations:
-    """The handlers."""
+    """The handlers of ``trust.*``."""
 
-    def __init__(self, node: Trusting) -> None:
+    def __init__(self, node: TrustingNode) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> dict[str, Any]:
-        """List the trusted authorities: fingerprints, which enrolment pins, and certificates."""
+        """List the trusted authorities: their fingerprints, as enrolment expects them, and their certificates."""
         return _described(self._node.identity_in_use())
 
     async def add(self, arguments: AddTrust, caller: Caller) -> dict[str, Any]:
         """Trust more authorities. Raises TrustUnreadable."""
-        who = self._node.identity_in_use()
-        more = TrustStore.from_pem(arguments.pem.encode())
-        more.check_authorities(who.now())
-        authorities = _authorities(who.trust) | _authorities(more)
+        identity = self._node.identity_in_use()
+        added = TrustStore.from_pem(arguments.pem.encode())
+        added.check_authorities(identity.now())
+        authorities = _by_fingerprint(identity.trust) | _by_fingerprint(added)
         if len(authorities) > AUTHORITIES_MAX:
-            raise TrustUnreadable("These are more authorities than a node trusts.", most=AUTHORITIES_MAX)
-        return await self._use(who, authorities)
+            raise TrustUnreadable("These are more authorities than a node may trust.", most=AUTHORITIES_MAX)
+        return await self._replace(identity, authorities)
 
     async def remove(self, arguments: RemoveTrust, caller: Caller) -> dict[str, Any]:
-        """Stop trusting one authority. Raises TrustNeeded for the last one and an unknown one."""
-        who = self._node.identity_in_use()
-        authorities, wanted = _authorities(who.trust), plain_fingerprint(arguments.fingerprint)
-        if wanted not in authorities:
-            raise TrustNeeded("The node trusts no authority with this fingerprint.", fingerprint=wanted[:80])
-        del authorities[wanted]
+        """Stop trusting one authority. Raises TrustNeeded for the last authority, and for an unknown one."""
+        identity = self._node.identity_in_use()
+        authorities, fingerprint = _by_fingerprint(identity.trust), plain_fingerprint(arguments.fingerprint)
+        if fingerprint not in authorities:
+            raise TrustNeeded("The node trusts no authority with this fingerprint.", fingerprint=fingerprint[:80])
+        del authorities[fingerprint]
         if not authorities:
-            raise TrustNeeded("It is the last authority.", fingerprint=wanted)
-        return await self._use(who, authorities)
+            raise TrustNeeded("The last trusted authority cannot be removed.", fingerprint=fingerprint)
+        return await self._replace(identity, authorities)
 
-    async def _use(self, who: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:
-        if authorities != _authorities(who.trust):
-            who.replace_authorities([*authorities.values()])
+    async def _replace(self, identity: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:
+        if authorities != _by_fingerprint(identity.trust):
+            identity.replace_authorities([*authorities.values()])
             await self._node.trust_changed()
-        return _described(who)
+        return _described(identity)
 
 
 TRUST = (
@@ -88,9 +88,9 @@ TRUST = (
 )
 
 
-def _authorities(trust: TrustStore) -> dict[str, Any]:
+def _by_fingerprint(trust: TrustStore) -> dict[str, Any]:
     return dict(zip(trust.fingerprints, trust.authorities, strict=True))
 
 
-def _described(who: NodeIdentity) -> dict[str, Any]:
-    return {"fingerprints": who.trust.fingerprints, "pem": who.trust.pem.decode("ascii")}
+def _described(identity: NodeIdentity) -> dict[str, Any]:
+    return {"fingerprints": identity.trust.fingerprints, "pem": identity.trust.pem.decode("ascii")}

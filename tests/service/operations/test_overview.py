@@ -89,22 +89,22 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
-    counting, go, takes = census.Counting(node), asyncio.Event(), 0
+    shared, go, counts = census.SharedCensus(node), asyncio.Event(), 0
     read = node.store.read
 
     async def slow(query: Any, *args: Any) -> Any:
-        nonlocal takes
+        nonlocal counts
         if query is groups:
-            takes += 1
+            counts += 1
             await go.wait()
         return await read(query, *args)
 
     monkeypatch.setattr(node.store, "read", slow)
     monkeypatch.setattr(census, "WAIT_S", 0.0)
-    result = await asyncio.gather(*(counting.census() for _ in range(5)))
-    assert all(one is census.EMPTY for one in result)
+    result = await asyncio.gather(*(shared.census() for _ in range(5)))
+    assert all(answer is census.EMPTY for answer in result)
     go.set()
     monkeypatch.setattr(census, "WAIT_S", 10.0)
-    first = await counting.census()
+    first = await shared.census()
     assert first.as_of > 0
-    assert takes == 1
+    assert counts == 1

@@ -34,7 +34,7 @@ async def answer_to(hook: Hook, body: bytes = b"{}", **settings: Any) -> Collect
 async def test_a_request_has_the_headers_of_the_configuration(hook: Hook) -> None:
     answer = await answer_to(hook, b"spans", headers={"Authorization": SecretStr("Bearer x")})
     assert answer == CollectorAnswer(is_accepted=True)
-    [taken] = hook.taken
+    [taken] = hook.received
     assert (taken.path, taken.body) == ("/hook", b"spans")
     assert (taken.headers["authorization"], taken.headers["content-type"]) == ("Bearer x", "application/json")
 
@@ -51,7 +51,7 @@ async def test_only_answers_that_ask_for_it_are_repeated(hook: Hook, status: int
 async def test_redirects_are_not_followed(hook: Hook) -> None:
     hook.answer = lambda taken: (307, {"location": hook.url + "/elsewhere", "set-cookie": "a=b"})
     answer = await answer_to(hook)
-    assert (answer.is_accepted, answer.may_repeat, len(hook.taken)) == (False, False, 1)
+    assert (answer.is_accepted, answer.may_repeat, len(hook.received)) == (False, False, 1)
 
 
 async def test_a_collector_that_hangs_is_left(hook: Hook) -> None:
@@ -83,7 +83,7 @@ async def test_only_a_collector_of_the_given_authority_gets_spans(tmp_path: Path
             answer = await collector.post(b"{}")
             await collector.close()
             assert answer.is_accepted is is_accepted, answer
-    assert len(hook.taken) == 1
+    assert len(hook.received) == 1
 
 
 def test_authorities_that_cannot_be_read(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def span(number: int) -> Span:
 
 def received(hook: Hook) -> list[str]:
     """Return the documents of all spans that the collector received, in order."""
-    scopes = [json.loads(taken.body)["resourceSpans"][0]["scopeSpans"][0] for taken in hook.taken]
+    scopes = [json.loads(taken.body)["resourceSpans"][0]["scopeSpans"][0] for taken in hook.received]
     return [
         attribute["value"]["stringValue"]
         for scope in scopes
@@ -79,7 +79,7 @@ async def test_spans_go_in_batches_in_order(tmp_path: Path, hook: Hook) -> None:
         assert one.status()["waiting"] == 1
         assert one._collector is not None
     assert received(hook) == names(0, 9)  # the end of the node does not wait for every_s
-    assert [taken.body.count(b'"spanId"') for taken in hook.taken] == [4, 4, 1]
+    assert [taken.body.count(b'"spanId"') for taken in hook.received] == [4, 4, 1]
     assert (one.exported, one.dropped) == (9, 0)
 
 
@@ -93,7 +93,7 @@ async def test_a_node_without_spans_has_no_connection(tmp_path: Path, hook: Hook
 
 
 async def test_a_batch_is_repeated_until_the_collector_takes_it(tmp_path: Path, hook: Hook) -> None:
-    hook.answer = lambda taken: (200, {}) if len(hook.taken) > 4 else (429, {"retry-after": "0"})
+    hook.answer = lambda taken: (200, {}) if len(hook.received) > 4 else (429, {"retry-after": "0"})
     async with exporting(tmp_path, hook) as one:
         one.add(span(1))
         await until(lambda: one.failures >= 3)
@@ -115,7 +115,7 @@ async def test_a_refused_batch_is_dropped_and_counted(tmp_path: Path, hook: Hook
         one.add(span(2))
         await until(lambda: one.exported == 1)
     assert one.status()["failures"] == 0
-    assert len(hook.taken) == 2
+    assert len(hook.received) == 2
 
 
 async def test_a_batch_that_cannot_be_encoded_stops_nothing(
@@ -145,7 +145,7 @@ async def test_while_a_collector_hangs_the_queue_is_bounded(tmp_path: Path, hook
     async with exporting(tmp_path, hook, queue_spans=10, batch_spans=2, timeout_s=60.0) as one:
         for number in range(500):
             one.add(span(number))
-        await until(lambda: hook.taken)
+        await until(lambda: hook.received)
         assert (one.status()["waiting"], one.dropped) == (10, 490)
         over.set()
         await until(lambda: one.exported == 10)
@@ -160,7 +160,7 @@ async def test_the_node_does_not_wait_for_a_collector_that_hangs(
     hook.answer = lambda taken: (over.wait(60), (204, {}))[1]
     async with exporting(tmp_path, hook, timeout_s=3600.0) as one:
         one.add(span(1))
-        await until(lambda: hook.taken)
+        await until(lambda: hook.received)
     over.set()
     assert one.exported == 0
 
