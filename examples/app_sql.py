@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from semq.app import done, receive, send, status
 
 if len(sys.argv) != 2:
-    sys.exit("Say which database: the URL that `semq db url --role ROLE` prints.")
+    sys.exit("Name the database: the URL that `semq db url --role ROLE` prints.")
 engine = create_engine(sys.argv[1])
 with engine.begin() as connection:
     connection.execute(text("CREATE TABLE IF NOT EXISTS example_orders (number text, goods text)"))
@@ -23,19 +23,19 @@ with engine.begin() as connection:
     number = send(connection, "56001", b"<Order>S0003</Order>", app_key="trade/order/standard/S0003")
 print(f"order S0003 and its document (submission {number}) are committed")
 
-found = None
+state = None
 for _ in range(50):  # the node sends the document by itself; this loop only shows how to follow it
     with engine.connect() as connection:
-        found = status(connection, number)
-    if found is not None and found.state not in ("SUBMITTED", "SS_INIT", "SS_SENT", "SS_ACK_FWD"):
+        state = status(connection, number)
+    if state is not None and state.state not in ("SUBMITTED", "SS_INIT", "SS_SENT", "SS_ACK_FWD"):
         break
     time.sleep(0.1)
-if found is not None:
-    print(f"it is {found.state} {found.reason}".rstrip(), f"as {found.lk0}" if found.lk0 else "")
+if state is not None:
+    print(f"the document is {state.state} {state.reason}".rstrip(), f"as {state.lk0}" if state.lk0 else "")
 
 with engine.begin() as connection:
-    taken = list(receive(connection, at_most=10))
-    for bref, document in taken:
+    documents = list(receive(connection, at_most=10))
+    for bref, document in documents:
         print("received", document.lk0, document.app_key, document.payload)
         done(connection, bref)  # committed together with the other changes of this transaction
-print(f"{len(taken)} documents received")
+print(f"{len(documents)} documents received")

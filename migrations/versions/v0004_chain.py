@@ -1,4 +1,4 @@
-"""The chain of the ledger: links identified by their first line, on half-empty pages. The table was empty before."""
+"""The chain of the ledger: an index by the first line of a link, and half-empty pages, on which links are updated."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Recreate the table; nothing was written to it before this revision."""
+    """Add the index and the storage parameters; nothing was written to the table before this revision."""
     op.execute("CREATE UNIQUE INDEX semq_chain_first ON semq_chain (first)")
     op.execute(
         "ALTER TABLE semq_chain SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,"

@@ -1,4 +1,4 @@
-"""Proof of a received document's origin, for applications, and for replacing a forgery."""
+"""The proof of a received document's origin: applications see it, and a proved document replaces a forgery."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Locks only on documents that can be given, not on all candidates, because a server has few locks."""
+"""semq_receive locks only the documents that it can return, not all candidates, because a server has few locks."""
 
 from pathlib import Path
 

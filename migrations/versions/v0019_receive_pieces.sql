@@ -32,7 +32,7 @@ WHERE p.app_status = 310 AND p.status = 410
             AND e.app_status = 310 AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = e.bref)
     ));
 
--- The rows of all pieces of a document with their numbers. The document is a locator without any meaning in patterns.
+-- The rows of all pieces of a document, with their numbers. `document` is the locator that names the document.
 CREATE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (bref bigint, number int, size bigint, digest bytea)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WITH found AS (
@@ -50,8 +50,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WHERE f.place > 0 AND n.number IS NOT NULL
 $$;
 
--- A document in pieces instead of its manifest: without payload, with the rows of its pieces in order. If the pieces are not
--- those that the sender made it of, it is parked, and `pieces` stays null.
+-- A document in pieces instead of its manifest: without payload, with the rows of its pieces in order. If its pieces do not have
+-- the digests that the manifest states, the document is parked, and `pieces` stays null.
 CREATE FUNCTION semq_joined(given semq_inbox) RETURNS semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
