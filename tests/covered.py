@@ -176,7 +176,6 @@ semq.cli.node.tokens                   web/pages/test_token_pages.py
 semq.service.operations.tokens         web/pages/test_token_pages.py
 semq.access_rights                     web/api/test_authentication.py
 semq.web.api.attributes                web/api/test_documents.py
-semq.web.transport.bodies              web/api/test_documents.py
 semq.web.api.endpoint                  web/api/test_authentication.py
 semq.web.api.leases                    web/api/test_inbox.py
 semq.web.api.logins                    web/api/test_authentication.py

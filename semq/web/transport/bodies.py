@@ -81,7 +81,7 @@ class ByteBudget:
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self._free += size
-            else:
+            elif (size, turn) in self._waiting:  # ``_admit`` may have removed a cancelled one
                 self._waiting.remove((size, turn))
             self._admit()
             if isinstance(error, TimeoutError):
