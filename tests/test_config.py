@@ -260,8 +260,8 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         [
             (
-                "semq.toml: hub.password: missing (or SEMQ_HUB__PASSWORD): amqp:// logs in with it, "
-                "amqps:// with a certificate"
+                "semq.toml: hub.password: missing (or SEMQ_HUB__PASSWORD): a login by amqp:// needs it; "
+                "amqps:// uses a certificate"
             )
         ],
     ),
@@ -288,7 +288,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "addresses of the hub with and without certificates": (
         LOCAL.replace("[hub]", '[hub]\nmore_urls = ["amqps://127.0.0.1:1"]'),
         {},
-        ["semq.toml: hub.more_urls: must all begin like hub.url, with amqps:// or with amqp://"],
+        ["semq.toml: hub.more_urls: must begin like hub.url: all with amqps://, or all with amqp://"],
     ),
     "an address of the hub twice": (
         LOCAL.replace("[hub]", '[hub]\nmore_urls = ["amqp://127.0.0.1:17670"]'),
@@ -308,7 +308,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a node that could not log in": (
         HUB_CONFIG.replace('password = "secret-one"', ""),
         {},
-        ["semq.toml: nodes.10008.password: missing: without amqp.tls a node can only log in with a password"],
+        ["semq.toml: nodes.10008.password: missing: without amqp.tls a node can log in only with a password"],
     ),
     "limits that contradict each other": (
         LOCAL + "reconnect_s_min = 60\n[protocol]\ninquiry_s = 400\n[amqp]\nmax_message_bytes = 1000\n",

@@ -1,4 +1,4 @@
-"""The configuration of folders and webhooks."""
+"""The configuration of folders and webhooks: paths relative to the file, and faults by their keys."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_folders_are_relative_to_the_file(file: Path) -> None:
     folders = read(file, LOCAL + '[[folders]]\npath = "door"\n[[folders]]\npath = "other"\nuser = "buyer"\n').folders
-    assert [one.path for one in folders] == [file.parent / "door", file.parent / "other"]
+    assert [folder.path for folder in folders] == [file.parent / "door", file.parent / "other"]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_folders_are_relative_to_the_file(file: Path) -> None:
         (HUB_CONFIG + '[[folders]]\npath = "a"\n', "folders"),
     ],
 )
-def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str, key: str) -> None:
+def test_faults_of_folders_are_named(file: Path, text: str, key: str) -> None:
     assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
 
 
@@ -40,6 +40,17 @@ def test_a_folder_within_another_is_named_also_through_a_link(file: Path) -> Non
         [fault] = faults(file, text.format(path=path))
         assert f"{file.parent}/a/b lies in {file.parent}/a" in fault
     assert len(read(file, text.format(path="ab")).folders) == 2
+
+
+def test_paths_in_the_file_stay_relative_to_it_if_a_variable_sets_the_data_directory(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    hook = HOOK.format(url="https://example.org/") + 'documents = false\ntrust = "ca.pem"\n'
+    settings = read(file, f'{LOCAL}[[folders]]\npath = "door"\n{hook}', SEMQ_NODE__DATA_DIR="data")
+    assert settings.data_dir == Path("/data")
+    assert [folder.path for folder in settings.folders] == [file.parent / "door"]
+    assert [webhook.trust for webhook in settings.webhooks] == [file.parent / "ca.pem"]
 
 
 HOOK = '[[webhooks]]\nname = "erp"\nurl = "{url}"\nsecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"\n'
@@ -60,7 +71,7 @@ HOOK = '[[webhooks]]\nname = "erp"\nurl = "{url}"\nsecret = "whsec_MfKQ9r8GKYqrT
         (HUB_CONFIG + HOOK.format(url="https://example.org/"), "webhooks"),
     ],
 )
-def test_webhooks_that_cannot_be_served_are_named(file: Path, text: str, key: str) -> None:
+def test_faults_of_webhooks_are_named(file: Path, text: str, key: str) -> None:
     assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
 
 

@@ -1,9 +1,20 @@
 """A node's configuration, from a TOML file and SEMQ_… variables. Used by nodes and tools, not by floors 0 to 3.
 
-``sections`` defines the settings, ``settings`` combines and checks them, ``file`` reads them. ``reach`` derives the URL
-of a node, ``defaults`` has names and values that need no settings.
+| module                          | contents                                                                      |
+|---------------------------------|-------------------------------------------------------------------------------|
+| sections                        | the settings: sections of the file, with types, bounds, defaults, descriptions |
+| cluster datagrams telemetry web | further sections                                                              |
+| settings                        | all sections as one object, and the rules across sections                     |
+| file                            | ``load``: reads file and environment, and reports all faults                  |
+| institutions                    | files with several institutions (virtual servers)                             |
+| reach                           | the URL of a node, derived from its configuration                             |
+| names, nearest                  | the names of all keys, and suggestions for misspelt ones                      |
+| descriptions                    | the descriptions of keys                                                      |
+| defaults                        | names and values that are needed without settings                             |
+| errors                          | faults, and the errors that list them                                         |
 
-These modules are imported on first use: commands that only ask a running node need none of them (``reach``).
+The modules that need pydantic are imported on first use: commands that only send a request to a running node do
+without them (``reach``).
 """
 
 from importlib import import_module
@@ -14,16 +25,16 @@ from semq.config.nearest import nearest
 
 if TYPE_CHECKING:
     from semq.config.file import load
-    from semq.config.settings import Explained, Settings
+    from semq.config.settings import ExplainedSetting, Settings
 
-__all__ = ["ConfigFault", "ConfigInvalid", "ConfigUnreadable", "Explained", "Settings", "load", "nearest"]
+__all__ = ["ConfigFault", "ConfigInvalid", "ConfigUnreadable", "ExplainedSetting", "Settings", "load", "nearest"]
 
-
-WHERE = {"load": "semq.config.file", "Settings": "semq.config.settings", "Explained": "semq.config.settings"}
+# Name | module that defines it
+LAZY = {"load": "semq.config.file", "Settings": "semq.config.settings", "ExplainedSetting": "semq.config.settings"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: pydantic takes longer to import than a command needs to ask a node."""
-    if name not in WHERE:
+    """Import a name of LAZY on first use: pydantic takes longer to import than a request to a node."""
+    if name not in LAZY:
         raise AttributeError(name)
-    return getattr(import_module(WHERE[name]), name)
+    return getattr(import_module(LAZY[name]), name)

@@ -1,4 +1,4 @@
-"""The section of a hub that runs as several instances."""
+"""The section ``[cluster]`` of a hub that runs as several instances."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,20 +14,21 @@ def _carrier_url(url: SecretStr) -> SecretStr:
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
         raise ValueError("must be amqp://user:password@host:port/virtual-host, or amqps://")
     if not parts.username or parts.password is None:
-        raise ValueError("must hold a user and a password")
-    _ = parts.port  # raises ValueError itself when it is out of range
+        raise ValueError("must contain a user and a password")
+    _ = parts.port  # raises ValueError if it is out of range
     return url
 
 
 class ClusterSection(Section):
-    """The broker and the control database which several instances of a hub share. Each instance has a store of its own,
-    named by node.semq_id and node.semq_db_id."""
+    """The broker and the control database that the instances of a hub share.
+
+    Each instance has a store of its own, named by node.semq_id and node.semq_db_id."""
 
     carrier: Annotated[list[Annotated[SecretStr, AfterValidator(_carrier_url)]], Field(min_length=1)]
-    """addresses of the AMQP broker between the instances: amqp://user:password@host:port/virtual-host, tried in turn"""
+    """URLs of the AMQP broker between the instances: amqp://user:password@host:port/virtual-host, tried in turn"""
     control: Annotated[SecretStr, AfterValidator(database_url)] | None = None
-    """control database: definitions, tokens, revocations, homes; default: the database of this instance"""
+    """URL of the control database (definitions, tokens, revocations, homes); default: this instance's database"""
     trust: Path | None = None
-    """PEM file of the authorities of the broker (amqps), relative to this file; default: those of the system"""
+    """PEM file of the broker's authorities (amqps); relative to the file; default: those of the system"""
     allow_plain: bool = False
-    """let amqp:// lead to another machine: anybody on the way can read documents that are not sealed"""
+    """allow amqp:// to another machine: the network can read documents that are not sealed"""

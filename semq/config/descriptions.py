@@ -1,4 +1,4 @@
-"""The descriptions of keys: the string below each key in the source of its section."""
+"""The descriptions of keys for `semq config show`: the string below each key in the source of its section."""
 
 import ast
 import inspect
@@ -12,17 +12,19 @@ from pydantic import BaseModel
 
 @cache
 def descriptions_of(section: type[BaseModel]) -> Mapping[str, str]:
-    """Return the descriptions of a section's keys; keys without one are missing.
+    """Return the description of each key of a section, including those of its base classes.
 
-    They are read from the source on demand. With ``use_attribute_docstrings``, pydantic would read it at each start of
-    a node, which took 30 ms of processor time.
+    Keys without a description are missing. The source is read on demand: with ``use_attribute_docstrings``, pydantic
+    reads it at each start of a node, which took 30 ms of processor time.
     """
-    found = {}
-    for part in (part for part in reversed(section.__mro__) if part.__module__.startswith("semq.")):
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(part))).body
+    descriptions = {}
+    for class_ in reversed(section.__mro__):
+        if not class_.__module__.startswith("semq."):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(class_))).body
         assert isinstance(definition, ast.ClassDef)
         for statement, following in pairwise(definition.body):
             match statement, following:
                 case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[key] = inspect.cleandoc(text)
-    return found
+                    descriptions[key] = inspect.cleandoc(text)
+    return descriptions

@@ -1,4 +1,4 @@
-"""Errors of a configuration, raised by ``load``; the command line shows them and exits with status 78."""
+"""Errors of a configuration. The command line prints them and ends with status 78."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from semq.errors import Misconfigured
 
 @dataclass(frozen=True, slots=True)
 class ConfigFault:
-    """One fault: its place (a file or an environment variable), the key, and a description."""
+    """One fault of a configuration."""
 
-    where: str
-    key: str
-    text: str
+    where: str  #: file or environment variable
+    key: str  #: empty: the fault is not that of one key
+    text: str  #: description without the value, which may be a secret
 
     def __str__(self) -> str:
         return f"{self.where}: {self.key}: {self.text}" if self.key else f"{self.where}: {self.text}"
@@ -25,10 +25,10 @@ class ConfigUnreadable(Misconfigured):
 
 
 class ConfigInvalid(Misconfigured):
-    """The configuration has faults. All are listed, without values."""
+    """The configuration has faults; all are listed, without values."""
 
     code = "SEMQ-2011"
-    remedy = "Correct all of them; `semq config check` checks the file without starting anything."
+    remedy = "Correct all faults; `semq config check` checks the file without starting a node."
 
     def __init__(self, faults: list[ConfigFault]) -> None:
         self.faults = faults

@@ -1,12 +1,12 @@
-"""A configuration file with several institutions: the settings of each, made of its table over the shared sections.
+"""Configuration files with several institutions: the settings of the server, and of each institution.
 
     [server]                         name and data directory of the virtual server
-    [database] [amqp] [hub] …        shared by all, as in the file of one node
-    [institutions."10008".hub]       keys of one institution, in the sections of a node; they replace shared ones
+    [database] [amqp] [hub] …        shared sections, as in the file of one node
+    [institutions."10008".hub]       keys of one institution; they replace those of the shared sections
 
-What belongs to the process (the port and its TLS, the log) can be set in the shared sections only. Variables of the
-environment hold for all; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD holds for one. Each institution has a database of its
-own in the Postgres server of ``[database]``, or of the virtual server itself.
+Keys of the process (the port and its TLS, the log) can be set in the shared sections only. An environment variable
+holds for all institutions, SEMQ_INSTITUTIONS__10008__HUB__PASSWORD for one. Each institution has a database of its own,
+in the Postgres server of ``[database]`` or in the embedded one of the virtual server.
 """
 
 from collections.abc import Mapping
@@ -23,50 +23,50 @@ from semq.config.sections import AmqpSection, Count, DatabaseSection, LogSection
 from semq.store.embedded.server import EmbeddedPostgres
 
 SERVER, INSTITUTIONS = "server", "institutions"
-OWN_PREFIX = f"{PREFIX}{INSTITUTIONS.upper()}{NESTED}"
+INSTITUTION_PREFIX = f"{PREFIX}{INSTITUTIONS.upper()}{NESTED}"
 MEMORY_BYTES = 64 * 1024 * 1024  # memory of one institution, unless amqp.memory_bytes is set
-# Keys of sections that belong to the process.
-OF_THE_PROCESS = {
-    "amqp": ("host", "port", "tls", "allow_plain", "heartbeat_s", "handshake_s", "max_channels", "virtual_hosts"),
+# Section | its keys that only the shared section may have; empty: all keys
+PROCESS_KEYS = {
+    "amqp": ("host", "port", "tls", "allow_plain", "heartbeat_s", "handshake_s", "max_channels"),
     "log": (),
 }
 
 
 class ServerSection(Section):
-    """A process with the local nodes of many institutions."""
+    """A virtual server: one process with the local nodes of many institutions."""
 
     id: NodeId
-    """name of the virtual server, for people"""
+    """name of the virtual server, for operators"""
     data_dir: Path
-    """folder of the institutions' folders, and of the Postgres server unless database.url is set"""
+    """folder of the institutions' data, and of the embedded Postgres server unless database.url is set"""
     certificate: Path | None = None
-    """PEM file of the certificate of the port, and its chain: TLS for applications; relative to the file"""
+    """PEM file of the port's certificate and its chain: TLS for applications; relative to the file"""
     key: Path | None = None
     """PEM file of its private key; relative to the file"""
     users: dict[str, SecretStr] = Field({})
-    """administrators of the whole server, in virtual host "/": name = "password"; default: guest from this machine"""
+    """administrators of the server, in virtual host "/": name = "password"; default: guest from this machine"""
     connections: Count = 64
-    """connections to Postgres for writing that all institutions have together; idle ones are closed first"""
+    """connections to Postgres that all institutions share for writing; idle ones are closed first"""
     rest_s: Seconds = 30.0
-    """an institution without work for so long closes its connection to Postgres; the next work opens it again"""
+    """time without work after which an institution closes its connection to Postgres, until the next work"""
     rest_poll_s: Seconds = 300.0
-    """interval at which such an institution searches for documents submitted by SQL"""
+    """interval at which an institution without a connection looks for documents submitted by SQL"""
     starts: Count = 8
-    """institutions that are started at the same time"""
+    """largest number of institutions that start at the same time"""
 
 
 class ServerSettings(Section):
-    """The settings of the process."""
+    """The settings of the process: [server], and the shared sections that it uses itself."""
 
     server: ServerSection
     amqp: AmqpSection = AmqpSection()
     database: DatabaseSection = DatabaseSection()
     log: LogSection = LogSection()
-    names: list[NodeId] = Field([], description="the institutions")
+    names: list[NodeId] = Field([], description="node ids of the institutions")
 
 
 def is_virtual(written: Mapping[str, Any]) -> bool:
-    """Whether a file is of a virtual server."""
+    """Whether the tables are those of a virtual server."""
     return SERVER in written or INSTITUTIONS in written
 
 
@@ -75,7 +75,7 @@ def server_settings(written: Mapping[str, Any], path: Path) -> ServerSettings:
     given = {name: written[name] for name in (SERVER, "amqp", "database", "log") if name in written}
     tables = written.get(INSTITUTIONS, {})
     if not isinstance(tables, dict):
-        raise ConfigInvalid([ConfigFault(str(path), INSTITUTIONS, "a table for each institution belongs here")])
+        raise ConfigInvalid([ConfigFault(str(path), INSTITUTIONS, "must be a table for each institution")])
     try:
         settings = ServerSettings.model_validate({**given, "names": list(tables)})
     except ValidationError as error:
@@ -86,10 +86,10 @@ def server_settings(written: Mapping[str, Any], path: Path) -> ServerSettings:
         raise ConfigInvalid(faults) from error
     server = settings.server
     if (server.certificate is None) != (server.key is None):
-        raise ConfigInvalid([ConfigFault(str(path), "server", "certificate and key go together")])
+        raise ConfigInvalid([ConfigFault(str(path), "server", "certificate and key must be set together")])
     base = path.parent.resolve()
-    places = {name: getattr(server, name) for name in ("data_dir", "certificate", "key")}
-    absolute = {name: base / place for name, place in places.items() if place is not None}
+    paths = {name: getattr(server, name) for name in ("data_dir", "certificate", "key")}
+    absolute = {name: base / given for name, given in paths.items() if given is not None}
     return settings.model_copy(update={"server": server.model_copy(update=absolute)})
 
 
@@ -99,16 +99,17 @@ def institution_tables(
     """Return the tables of one institution, as a file of one node would have them. Raises ConfigInvalid."""
     tables: Mapping[str, Any] = written.get(INSTITUTIONS, {})
     own = tables.get(institution)
-    here = f'{path} [institutions."{institution}"]'
+    place = f'{path} [institutions."{institution}"]'
     if own is None:
-        raise ConfigInvalid([ConfigFault(here, "", f"there is no such table{did_you_mean(institution, tables)}")])
+        raise ConfigInvalid([ConfigFault(place, "", f"there is no such table{did_you_mean(institution, tables)}")])
     if not isinstance(own, dict):
-        raise ConfigInvalid([ConfigFault(here, "", "a table belongs here, not a value")])
-    faults = [ConfigFault(here, key, "belongs to the process: set it in the shared section") for key in _foreign(own)]
+        raise ConfigInvalid([ConfigFault(place, "", "must be a table")])
+    text = "belongs to the process: set it in the shared section"
+    faults = [ConfigFault(place, key, text) for key in _process_keys(own)]
     if faults:
         raise ConfigInvalid(faults)
     shared = {name: table for name, table in written.items() if name not in (SERVER, INSTITUTIONS)}
-    merged = _over(shared, own)
+    merged = _merged(shared, own)
     merged["node"] = {
         **merged.get("node", {}), "kind": "local", "id": institution,
         "data_dir": str(process.server.data_dir / institution),
@@ -126,15 +127,15 @@ def institution_tables(
 
 
 def environment_of(env: Mapping[str, str], institution: str) -> dict[str, str]:
-    """Return the variables that hold for one institution; its own ones replace those for all."""
-    own = f"{OWN_PREFIX}{institution}{NESTED}".upper()
-    shared = {name: value for name, value in env.items() if not name.upper().startswith(OWN_PREFIX)}
-    mine = {PREFIX + name[len(own) :]: value for name, value in env.items() if name.upper().startswith(own)}
-    return {**shared, **mine}
+    """Return the variables that hold for one institution: its own replace those for all institutions."""
+    own = f"{INSTITUTION_PREFIX}{institution}{NESTED}".upper()  # prefix of its own variables
+    shared = {name: value for name, value in env.items() if not name.upper().startswith(INSTITUTION_PREFIX)}
+    specific = {PREFIX + name[len(own) :]: value for name, value in env.items() if name.upper().startswith(own)}
+    return {**shared, **specific}
 
 
 def server_url(process: ServerSettings) -> str | None:
-    """Return the URL of the Postgres server; None if it is the virtual server's own and does not run."""
+    """Return the URL of the Postgres server; None if it is an embedded one that does not run."""
     return process.database.dsn or EmbeddedPostgres(process.server.data_dir).running_url()
 
 
@@ -148,21 +149,21 @@ def database_url(url: str, institution: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path="/" + quote(database_name(institution), safe="")))
 
 
-def _foreign(own: Mapping[str, Any]) -> list[str]:
-    """Return the keys of a table that only the process has."""
-    found = [name for name in own if OF_THE_PROCESS.get(name) == ()]
-    for name, keys in OF_THE_PROCESS.items():
+def _process_keys(own: Mapping[str, Any]) -> list[str]:
+    """Return the keys in an institution's table that only the process may have."""
+    refused = [name for name in own if PROCESS_KEYS.get(name) == ()]
+    for name, keys in PROCESS_KEYS.items():
         table = own.get(name)
         if isinstance(table, dict):
-            found += [f"{name}.{key}" for key in keys if key in table and key != "virtual_hosts"]
-    found += [f"node.{key}" for key in ("id", "kind", "data_dir") if key in own.get("node", {})]
-    return found
+            refused += [f"{name}.{key}" for key in keys if key in table]
+    refused += [f"node.{key}" for key in ("id", "kind", "data_dir") if key in own.get("node", {})]
+    return refused
 
 
-def _over(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables with those of an institution over the shared ones."""
+def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return shared tables in which the keys of an institution's tables are replaced."""
     merged = dict(shared)
     for name, value in own.items():
-        before = merged.get(name)
-        merged[name] = _over(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        replaced = merged.get(name)
+        merged[name] = _merged(replaced, value) if isinstance(replaced, dict) and isinstance(value, dict) else value
     return merged

@@ -1,4 +1,4 @@
-"""The names of all keys, derived from the sections; used to report unknown keys."""
+"""The names of all keys, derived from the sections. `file` reports unknown keys and variables by them."""
 
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -8,22 +8,15 @@ from pydantic import BaseModel
 from semq.config.settings import Settings
 
 
-def leads_somewhere(parts: list[str]) -> bool:
-    """Whether a setting or a section has this path."""
-    place: Any = Settings
-    for part in parts:
-        place = _step(place, part)
-        if place is None:
-            return False
-    return True
+def is_known(path: list[str]) -> bool:
+    """Whether a key or a section has this path."""
+    return _type_at(path) is not None
 
 
-def names_in(parts: list[str]) -> list[str]:
-    """Return the keys of the section with this path; none if its names are user-defined."""
-    place: Any = Settings
-    for part in parts:
-        place = _step(place, part)
-    return list(place.model_fields) if _is_model(place) else []
+def keys_of(path: list[str]) -> list[str]:
+    """Return the keys of the section with this path; empty if its names are user-defined."""
+    type_ = _type_at(path)
+    return list(type_.model_fields) if _is_section(type_) else []
 
 
 def all_keys() -> list[list[str]]:
@@ -31,36 +24,45 @@ def all_keys() -> list[list[str]]:
     return list(_paths(Settings))
 
 
-def _paths(place: Any) -> Iterator[list[str]]:
-    if _is_model(place):
-        for name in place.model_fields:
-            for rest in _paths(_step(place, name)):
-                yield [name, *rest]
-    elif _chosen(place) is not None:
-        for rest in _paths(_chosen(place)):
-            yield ["NAME", *rest]
+def _type_at(path: list[str]) -> Any:
+    """Return the type at a path: a section, a table of user-defined names, or the type of a value; None if unknown."""
+    type_: Any = Settings
+    for name in path:
+        type_ = _type_under(type_, name)
+    return type_
+
+
+def _paths(type_: Any) -> Iterator[list[str]]:
+    if _is_section(type_):
+        names = list(type_.model_fields)
+    elif _value_type(type_) is not None:
+        names = ["NAME"]
     else:
         yield []
+        return
+    for name in names:
+        for path in _paths(_type_under(type_, name)):
+            yield [name, *path]
 
 
-def _step(place: Any, name: str) -> Any:
-    """Return the type under a name: a section, a table of user-defined names, or a plain type; None if unknown."""
-    if _is_model(place):
-        return _plain(place.model_fields[name].annotation) if name in place.model_fields else None
-    return _chosen(place)
+def _type_under(type_: Any, name: str) -> Any:
+    """Return the type of a key of a section, or of a value in a table of user-defined names; None if unknown."""
+    if _is_section(type_):
+        return _without_none(type_.model_fields[name].annotation) if name in type_.model_fields else None
+    return _value_type(type_)
 
 
-def _is_model(place: Any) -> bool:
-    return isinstance(place, type) and issubclass(place, BaseModel)
+def _is_section(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 
-def _chosen(place: Any) -> Any:
-    """Return the value type of a table of user-defined names, None for other types."""
-    return _plain(get_args(place)[1]) if get_origin(place) is dict else None
+def _value_type(type_: Any) -> Any:
+    """Return the type of the values in a table of user-defined names, None for other types."""
+    return _without_none(get_args(type_)[1]) if get_origin(type_) is dict else None
 
 
-def _plain(annotation: Any) -> Any:
-    """Return ``HubSection`` for ``Hub | None``."""
-    inner = [one for one in get_args(annotation) if one is not type(None)]
-    optional = type(None) in get_args(annotation)
-    return inner[0] if optional and len(inner) == 1 else annotation
+def _without_none(annotation: Any) -> Any:
+    """Return ``HubSection`` for ``HubSection | None``; return other types unchanged."""
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    is_optional = type(None) in get_args(annotation)
+    return members[0] if is_optional and len(members) == 1 else annotation

@@ -1,18 +1,17 @@
-"""Suggestions for misspelt names."""
+"""Suggestions for misspelt names in errors and faults. Used by the configuration, definitions and commands."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to ``word``, or None."""
-    by_fold = {name.casefold(): name for name in known}
-    for found in get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.5):
-        return by_fold[found]
-    return None
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the name most similar to ``word`` without regard to case, or None if no name is similar."""
+    by_casefolded = {name.casefold(): name for name in names}
+    matches = get_close_matches(word.casefold(), by_casefolded, n=1, cutoff=0.5)
+    return by_casefolded[matches[0]] if matches else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error sentence: the nearest name, or nothing."""
-    found = nearest(word, known)
-    return f"; did you mean {found}?" if found else ""
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests the nearest name; empty if no name is similar."""
+    name = nearest(word, names)
+    return f"; did you mean {name}?" if name else ""

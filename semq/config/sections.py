@@ -1,7 +1,8 @@
-"""The sections of the configuration file: names, types, bounds and defaults of each field.
+"""The sections of the configuration file: name, type, bounds, default and description of each setting.
 
 Times are in seconds (``_s``), sizes in bytes (``_bytes``). Secrets are ``SecretStr``: no log, error or table shows
-them. ``semq config show`` prints the docstrings of the fields. Rules across fields are in ``settings``.
+them. ``semq config show`` prints the strings below the settings as descriptions. Rules across settings are in
+``settings``.
 """
 
 import re
@@ -32,13 +33,14 @@ def _hub_url(url: str) -> str:
         raise ValueError("must not contain a user or a password: the user is node.id, the password is hub.password")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must end after the port: the virtual host of links is always umx")
-    _ = parts.port  # raises ValueError itself when it is out of range
+    _ = parts.port  # raises ValueError if it is out of range
     return url
 
 
 def database_url(url: SecretStr) -> SecretStr:
-    """Return the address of a database in the form of libpq and psycopg. Of several hosts the one that takes writes is
-    meant, unless the URL says otherwise. Raises ValueError.
+    """Return the URL of a database in the form for libpq and psycopg. Raises ValueError.
+
+    With several hosts, the URL selects the host that accepts writes, unless it has target_session_attrs.
     """
     scheme, _, rest = url.get_secret_value().partition("://")
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
@@ -47,7 +49,7 @@ def database_url(url: SecretStr) -> SecretStr:
     try:
         given = conninfo_to_dict(plain)
     except ProgrammingError:  # its text may contain the password
-        raise ValueError("is not an address of a Postgres server that libpq can read") from None
+        raise ValueError("is not a URL of a Postgres server that libpq can read") from None
     if "," in str(given.get("host") or given.get("hostaddr") or "") and "target_session_attrs" not in given:
         plain = f"{plain}{'&' if '?' in plain else '?'}target_session_attrs=read-write"
     return SecretStr(plain)
@@ -76,7 +78,7 @@ TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class Section(BaseModel):
-    """The base of all sections: unknown keys are refused, values are immutable, errors never show the input."""
+    """The base of all sections. Unknown keys are refused, values are immutable, and errors do not contain the input."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -93,15 +95,15 @@ class NodeSection(Section):
     kind: Literal["local", "platform"]
     """local: an institution's node; platform: the hub"""
     id: NodeId
-    """the institution's number; any name for the hub"""
+    """number of the institution; any name for the hub"""
     type: Annotated[int, Field(ge=1, le=255)] | None = None
-    """UMX node type; by default 1 for local nodes and 2 for the hub"""
+    """UMX node type; default: 1 for local nodes, 2 for the hub"""
     semq_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
-    """number of this instance, part of every locator that it assigns"""
+    """number of this instance; part of every locator that it assigns"""
     semq_db_id: Annotated[int, Field(ge=1, le=0x7FFF_FFFF)] = 1
-    """number of this instance's store, part of every locator that it assigns"""
+    """number of this instance's store; part of every locator that it assigns"""
     data_dir: Path | None = None
-    """folder for the embedded database and all other files of this node; default var/ID; relative to the file"""
+    """folder of the embedded database and all other files of this node; relative to the file; default: var/ID"""
 
     @property
     def umx_type(self) -> int:
@@ -113,9 +115,9 @@ class DatabaseSection(Section):
     """The database with the queues."""
 
     url: Annotated[SecretStr, AfterValidator(database_url)] | None = None
-    """a Postgres server, 14 or newer, or several hosts of which the primary is used; default: own one in data_dir"""
+    """URL of a Postgres server, 14 or newer; of several hosts the primary is used; default: an embedded server"""
     migrate: bool = True
-    """migrate an older schema at the start; false: refuse to start and print the command"""
+    """migrate tables of an older version at the start; false: do not start, and print the command that migrates"""
     ledger_days: Annotated[int, Field(ge=0, le=36_500)] = 400
     """retention of the ledger, its receipts and session keys, in days; 0: unlimited"""
 
@@ -126,16 +128,16 @@ class DatabaseSection(Section):
 
 
 class GrantSection(Section):
-    """The permissions of a user in one virtual host: expressions searched in the names of exchanges and queues.
+    """The permissions of a user in one virtual host: expressions that are searched in names of exchanges and queues.
 
     As in RabbitMQ, a missing or empty expression allows nothing, and the default exchange is named amq.default."""
 
     configure: Expression = ""
-    """declare and delete"""
+    """declare and delete exchanges and queues"""
     write: Expression = ""
-    """publish to exchanges, bind queues"""
+    """publish to exchanges, bind queues to exchanges"""
     read: Expression = ""
-    """consume, get and purge queues, bind to exchanges"""
+    """consume from queues, get from and purge them, bind to exchanges"""
 
 
 EVERYTHING = GrantSection(configure=".*", write=".*", read=".*")
@@ -145,13 +147,13 @@ class AmqpUserSection(Section):
     """One application that may log in."""
 
     password: SecretStr
-    """also as SEMQ_AMQP__USERS__NAME"""
+    """password of the login; also as variable SEMQ_AMQP__USERS__NAME"""
     admin: bool | None = None
-    """may use semq.admin; default: only if neither permissions nor inboxes are given"""
+    """may administer the node (semq.admin); default: true if neither permissions nor inboxes are set"""
     permissions: dict[HostName, GrantSection] | None = None
-    """by virtual host; default: everything in "/" """
+    """permissions by virtual host; default: everything in "/" """
     inboxes: list[InboxUser] | None = None
-    """users whose inboxes it may open; "": the inbox of the institution; default: those that permissions allow"""
+    """users of the institution whose inboxes it may open; "": that of the institution; default: as permissions allow"""
 
     @property
     def is_admin(self) -> bool:
@@ -170,59 +172,59 @@ class AmqpSection(Section):
     host: str = HOST
     """address to listen on; default: loopback"""
     port: Port = PORT
-    """0: any free port"""
+    """port to listen on; 0: any free port"""
     virtual_hosts: list[HostName] = ["/"]
-    """for applications; "/" always exists, with documents and administration; others have plain queues only"""
+    """virtual hosts for applications; "/" always exists, for documents and administration; others have queues only"""
     users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUserSection] = {}
-    """applications that may log in: name = "password" for all rights in "/", or a table for each"""
+    """applications that may log in: name = "password" with all rights in "/", or a table for each user"""
     max_message_bytes: Annotated[int, Field(ge=1, le=1024 * MIB)] = 64 * MIB
     """largest message of a client; a larger one closes its channel with 311"""
     max_connections: Count = 4096
-    """further connections are refused"""
+    """open connections; further ones are refused"""
     max_connections_per_address: Count = 1024
-    """the same for one client address"""
+    """open connections of one client address; further ones are refused"""
     heartbeat_s: Annotated[int, Field(ge=0, le=65_535)] = 60
     """heartbeat interval proposed to clients; 0: no heartbeats"""
     handshake_s: Seconds = 10.0
-    """time for the login; slower clients are disconnected"""
+    """longest time for a login; slower clients are disconnected"""
     max_channels: Annotated[int, Field(ge=1, le=65_535)] = 2047
     """channels per connection, proposed to clients"""
     max_queues: Count = 100_000
-    """queues per virtual host; a client that declares one more is disconnected"""
+    """queues in each virtual host; a client that declares one more is disconnected"""
     max_unacked_bytes: Count = 256 * MIB
-    """unacknowledged bytes per connection; deliveries stop at this limit"""
+    """unacknowledged bytes of one connection; its deliveries stop at this limit"""
     memory_bytes: Count = 1024 * MIB
-    """memory for messages in queues; at this limit publishers are blocked, not refused"""
+    """memory for messages in queues; publishers are blocked, not refused, at this limit"""
     min_free_disk_bytes: Annotated[int, Field(ge=0)] = 256 * MIB
-    """with an embedded database: publishers are blocked if less disk space is free"""
+    """free disk space below which publishers are blocked; with an embedded database only"""
     tls: bool = False
-    """use TLS on this port, with the certificate of this node; nodes then log in with their certificates"""
+    """use TLS on this port, with the certificate of this node; other nodes then log in with their certificates"""
     allow_plain: bool = False
-    """allow connections from other machines without TLS, and nodes with passwords: the network can read both"""
+    """allow other machines to connect without TLS, and nodes to log in by password: the network can read both"""
 
 
 class DialledSection(Section):
-    """A node that this one dials: pauses between attempts."""
+    """A node that this node dials: pauses between attempts."""
 
     reconnect_s_min: Seconds = 0.5
-    """pause after the first loss of the connection; doubled each time"""
+    """pause after the loss of a connection; doubled after each failed attempt"""
     reconnect_s_max: Seconds = 10.0
-    """longest pause"""
+    """longest pause between attempts"""
 
 
 class HubSection(DialledSection):
     """The hub, as a local node reaches it."""
 
     url: Annotated[str, AfterValidator(_hub_url)]
-    """amqps://host:port, with the certificate of this node; amqp://host:port with the password"""
+    """address of the hub: amqps://host:port (login by certificate) or amqp://host:port (login by password)"""
     more_urls: list[Annotated[str, AfterValidator(_hub_url)]] = []
-    """further addresses of the same hub (its standby, another network), tried in turn when one does not answer"""
+    """further addresses of the same hub (its standby, another network), tried in turn"""
     password: SecretStr | None = None
-    """the same as nodes."ID".password at the hub; not used with amqps"""
+    """password of this node, which is nodes."ID".password at the hub; not used with amqps"""
     allow_plain: bool = False
-    """allow amqp:// to another machine: the network can read what is sent"""
+    """allow amqp:// to another machine: the network can read the password and documents"""
     answer_partners: bool = True
-    """answer partners who trace a document (`semq msg trace`) that they exchanged with this institution"""
+    """answer traces (`semq msg trace`) by partners of documents that they exchanged with this institution"""
 
     @property
     def is_tls(self) -> bool:
@@ -237,7 +239,7 @@ def _partner_url(url: str) -> str:
 
 
 class DirectSection(DialledSection):
-    """A partner with a direct link to this node. Documents go by the hub while the link is down; without [hub] they
+    """A partner with a direct link to this node. While the link is down, documents go by the hub; without [hub] they
     wait."""
 
     urls: list[Annotated[str, AfterValidator(_partner_url)]] = []
@@ -245,143 +247,143 @@ class DirectSection(DialledSection):
 
 
 class TlsSection(Section):
-    """Certificates: identity of this node, trusted authorities, place of the keys."""
+    """Certificates: keys of this node, trusted authorities, lifetimes."""
 
     dir: Path | None = None
-    """folder of keys and certificates; default: pki in node.data_dir; relative to the file"""
+    """folder of keys and certificates; relative to the file; default: pki in node.data_dir"""
     trust: Path | None = None
-    """PEM file of the trusted authorities; default: those of the enrolment"""
+    """PEM file of the trusted authorities; relative to the file; default: those of the enrolment"""
     minimum: Literal["1.2", "1.3"] = "1.3"
     """oldest accepted version of TLS"""
     names: list[Annotated[str, Field(min_length=1, max_length=253)]] = []
-    """host names and addresses of this hub, for the certificate that it issues to itself"""
+    """host names and addresses of this hub, for its own certificate"""
     passphrase_file: Path | None = None
-    """file with the passphrase of the private keys, readable by this user only"""
+    """file with the passphrase of the private keys, readable by this user only; relative to the file"""
     passphrase_credential: str = ""
-    """the same as a systemd credential: its name in LoadCredential="""
+    """name of a systemd credential (LoadCredential=) with the passphrase, instead of a file"""
     passphrase_variable: str = ""
-    """the same as an environment variable: its name, for instance SEMQ_KEY_PASSPHRASE"""
+    """name of an environment variable with the passphrase, instead of a file, for instance SEMQ_KEY_PASSPHRASE"""
     certificate_days: Annotated[float, Field(gt=0, le=3650)] = 90.0
-    """hub: lifetime of certificates; nodes renew at two thirds of it"""
+    """hub: lifetime of certificates; nodes renew theirs after two thirds of it"""
     token_hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0
     """hub: lifetime of an enrolment token"""
     warn_days: Annotated[float, Field(ge=0)] = 14.0
-    """warn if a certificate ends within this time"""
+    """days before the end of a certificate from which health checks warn"""
     keep_keys_days: Annotated[float, Field(ge=0)] = 400.0
-    """retention of old keys, which open documents sealed for them; longer than any document may be stored"""
+    """retention of old keys, which open documents sealed for them: longer than any document is stored"""
 
 
 class SecrecySection(Section):
-    """Seals, signatures and the proofs that are required of partners. Needs certificates ([tls])."""
+    """Seals, signatures, and the proofs that partners must give. Needs certificates ([tls])."""
 
     required_with: list[NodeId | Literal["*"]] = []
-    """institutions to and from which all documents must be sealed, whatever @Encrypt says; "*": all"""
+    """institutions with which all documents must be sealed, also with @Encrypt=0; "*": all institutions"""
     unsigned_floors_from: list[NodeId] = []
-    """institutions with older nodes, which do not sign floors, markers and positions: the hub could forge these"""
+    """institutions with older nodes, which sign no floors, markers and positions: the hub could forge these"""
     unproved_from: list[NodeId] = []
-    """institutions whose documents and receipts are believed without a proof: the hub could forge these"""
+    """institutions whose documents and receipts are accepted without a proof: the hub could forge these"""
     mixed_network: bool = False
-    """the same for every institution of which no certificate was ever received; the hub decides which these are"""
+    """accept the same of every institution whose certificate was never received: the hub could withhold certificates"""
     session_messages: Count = 65_536
-    """documents per session key"""
+    """largest number of documents sealed with one session key"""
     session_bytes: Count = 1024 * MIB
-    """bytes per session key"""
+    """largest number of bytes sealed with one session key"""
     session_s: Seconds = 3600.0
-    """lifetime of a session key"""
+    """longest use of one session key"""
     pins: dict[NodeId, list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]] = {}
-    """SHA-256 fingerprints of the only certificates accepted for an institution"""
+    """by institution, the SHA-256 fingerprints of its only accepted certificates"""
     bodies_key_file: Path | None = None
-    """file with the secret that encrypts bodies in the queues' tables, readable by this user only"""
+    """file with the secret that encrypts bodies in the database, readable by this user only; relative to the file"""
     bodies_key_credential: str = ""
-    """the same as a systemd credential: its name in LoadCredential="""
+    """name of a systemd credential (LoadCredential=) with the secret, instead of a file"""
     bodies_key_variable: str = ""
-    """the same as an environment variable: its name, for instance SEMQ_BODIES_KEY"""
+    """name of an environment variable with the secret, instead of a file, for instance SEMQ_BODIES_KEY"""
 
 
 class AccountSection(Section):
-    """One institution known to the hub."""
+    """One institution at the hub."""
 
     password: SecretStr | None = None
-    """password of the node's login; default: it logs in with its certificate only"""
+    """password of the institution's node; default: the node logs in with its certificate only"""
     may_send_to: list[NodeId] | None = None
-    """institutions to which it may send; default: all"""
+    """institutions to which the institution may send; default: all"""
 
 
 class ProtocolSection(Section):
-    """The numbers of PROTOCOL.md section 13."""
+    """The times and limits of PROTOCOL.md section 13."""
 
     inquiry_s: Seconds = 15.0
-    """interval before the first inquiry about a message without an answer; doubled each time"""
+    """time before the first inquiry about a message without an answer; doubled after each inquiry"""
     inquiry_s_max: Seconds = 300.0
     """longest interval between inquiries"""
     inquiry_custody_s_max: Seconds = 3600.0
-    """the same for messages that the hub holds"""
+    """longest interval between inquiries about messages stored at the hub"""
     window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
-    """positions of one stream after its oldest unsettled message; must be the same at both ends"""
+    """messages of one stream from its oldest unsettled one; must be the same at both ends"""
     flight: Count = 4096
-    """messages per destination that are sent and not yet answered"""
+    """messages to one destination that are sent and not yet answered; further ones wait"""
     credit_messages: Count = 8192
-    """messages on their way from the hub to one node"""
+    """messages on their way from the hub to one node; further ones wait"""
     credit_bytes: Count = 8 * MIB
-    """the same, in bytes"""
+    """bytes on their way from the hub to one node; further messages wait"""
     cleanup_s: Seconds = 1.0
-    """pause between two deletions of settled rows"""
+    """interval of deletions of settled rows"""
     overdue_s: Seconds = 900.0
-    """time after which a message without an outcome is shown as overdue; it does not fail for that reason"""
+    """age from which a message without an outcome is shown as overdue; it does not fail for that reason"""
     quota_rows_per_partner: Count = 1_000_000
-    """unsettled messages per partner; further ones are refused, none is dropped"""
+    """unsettled messages of one partner; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
-    """largest message; the hub and the receiver refuse larger ones, each by its own limit"""
+    """largest message; hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
-    """larger documents of class 3 without an order are sent in pieces; above max_document_bytes: none is"""
+    """size from which documents of class 3 without an order go in pieces; above max_document_bytes: no pieces"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
-    """largest document in pieces; larger ones are refused at submit, and by the receiver by its own limit"""
+    """largest document in pieces; sender and receiver refuse larger ones, each by its own limit"""
     quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
-    """stored pieces of one sender, until applications have taken their documents; further ones are refused"""
+    """pieces of one sender that wait for applications; further ones are refused"""
 
 
 class ExtractSection(Section):
     """Extracts of this node's ledger for the nightly reconciliation."""
 
     at: TimeOfDay | None = None
-    """time of day, in the zone, at which completed dates are extracted; default: only on demand"""
+    """time of day, in this zone, at which completed dates are extracted; default: only on demand"""
     zone: Annotated[str, AfterValidator(_zone)] = "UTC"
     """time zone of business dates; must be the same at the hub and all institutions"""
     cutoff: TimeOfDay = "00:00"
-    """time of day at which a business date ends; must be the same everywhere"""
+    """time of day at which a business date ends; must be the same at the hub and all institutions"""
     folder: str = ""
-    """folder of the extracts; default data_dir/extracts; a shared folder, or an address such as s3://…"""
+    """folder of the extracts, or an address such as s3://…; relative to the file; default: data_dir/extracts"""
     deliver_to: str = ""
-    """institution, or one of its users, that collects extracts for the hub: they are sent to it as documents"""
+    """institution or user to which extracts are sent as documents, to be collected for the hub; default: none"""
     piece_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 8 * MIB
-    """a larger parcel is sent as several documents"""
+    """largest document of a sent extract; a larger extract is sent as several documents"""
     salt_file: Path | None = None
-    """secret for the hashes of AppKeys, shared by institutions to be matched; default: extracts have no hashes"""
+    """file with the secret for hashes of AppKeys, the same at institutions to be matched; default: no hashes"""
     type_in_clear: bool = False
-    """include domain, data type and subtype of AppKeys in clear"""
+    """extracts contain domain, data type and subtype of AppKeys in clear"""
 
 
 class FolderSection(Section):
-    """A folder as a door for applications: files in ``out`` are sent, what arrives is written to ``in``."""
+    """A folder for applications: documents in ``out`` are sent, received documents are written to ``in``."""
 
     path: Path
-    """the folder around out, in, sent and failed; relative to the file"""
+    """folder that contains out, in, sent and failed; relative to the file"""
     send: bool = True
-    """send what is put into out/TARGET[/TYPE[/SUBTYPE]]"""
+    """send the files in out/TARGET[/TYPE[/SUBTYPE]]"""
     receive: bool = True
     """write the documents of the inbox to in/SOURCE[/TYPE[/SUBTYPE]]"""
     user: InboxUser = ""
-    """whose inbox; the institution's own unless given"""
+    """user whose inbox is received; default: the institution itself"""
     domain: str = ""
-    """domain of the AppKey of what is sent; type and subtype are the folders, the key is the file name"""
+    """domain of the AppKey of sent documents; type and subtype are the folders, the key is the file name"""
     save_fwd: Literal[1, 2, 3] = 3
-    """@SaveFwd of what is sent"""
+    """@SaveFwd of sent documents"""
     encrypt: bool = False
-    """@Encrypt of what is sent"""
+    """@Encrypt of sent documents"""
     settle_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
-    """a file is complete when it has not changed for so long"""
+    """time without a change after which a file is sent"""
     keep_sent: bool = True
-    """move accepted files to sent, where the outcome is noted; false: delete them"""
+    """move accepted files to sent, and note their outcome there; false: delete them"""
 
 
 def _webhook_url(url: str) -> str:
@@ -393,24 +395,24 @@ def _webhook_url(url: str) -> str:
     if any(not 0 < len(label) < 64 for label in parts.hostname.removesuffix(".").split(".")):
         raise ValueError("must name a host: each part of its name has 1 to 63 characters")
     if parts.username or parts.password or parts.fragment:
-        raise ValueError("must not hold a user, a password or a fragment: requests are signed with the secret")
-    _ = parts.port  # raises ValueError itself when it is out of range
+        raise ValueError("must not contain a user, a password or a fragment: requests are signed with the secret")
+    _ = parts.port  # raises ValueError if it is out of range
     return url
 
 
 class WebhookSection(Section):
-    """An HTTP address to which received documents, or events, are posted."""
+    """An HTTP address to which received documents or events are posted."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    """names the webhook in the log and its queue of events"""
+    """name of the webhook in the log and of its queue of events"""
     url: Annotated[str, AfterValidator(_webhook_url)]
-    """https://host/path"""
+    """address: https://host/path"""
     secret: SecretStr
-    """key of the signature: whsec_ and base64 of 24 to 64 bytes"""
+    """key by which requests are signed: whsec_ and base64 of 24 to 64 bytes"""
     documents: bool = True
-    """post the documents of the inbox; each is acknowledged after the answer 2xx"""
+    """post the documents of the inbox; a document is acknowledged after an answer 2xx"""
     user: InboxUser = ""
-    """whose inbox; the institution's own unless given"""
+    """user whose inbox is received; default: the institution itself"""
     events: list[Literal["sent", "forwarded", "stored", "delivered", "failed", "refused"]] = []
     """post these events about sent documents"""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
@@ -418,22 +420,22 @@ class WebhookSection(Section):
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
-    """a document that fails so often is set aside, if others succeed or the address answers for instance 500"""
+    """failures after which a document is parked, if others succeed or the answer is an error such as 500"""
     trust: Path | None = None
-    """PEM file of the authorities of the address; those of the system unless given; relative to the file"""
+    """PEM file of the address's authorities; relative to the file; default: those of the system"""
     allow_private: bool = False
-    """let the address be on this machine or in a private network"""
+    """allow addresses on this machine and in private networks"""
     allow_plain: bool = False
-    """let http:// lead to another machine: everyone on the network path can read the documents"""
+    """allow http:// to another machine: the network can read the documents"""
 
 
 class AlertsSection(Section):
-    """The program to start when the health of this node changes."""
+    """The program that is started when the health of this node changes."""
 
     command: list[Annotated[str, Field(min_length=1)]] = []
     """program and arguments, started without a shell; the alert is JSON on its standard input"""
     after_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    """time that a change must last before the alert"""
+    """time for which a change must last before the alert"""
 
 
 class LogSection(Section):

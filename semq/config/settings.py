@@ -1,4 +1,4 @@
-"""The whole configuration as one object, and the rules across sections. Created by ``load``, used by nodes."""
+"""All sections of a configuration as one object, and the rules across sections. Created by ``file.load``."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
@@ -39,20 +39,20 @@ from semq.umx_t.address import Address
 
 DEFAULT = "default"
 STARS = "********"  # shown instead of a secret
-OWN_HOSTS = {"umx", "enroll"}  # virtual hosts of the links and of enrolment
+RESERVED_HOSTS = {"umx", "enroll"}  # virtual hosts of links and of enrolment
 
 
-class Explained(NamedTuple):
-    """One setting for `semq config show --origin`; the value of a secret is stars."""
+class ExplainedSetting(NamedTuple):
+    """One setting for `semq config show`."""
 
     key: str
-    value: str
-    origin: str
+    value: str  #: STARS for a secret
+    origin: str  #: DEFAULT, a file, or an environment variable
     help: str
 
 
 class Settings(BaseSettings):
-    """A node's settings. Created by ``semq.config.load`` only, which reads file and environment."""
+    """The settings of a node. Only ``semq.config.load`` creates them, from file and environment."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -91,10 +91,10 @@ class Settings(BaseSettings):
 
     @property
     def largest_document_bytes(self) -> int:
-        """The largest document that may be submitted; one without pieces is bounded by ``max_document_bytes``."""
-        p = self.protocol
-        has_pieces = p.pieces_from_bytes <= p.max_document_bytes
-        return max(p.max_document_bytes, p.max_large_document_bytes if has_pieces else 0)
+        """The size of the largest document that may be submitted, in pieces unless the configuration disables these."""
+        protocol = self.protocol
+        has_pieces = protocol.pieces_from_bytes <= protocol.max_document_bytes
+        return max(protocol.max_document_bytes, protocol.max_large_document_bytes if has_pieces else 0)
 
     @property
     def address(self) -> Address:
@@ -103,70 +103,70 @@ class Settings(BaseSettings):
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the node; absolute after loading."""
+        """The data directory of the node; absolute after ``load``."""
         return self.node.data_dir or Path("var") / self.node.id
 
     @property
     def pki_dir(self) -> Path:
-        """The folder of keys and certificates; absolute after loading."""
+        """The folder of keys and certificates; absolute after ``load``."""
         return self.tls.dir or self.data_dir / "pki"
 
     @property
     def has_no_hub(self) -> bool:
-        """Whether this is an institution's node without a hub: [direct] then names all its partners."""
+        """Whether this is an institution's node without a hub. [direct] then names all its partners."""
         return self.node.kind == "local" and self.hub is None
 
     @property
     def extracts(self) -> str:
-        """The folder or address of this node's extracts."""
+        """The folder of this node's extracts, or their address (s3://…)."""
         return self.extract.folder or str(self.data_dir / "extracts")
 
     @property
     def file(self) -> Path | None:
-        """The file that was read, or None."""
+        """The file from which the settings were read; None without a file."""
         return self._file
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that were read."""
+        """The environment variables with the prefix SEMQ_, for reading the settings again."""
         return self._environment
 
     @property
     def institution(self) -> str | None:
-        """The institution whose table was read, of a file with several; None otherwise."""
+        """The institution whose settings these are, if the file has several; otherwise None."""
         return self._institution
 
     @property
     def port_certificate(self) -> Path | None:
-        """The certificate of a port that the institution shares with others."""
+        """The certificate of a port that several institutions share, if it has TLS."""
         return self._port_certificate
 
-    def choose(self, institution: str | None, port_certificate: Path | None) -> None:
-        """Remember the table that was read, of a file with several institutions, and the certificate of their port."""
+    def set_institution(self, institution: str | None, port_certificate: Path | None) -> None:
+        """Store the institution whose settings these are, and the certificate of its port. Called by ``load``."""
         self._institution, self._port_certificate = institution, port_certificate
 
-    def remember(
+    def set_origins(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Remember the origin of values that are not defaults, and the file and variables that were read."""
+        """Store the origin of each value that is not a default, the file and the variables. Called by ``load``."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})
 
     def values(self) -> dict[str, Any]:
-        """Return every setting by its key, with secrets; for comparison only, never for display."""
+        """Return the value of every setting by its key, including secrets: for comparison only, never for display."""
         return {leaf.key: leaf.value for leaf in _leaves(self, "")}
 
-    def explain(self) -> list[Explained]:
-        """Return every setting with its value and origin: default, file, or environment variable."""
+    def explain(self) -> list[ExplainedSetting]:
+        """Return every setting with its value, origin and description."""
         return [
-            Explained(leaf.key, _shown(leaf.value), self._origins.get(leaf.key, DEFAULT), _description(leaf))
+            ExplainedSetting(leaf.key, _shown(leaf.value), self._origins.get(leaf.key, DEFAULT), _description(leaf))
             for leaf in _leaves(self, "")
         ]
 
 
 def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of rules across fields, as (key, fault)."""
+    """Yield key and text of each fault of a rule across settings."""
     kind, nodes = settings.node.kind, settings.nodes
     if kind == "local" and settings.hub is None and not settings.direct:
         yield (
@@ -192,19 +192,16 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         for target in account.may_send_to or ():
             if target not in nodes:
                 yield f"nodes.{node_id}.may_send_to", f"{target} is not among nodes{did_you_mean(target, nodes)}"
-    for low, high in (
-        ("protocol.inquiry_s", "protocol.inquiry_s_max"),
-        ("protocol.inquiry_s", "protocol.inquiry_custody_s_max"),
-    ):
-        if getattr(settings.protocol, low.partition(".")[2]) > getattr(settings.protocol, high.partition(".")[2]):
-            yield low, f"is greater than {high}"
+    for limit in ("inquiry_s_max", "inquiry_custody_s_max"):
+        if settings.protocol.inquiry_s > getattr(settings.protocol, limit):
+            yield "protocol.inquiry_s", f"is greater than protocol.{limit}"
     yield from _pause_faults(settings)
     if settings.protocol.max_document_bytes > settings.amqp.max_message_bytes:
         yield "protocol.max_document_bytes", "is greater than amqp.max_message_bytes: such a document could not arrive"
 
 
 def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Pauses between attempts to dial that contradict each other."""
+    """Yield the faults of pauses between attempts to dial."""
     partners = {f"direct.{partner}": link for partner, link in settings.direct.items()}
     for name, dialled in {"hub": settings.hub, **partners}.items():
         if dialled is not None and dialled.reconnect_s_min > dialled.reconnect_s_max:
@@ -212,68 +209,73 @@ def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of virtual hosts and users."""
+    """Yield the faults of virtual hosts and users."""
     hosts = {"/", *settings.amqp.virtual_hosts}
-    for name in OWN_HOSTS & hosts:
+    for name in RESERVED_HOSTS & hosts:
         yield "amqp.virtual_hosts", f"{name} is reserved for the hub: choose another name"
     for name, user in settings.amqp.users.items():
         for host in (user.permissions or {}).keys() - hosts:
-            guess = did_you_mean(host, hosts)
-            yield f"amqp.users.{name}.permissions", f"{host} is not among amqp.virtual_hosts{guess}"
+            suggestion = did_you_mean(host, hosts)
+            yield f"amqp.users.{name}.permissions", f"{host} is not among amqp.virtual_hosts{suggestion}"
         if user.inboxes is not None and settings.node.kind != "local":
             yield f"amqp.users.{name}.inboxes", "only local nodes have inboxes; remove this key"
 
 
 def _direct_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Direct links that cannot be made."""
+    """Yield the faults of direct links."""
     if settings.direct and settings.node.kind != "local":
         yield "direct", "only local nodes have direct links; remove this section"
     for partner, link in settings.direct.items():
         if partner == settings.node.id:
-            yield f"direct.{partner}", "is this institution; name a partner"
+            yield f"direct.{partner}", "is this institution; name a partner instead"
         if not link.urls and not settings.amqp.tls:
             yield f"direct.{partner}.urls", "missing: without amqp.tls the partner cannot dial this node"
 
 
 def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Folders that cannot be served together."""
+    """Yield the faults of folders, and of inboxes that two folders or webhooks would share."""
     if settings.folders and settings.node.kind != "local":
         yield "folders", "only local nodes send and receive documents; remove this section"
     for number, folder in enumerate(settings.folders):
-        for other in settings.folders[:number]:
-            if folder.path == other.path:
-                yield f"folders.{number}.path", f"{folder.path} is there twice"
-    takers = [(f"folders.{number}", one.user) for number, one in enumerate(settings.folders) if one.receive]
-    takers += [(f"webhooks.{number}", one.user) for number, one in enumerate(settings.webhooks) if one.documents]
-    for number, (key, user) in enumerate(takers):
-        for earlier, same in takers[:number]:
-            if user == same:
-                yield f"{key}.user", f"would share an inbox with {earlier}: each document would go to one of the two"
+        if folder.path in (earlier.path for earlier in settings.folders[:number]):
+            yield f"folders.{number}.path", f"{folder.path} is the path of an earlier folder, too"
+    receivers = [(f"folders.{number}", folder.user) for number, folder in enumerate(settings.folders) if folder.receive]
+    receivers += [(f"webhooks.{number}", hook.user) for number, hook in enumerate(settings.webhooks) if hook.documents]
+    for number, (key, user) in enumerate(receivers):
+        for earlier_key, earlier_user in receivers[:number]:
+            if user == earlier_user:
+                yield (
+                    f"{key}.user",
+                    f"has the inbox of {earlier_key}, too: each document would go to only one of the two",
+                )
 
 
 def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Webhooks that cannot be served."""
+    """Yield the faults of webhooks."""
     if settings.webhooks and settings.node.kind != "local":
         yield "webhooks", "only local nodes send and receive documents; remove this section"
-    for number, one in enumerate(settings.webhooks):
-        host = urlsplit(one.url).hostname or ""
-        if urlsplit(one.url).scheme == "http" and not (one.allow_plain or is_loopback(host)):
+    for number, webhook in enumerate(settings.webhooks):
+        host = urlsplit(webhook.url).hostname or ""
+        if urlsplit(webhook.url).scheme == "http" and not (webhook.allow_plain or is_loopback(host)):
             yield f"webhooks.{number}.url", "leads to another machine without TLS: use https://, or set allow_plain"
-        if one.name in (other.name for other in settings.webhooks[:number]):
-            yield f"webhooks.{number}.name", f"{one.name} is there twice"
+        if webhook.name in (earlier.name for earlier in settings.webhooks[:number]):
+            yield f"webhooks.{number}.name", f"{webhook.name} is the name of an earlier webhook, too"
         try:
-            key_of(one.secret.get_secret_value())
+            key_of(webhook.secret.get_secret_value())
         except ValueError as error:
             yield f"webhooks.{number}.secret", str(error)
 
 
 def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of the web process."""
+    """Yield the faults of the web process."""
     http = settings.http
     if http is None:
         return
     if (http.certificate is None) != (http.key is None):
-        yield f"http.{'key' if http.key is None else 'certificate'}", "missing: certificate and key go together"
+        yield (
+            f"http.{'key' if http.key is None else 'certificate'}",
+            "missing: certificate and key must be set together",
+        )
     is_tls = http.certificate is not None
     if not (is_tls or http.allow_plain or is_loopback(http.host)):
         yield "http.host", "other machines could connect without TLS: set certificate and key, or http.allow_plain"
@@ -288,7 +290,7 @@ def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of the address of the collector."""
+    """Yield the faults of the address of the collector."""
     telemetry = settings.telemetry
     if telemetry is None or telemetry.allow_plain:
         return
@@ -298,7 +300,7 @@ def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of the section of datagrams."""
+    """Yield the faults of [datagrams]."""
     is_dialled = settings.node.kind == "platform" or bool(settings.direct)
     for key in ("advertised_host", "advertised_port") if not is_dialled else ():
         if settings.datagrams is not None and getattr(settings.datagrams, key):
@@ -309,18 +311,18 @@ def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the faults of the addresses of the hub."""
+    """Yield the faults of the addresses of the hub."""
     hub = settings.hub
     if hub is None:
         return
     if any(urlsplit(url).scheme != urlsplit(hub.url).scheme for url in hub.more_urls):
-        yield "hub.more_urls", "must all begin like hub.url, with amqps:// or with amqp://"
+        yield "hub.more_urls", "must begin like hub.url: all with amqps://, or all with amqp://"
     if len({hub.url, *hub.more_urls}) <= len(hub.more_urls):
         yield "hub.more_urls", "names an address twice"
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Return the settings that would expose passwords or documents to a network without ``allow_plain``."""
+    """Yield the settings that would expose passwords or documents to a network, unless ``allow_plain`` permits it."""
     amqp, hub = settings.amqp, settings.hub
     if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
         yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain to permit it"
@@ -328,7 +330,7 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         if hub.password is None:
             yield (
                 "hub.password",
-                f"missing (or {PREFIX}HUB__PASSWORD): amqp:// logs in with it, amqps:// with a certificate",
+                f"missing (or {PREFIX}HUB__PASSWORD): a login by amqp:// needs it; amqps:// uses a certificate",
             )
         for name, url in [("hub.url", hub.url), *(("hub.more_urls", url) for url in hub.more_urls)]:
             if not (hub.allow_plain or is_loopback(urlsplit(url).hostname or "")):
@@ -339,16 +341,16 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         if parts.scheme == "amqp" and not is_loopback(parts.hostname or ""):
             yield (
                 "cluster.carrier",
-                "leads to another machine in clear: use amqps://, or set cluster.allow_plain to permit it",
+                "leads to another machine without TLS: use amqps://, or set cluster.allow_plain to permit it",
             )
     if not amqp.tls:
         for node_id, account in settings.nodes.items():
             if account.password is None:
-                yield f"nodes.{node_id}.password", "missing: without amqp.tls a node can only log in with a password"
+                yield f"nodes.{node_id}.password", "missing: without amqp.tls a node can log in only with a password"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name means this machine only."""
+    """Whether a host is the loopback of this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -356,7 +358,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Leaf(NamedTuple):
-    """One setting. ``section`` and ``field`` have its description."""
+    """One setting. Its description is that of ``field`` in ``section``."""
 
     key: str
     value: Any
@@ -364,15 +366,16 @@ class _Leaf(NamedTuple):
     field: str
 
 
-def _leaves(part: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
-    if isinstance(part, Section | BaseSettings):
-        for name in type(part).model_fields:
-            yield from _leaves(getattr(part, name), f"{prefix}{name}.", type(part), name)
-    elif isinstance(part, dict) and part:
-        for name, value in part.items():
-            yield from _leaves(value, f"{prefix}{name}.", section, field)
+def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
+    """Yield the settings in a section, a table, or a single value. ``prefix``: its key with a dot at the end."""
+    if isinstance(value, Section | BaseSettings):
+        for name in type(value).model_fields:
+            yield from _leaves(getattr(value, name), f"{prefix}{name}.", type(value), name)
+    elif isinstance(value, dict) and value:
+        for name, member in value.items():
+            yield from _leaves(member, f"{prefix}{name}.", section, field)
     else:
-        yield _Leaf(prefix.rstrip("."), part, section, field)
+        yield _Leaf(prefix.rstrip("."), value, section, field)
 
 
 def _description(leaf: _Leaf) -> str:

@@ -1,4 +1,4 @@
-"""The section of the export of spans to an OpenTelemetry collector."""
+"""The section ``[telemetry]``: the export of spans to an OpenTelemetry collector."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,12 @@ _HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?")
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.path in ("", "/"):
-        raise ValueError("must be https://host:port/path, for a collector mostly http://host:4318/v1/traces")
+        raise ValueError("must be https://host:port/path; most collectors have http://host:4318/v1/traces")
     if not (url.isascii() and url.isprintable()) or " " in url:
         raise ValueError("must be printable ASCII: write the host in its xn-- form, other characters as %XX")
     if parts.username or parts.password or parts.fragment:
-        raise ValueError("must not hold a user, a password or a fragment: secrets belong in telemetry.headers")
-    _ = parts.port  # raises ValueError itself when it is out of range
+        raise ValueError("must not contain a user, a password or a fragment: secrets belong in telemetry.headers")
+    _ = parts.port  # raises ValueError if it is out of range
     return url
 
 
@@ -38,22 +38,22 @@ class TelemetrySection(Section):
     """Export of spans to an OpenTelemetry collector (OTLP over HTTP)."""
 
     endpoint: Annotated[str, AfterValidator(_endpoint)]
-    """address of the collector for traces: http://host:4318/v1/traces"""
+    """address of the collector for traces, for instance http://host:4318/v1/traces"""
     headers: dict[HeaderName, HeaderValue] = Field(default={})
-    """headers of the requests, for instance Authorization; also as SEMQ_TELEMETRY__HEADERS__NAME"""
+    """headers of the requests, for instance Authorization; also as variables SEMQ_TELEMETRY__HEADERS__NAME"""
     service_name: Annotated[str, Field(max_length=255)] = ""
     """service.name of the spans; default: semq-ID"""
     sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """part of the documents without a traceparent that is traced; with one, its flag decides. The same at all nodes"""
+    """traced part of the documents without a traceparent (its flag decides otherwise); the same at all nodes"""
     queue_spans: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
-    """spans that wait for the collector; further ones are dropped and counted"""
+    """spans that may wait for the collector; further ones are dropped and counted"""
     batch_spans: Annotated[int, Field(ge=1, le=10_000)] = 512
-    """spans in one request"""
+    """largest number of spans in one request"""
     every_s: Seconds = 5.0
-    """longest wait of a span for others of its request"""
+    """longest time for which a span waits for further spans of its request"""
     timeout_s: Seconds = 10.0
-    """longest wait for an answer"""
+    """longest wait for an answer of the collector"""
     trust: Path | None = None
-    """PEM file of the authorities of the collector; those of the system unless given; relative to the file"""
+    """PEM file of the collector's authorities; relative to the file; default: those of the system"""
     allow_plain: bool = False
-    """let http:// lead to another machine: the network can read spans and headers"""
+    """allow http:// to another machine: the network can read spans and headers"""

@@ -1,4 +1,4 @@
-"""[telemetry]: good values, and every fault by its key, without secrets."""
+"""The section [telemetry]: valid values, and faults by their keys, without secrets."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-def test_it_is_off_unless_there_is_an_endpoint(tmp_path: Path) -> None:
+def test_without_the_section_there_is_no_telemetry(tmp_path: Path) -> None:
     assert load(write(tmp_path, ""), {}).telemetry is None
     found = load(write(tmp_path, GOOD), {}).telemetry
     assert found is not None
     assert (found.endpoint, found.sample_ratio) == ("http://127.0.0.1:4318/v1/traces", 0.0)
 
 
-def test_headers_are_secrets_and_may_come_from_the_environment(tmp_path: Path) -> None:
+def test_headers_are_secrets_and_may_be_set_by_variables(tmp_path: Path) -> None:
     file = write(tmp_path, f'{GOOD}trust = "ca.pem"\n[telemetry.headers]\nX-Tenant = "secret-1"\n')
     settings = load(file, {"SEMQ_TELEMETRY__HEADERS__AUTHORIZATION": "Bearer secret-2"})
     assert settings.telemetry is not None
@@ -34,7 +34,7 @@ def test_headers_are_secrets_and_may_come_from_the_environment(tmp_path: Path) -
     assert not any("secret-" in row.value for row in settings.explain())
 
 
-def test_institutions_of_one_server_share_it(tmp_path: Path) -> None:
+def test_institutions_of_one_server_share_the_section(tmp_path: Path) -> None:
     file = tmp_path / "server.toml"
     own = (
         '[institutions."10008"]\nhub.password = "a"\n'
@@ -53,7 +53,7 @@ def test_institutions_of_one_server_share_it(tmp_path: Path) -> None:
     [
         ('endpoint = "http://127.0.0.1:4318"', "telemetry.endpoint: must be https://host:port/path"),
         ('endpoint = "grpc://127.0.0.1:4317/x"', "telemetry.endpoint: must be https://host:port/path"),
-        ('endpoint = "https://user:secret-x@host/v1/traces"', "telemetry.endpoint: must not hold a user"),
+        ('endpoint = "https://user:secret-x@host/v1/traces"', "telemetry.endpoint: must not contain a user"),
         ('endpoint = "https://höst/v1/traces"', "telemetry.endpoint: must be printable ASCII"),
         ('endpoint = "http://host.example/v1/traces"', "telemetry.endpoint: leads to another machine without TLS"),
         (f'{GOOD[12:]}headers = {{ "a b" = "x" }}', "telemetry.headers.a b"),
@@ -71,6 +71,6 @@ def test_faults_of_the_section_are_named_without_secrets(tmp_path: Path, text: s
     assert "secret-x" not in result
 
 
-def test_plain_http_to_another_machine_is_permitted_by_name(tmp_path: Path) -> None:
+def test_allow_plain_permits_http_to_another_machine(tmp_path: Path) -> None:
     text = '[telemetry]\nendpoint = "http://host.example/v1/traces"\nallow_plain = true\n'
     assert load(write(tmp_path, text), {}).telemetry is not None
