@@ -1,4 +1,4 @@
-"""``semq web``: the process with console and HTTP API of a node, in the foreground; or a new one-time link for it."""
+"""``semq web``: run the web process of a node in the foreground, or print a new link for the first sign-in."""
 
 import asyncio
 from typing import Annotated
@@ -11,9 +11,9 @@ from semq.cli.session import FileOption, read_config
 
 def web(
     config: FileOption,
-    link: Annotated[bool, typer.Option("--link", help="Print a new one-time link for the first sign-in.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Only print a new one-time link for the first sign-in.")] = False,
 ) -> None:
-    """Serve the console and the HTTP API of a node. A node with [http] starts this itself."""
+    """Serve the console and the HTTP API of a node. A node with [http] starts this process itself."""
     if link:
         from semq.web.process import new_link
 

@@ -1,4 +1,4 @@
-"""``semq hub ca``: the change of the hub's authority."""
+"""``semq hub ca show|roll|leave``: the change of the hub's authority, in three phases."""
 
 from typing import Annotated, Any
 
@@ -11,12 +11,13 @@ from semq.cli.session import Session, on_node
 authority = typer.Typer()
 group.add_typer(authority, name="ca", help="The hub's authority: show it, change it.", no_args_is_help=True)
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Numbers of institutions.")]
-COLUMNS = (("institution", "<"), ("has", "<"), ("online", "<"), ("left behind", "<"), ("fault", "<"))
+COLUMNS = (("institution", "<"), ("state", "<"), ("online", "<"), ("left behind", "<"), ("fault", "<"))
+# Phase of the change | its description
 PHASES = {
     "none": "The authority has not been changed.",
-    "believe": "1 of 3: the nodes are asked to trust the new authority, too.",
-    "renew": "2 of 3: the nodes get certificates of the new authority.",
-    "withdraw": "3 of 3: the hub trusts the new authority only; the nodes are asked to do so, too.",
+    "believe": "Phase 1 of 3: the nodes are asked to trust the new authority, too.",
+    "renew": "Phase 2 of 3: the nodes get certificates of the new authority.",
+    "withdraw": "Phase 3 of 3: the hub trusts only the new authority; the nodes are asked to do the same.",
     "done": "The change is finished; the former authority is withdrawn.",
 }
 
@@ -24,8 +25,8 @@ PHASES = {
 @authority.command()
 @on_node
 async def show(session: Session) -> None:
-    """Show the authority, and the progress of its change: phase, certificates and trust of each institution,
-    institutions still waited for.
+    """Show the authority and the progress of its change: the phase, the state of each institution, and the institutions
+    for which the change waits.
     """
     _print(session, await session.ask("ca.show"))
 
@@ -36,14 +37,14 @@ async def roll(
     session: Session,
     leave_behind: Annotated[
         list[str] | None,
-        typer.Option("--leave-behind", metavar="NODE", help="Do not wait for this institution; it must enrol again."),
+        typer.Option("--leave-behind", metavar="NODE", help="Do not wait for this institution. May be repeated."),
     ] = None,
 ) -> None:
     """Change the hub's authority during operation, or continue a change in progress.
 
-    All nodes first trust both authorities, then get new certificates over their links, then drop the former authority.
-    The change waits for nodes that are offline, except for those left behind: these keep their documents, but must
-    enrol again.
+    All nodes first trust both authorities, then get new certificates over their links, then remove the former one. The
+    change waits for offline nodes, except for institutions left behind: these keep their documents, but must enrol
+    again.
     """
     _print(session, await session.ask("ca.roll", leave_behind=leave_behind))
 
@@ -51,7 +52,7 @@ async def roll(
 @authority.command()
 @on_node
 async def leave(session: Session, nodes: Nodes) -> None:
-    """Exclude institutions from the change in progress; they must enrol again when they are back."""
+    """Leave institutions behind in the change in progress: it no longer waits for them, and they must enrol again."""
     _print(session, await session.ask("ca.leave", nodes=nodes))
 
 
@@ -70,9 +71,9 @@ def _print(session: Session, answer: dict[str, Any]) -> None:
         out.table(COLUMNS, rows)
     if answer["waiting_for"]:
         waiting = ", ".join(map(node_name, answer["waiting_for"]))
-        out.notice(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves one behind.")
+        out.notice(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves an institution behind.")
     if answer["waiting_for_stores"]:
-        out.notice(f"Waiting for the instances of the hub with the stores {', '.join(answer['waiting_for_stores'])}.")
+        out.notice(f"Waiting for the hub's instances with the stores {', '.join(answer['waiting_for_stores'])}.")
 
 
 def _yes(value: object) -> str:

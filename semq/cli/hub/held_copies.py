@@ -1,7 +1,7 @@
 """``semq held list|count|refuse|resend``: copies that a hub stores for institutions.
 
-Acts take copies by name or by filter, in batches; each batch is committed before the next is requested, so an
-interrupted command can be repeated. ``--dry-run`` counts and changes nothing.
+``refuse`` and ``resend`` act on named copies or on those of a filter, in batches. Each batch is committed before the
+next is requested, so an interrupted command can be repeated. ``--dry-run`` only counts.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from semq.cli.errors import NothingSelected
 from semq.cli.messages.presentation import document_name, name_of, print_rows
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import brief_time, counted
-from semq.cli.session import Session, on_node
+from semq.cli.session import RowsOption, Session, on_node
 from semq.errors import BadInput
 from semq.sizes import size
 
@@ -23,26 +23,30 @@ FILTERS = "--target, --source, --older-than, --type, --key, --parked, --all"
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators (LK0, LK1) or AppKeys.")
 ]
-Target = Annotated[str | None, typer.Option(metavar="NODE", help="Stored for this institution.")]
-Source = Annotated[str | None, typer.Option(metavar="NODE", help="Sent by this institution.")]
-OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before this age (30m, 2h, 7d) or date.")]
-Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
-Key = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
-Parked = Annotated[bool, typer.Option("--parked", help="Only copies sent often and never recorded by the target.")]
+Target = Annotated[str | None, typer.Option(metavar="NODE", help="Only copies for this institution.")]
+Source = Annotated[str | None, typer.Option(metavar="NODE", help="Only copies sent by this institution.")]
+OlderThan = Annotated[
+    str | None, typer.Option(metavar="AGE", help="Only copies stored before this age (30m, 2h, 7d) or date.")
+]
+Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
+Key = Annotated[str | None, typer.Option(help="Only keys of the AppKey that begin so.")]
+Parked = Annotated[
+    bool, typer.Option("--parked", help="Only parked copies: sent often, but never recorded by the target.")
+]
 All = Annotated[bool, typer.Option("--all", help="All stored copies.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the selected copies.")]
-COUNTED = (
+COUNT_COLUMNS = (
     ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
     ("markers", ">"), ("refused", ">"),
 )  # fmt: skip
-# The result of an act on a copy | its description
-FATES = {
+# Result of an act on a copy | its description
+RESULTS = {
     "refused": "refused; their senders are informed",
     "repeated": "refused before; their senders are informed again",
     "only_copy": "unchanged: the only copy (@Ack2=0); save it (`semq msg body`), then use --only-copies",
-    "marker": "unchanged: void markers end when their target is online, or is removed from the definitions",
+    "marker": "unchanged: void markers end when their target is online or is removed from the definitions",
     "resent": "sent again, now or as soon as their target is online",
-    "gone": "not stored any more: their target has them",
+    "gone": "no longer stored: their target has them",
 }
 
 
@@ -50,16 +54,16 @@ FATES = {
 @on_node
 async def list_(
     session: Session, target: Target = None, source: Source = None, older_than: OlderThan = None, type: Type = None,
-    key: Key = None, parked: Parked = False, limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+    key: Key = None, parked: Parked = False, limit: RowsOption = 100,
 ) -> None:  # fmt: skip
     """List stored copies, oldest first."""
-    wanted = _filter(target, source, older_than, type, key, parked)
-    rows = await session.ask("held.list", limit=limit, **wanted)
+    filters = _filter(target, source, older_than, type, key, parked)
+    rows = await session.ask("held.list", limit=limit, **filters)
     if session.out.as_json:
         session.out.data(rows)
         return
     columns = (("name", "<"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
-    print_rows(session.out, (*columns, ("", "<")), rows, _row)
+    print_rows(session.out, (*columns, ("", "<")), rows, _cells)
 
 
 @group.command()
@@ -83,13 +87,14 @@ async def refuse(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Refuse stored copies: each sender receives your reason, and keeps the body of its document. The receiver's ledger
-    decides how the document ends (REJECTED if it had not arrived); if the receiver is no longer served, it ends
-    UNKNOWN.
+    """Refuse stored copies. Each sender receives the reason and keeps the body of its document.
+
+    The receiver's ledger decides how a document ends: REJECTED if it has not arrived. If the receiver is no longer
+    served, the document ends UNKNOWN.
     """
-    wanted = _filter(target, source, older_than, type, key, parked)
-    more = {"why": why, "only_copies": only_copies}
-    await _act(session, "held.refuse", ids, wanted, more, everything=everything, dry_run=dry_run)
+    filters = _filter(target, source, older_than, type, key, parked)
+    arguments = {"why": why, "only_copies": only_copies}
+    await _act(session, "held.refuse", ids, filters, arguments, everything=everything, dry_run=dry_run)
 
 
 @group.command()
@@ -100,61 +105,61 @@ async def resend(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the ledger.")] = "",
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send stored copies again, also those that were sent often and never recorded; a receiver drops duplicates."""
-    wanted = _filter(target, source, older_than, type, key, parked)
-    await _act(session, "held.resend", ids, wanted, {"why": why}, everything=everything, dry_run=dry_run)
+    """Send stored copies again, also parked ones; a receiver drops duplicates."""
+    filters = _filter(target, source, older_than, type, key, parked)
+    await _act(session, "held.resend", ids, filters, {"why": why}, everything=everything, dry_run=dry_run)
 
 
 async def _act(
-    session: Session, operation: str, ids: list[str] | None, wanted: dict[str, Any], more: dict[str, Any], *,
+    session: Session, operation: str, ids: list[str] | None, filters: dict[str, Any], arguments: dict[str, Any], *,
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    if not (ids or wanted or everything):
+    """Act on the named copies, or on those of the filters, or on all; print the number of each result."""
+    if not (ids or filters or everything):
         raise NothingSelected("No copies were selected.", filters=FILTERS)
-    if ids and wanted:
+    if ids and filters:
         raise BadInput("Name copies or give a filter, not both.")
     if dry_run:
         if ids:
             session.out.result({"would": len(ids)}, f"would act on {len(ids)}")
         else:
-            await _count(session, wanted)
+            await _count(session, filters)
         return
     counts: Counter[str] = Counter()
     if ids:
         for start in range(0, len(ids), BATCH):
-            answer = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **more)
+            answer = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **arguments)
             counts.update(answer["counts"])
     else:
-        answer, seen = {"after": 0, "done": False}, 0
+        answer, total = {"after": 0, "done": False}, 0
         while not answer["done"]:
             answer = await session.ask(
-                operation, after=answer["after"], limit=BATCH, everything=everything or None, **wanted, **more
+                operation, after=answer["after"], limit=BATCH, everything=everything or None, **filters, **arguments
             )
             counts.update(answer["counts"])
-            seen += sum(answer["counts"].values())
-            session.out.notice(f"{seen} …")
-    session.out.result(dict(counts), *(f"{number} {FATES[fate]}" for fate, number in counts.items()))
+            total += sum(answer["counts"].values())
+            session.out.notice(f"{total} …")
+    session.out.result(dict(counts), *(f"{number} {RESULTS[name]}" for name, number in counts.items()))
 
 
-async def _count(session: Session, wanted: dict[str, Any]) -> None:
-    rows = await session.ask("held.count", **wanted)
+async def _count(session: Session, filters: dict[str, Any]) -> None:
+    rows = await session.ask("held.count", **filters)
     if session.out.as_json:
         session.out.data(rows)
         return
-    print_rows(session.out, COUNTED, rows, _counted)
-    session.out.line(
-        f"{counted(sum(row['rows'] for row in rows), 'copy', 'copies')}, {size(sum(row['bytes'] for row in rows))}"
-    )
+    print_rows(session.out, COUNT_COLUMNS, rows, _count_cells)
+    copies, bytes_ = sum(row["rows"] for row in rows), sum(row["bytes"] for row in rows)
+    session.out.line(f"{counted(copies, 'copy', 'copies')}, {size(bytes_)}")
 
 
-def _counted(row: dict[str, Any]) -> tuple[object, ...]:
+def _count_cells(row: dict[str, Any]) -> tuple[object, ...]:
     target = str(row["target"]).removeprefix("1.") + ("" if row["is_served"] else " (not served)")
     source = str(row["source"]).removeprefix("1.")
-    rest = (row["only_copies"], row["markers"], row["refused"])
-    return source, target, row["rows"], size(row["bytes"]), brief_time(row["oldest_at"]), *rest
+    numbers = (row["only_copies"], row["markers"], row["refused"])
+    return source, target, row["rows"], size(row["bytes"]), brief_time(row["oldest_at"]), *numbers
 
 
-def _row(row: dict[str, Any]) -> tuple[object, ...]:
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     marks = [mark for mark in ("piece", "parked", "void") if row.get(mark)]
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))

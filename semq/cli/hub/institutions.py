@@ -1,4 +1,7 @@
-"""``semq hub``: the authority of a hub, the enrolment of institutions, and its stores."""
+"""``semq hub init-ca|instances|health``, ``semq hub nodes``, ``semq hub stores``: authority, enrolment and stores.
+
+``authority`` adds ``semq hub ca`` to the same group.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,9 +16,9 @@ from semq.cli.session import JsonOption, Session, on_node, read_config
 group = typer.Typer()
 nodes = typer.Typer()
 stores = typer.Typer()
-group.add_typer(nodes, name="nodes", help="Institutions: tokens for enrolment, stores.", no_args_is_help=True)
+group.add_typer(nodes, name="nodes", help="Institutions: tokens for enrolment, replaced stores.", no_args_is_help=True)
 group.add_typer(stores, name="stores", help="The hub's stores: list, add, move homes, retire.", no_args_is_help=True)
-Store = Annotated[str, typer.Argument(metavar="STORE", help="The two numbers of the store, for instance 1.2.")]
+Store = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store: its two numbers, for instance 1.2.")]
 Institution = Annotated[str, typer.Argument(metavar="NODE", help="The institution's number.")]
 
 
@@ -24,7 +27,9 @@ def init_ca(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The hub's TOML file.")],
     json: JsonOption = False,
 ) -> None:
-    """Create the hub's authority and its own certificate if they do not exist (its first start does the same)."""
+    """Create the hub's authority and the hub's own certificate unless they exist. The first start of the hub does the
+    same.
+    """
     from platform_node.registry import prepare_authority
     from semq.clock import SystemClock
     from semq.service.credentials.identity import ring_of
@@ -46,31 +51,34 @@ async def token(
     institution: Institution,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="HOST", help="A host name of the node, for its applications to check."),
+        typer.Option("--name", metavar="HOST", help="Host name for the node's certificate. May be repeated."),
     ] = None,
-    hours: Annotated[float | None, typer.Option("--hours", min=0.01, help="Validity of the token in hours.")] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", min=0.01, help="Validity of the token in hours; default: tls.token_hours."),
+    ] = None,
 ) -> None:
-    """Make a single-use token for the enrolment of one institution's node; it is shown only now."""
+    """Create a single-use token for the enrolment of one institution's node. It cannot be shown again."""
     answer = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
     if session.out.as_json:
         session.out.data(answer)
     else:
         session.out.facts(answer)
-        session.out.notice("Give token and fingerprint to the operator of the node by a confidential channel.")
+        session.out.notice("Send token and fingerprint to the operator of the node by a confidential channel.")
 
 
 @nodes.command()
 @on_node
 async def rebind(session: Session, institution: Institution) -> None:
-    """Accept a new store of a node, after its database was replaced on purpose."""
+    """Accept a new store of an institution's node, after its database was replaced on purpose."""
     answer = await session.ask("nodes.rebind", repeat=False, node=institution)
-    session.out.result(answer, f"{answer['node']}  may log in with another store")
+    session.out.result(answer, f"{answer['node']}  may log in with a new store")
 
 
 @group.command("instances")
 @on_node
 async def list_instances(session: Session) -> None:
-    """List the instances of a hub and the store that each serves; a hub of one process has no list."""
+    """List the instances of a hub, with the store that each serves. The list of a hub of one process is empty."""
     rows = await session.ask("hub.instances")
     table = [
         (row["store"], "running" if row["alive"] else "ended", row["host"], row["endpoint"], row["started"])
@@ -86,7 +94,7 @@ async def list_instances(session: Session) -> None:
 @group.command("health")
 @on_node
 async def show_health(session: Session) -> None:
-    """Check all instances of a hub; the exit status is 0, or 69 if a store cannot be asked."""
+    """Show the health of all instances of a hub. Exit status 69: a store does not answer."""
     rows = await session.ask("hub.health")
     if session.out.as_json:
         session.out.data(rows)
@@ -105,27 +113,27 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the hub's stores with their homes, the retired ones, and unknown ones that nodes have asked for."""
+    """List the hub's stores: those in use with their homes, retired ones, and unknown ones in inquiries of nodes."""
     rows = await session.ask("stores.list")
     if session.out.as_json:
         session.out.data(rows)
         return
     if any("weight" in row for row in rows):
-        heads = (("store", "<"), ("state", "<"), ("weight", ">"), ("homes", ">"), ("what", "<"))
-        table = [(row["store"], row["state"], row.get("weight"), row.get("homes"), _what(row)) for row in rows]
+        heads = (("store", "<"), ("state", "<"), ("weight", ">"), ("homes", ">"), ("details", "<"))
+        table = [(row["store"], row["state"], row.get("weight"), row.get("homes"), _store_details(row)) for row in rows]
         session.out.table(heads, table)
     else:
-        short = (("store", "<"), ("state", "<"), ("what", "<"))
-        session.out.table(short, [(row["store"], row["state"], _what(row)) for row in rows])
+        short_heads = (("store", "<"), ("state", "<"), ("details", "<"))
+        session.out.table(short_heads, [(row["store"], row["state"], _store_details(row)) for row in rows])
 
 
-def _what(row: dict[str, Any]) -> str:
+def _store_details(row: dict[str, Any]) -> str:
     if row["state"] == "in use":
-        leaving = f", {row['leaving']} of them for institutions with another home" if row.get("leaving") else ""
+        leaving = f", {row['leaving']} for institutions with another home" if row.get("leaving") else ""
         return counted(row["held"], "copy", "copies") + leaving
     if row["state"] == "retired":
         return f"by {row['by']}: {row['why']}"
-    return f"asked for {counted(row['asked'], 'time')}" if "asked" in row else ""
+    return f"{counted(row['asked'], 'inquiry', 'inquiries')}" if "asked" in row else ""
 
 
 @stores.command()
@@ -134,10 +142,11 @@ async def add(
     session: Session,
     store: Store,
     weight: Annotated[
-        float, typer.Option("--weight", metavar="W", min=0, help="Share of homes; 0: the store gets no more homes.")
+        float,
+        typer.Option("--weight", metavar="W", min=0, help="Weight of its share of homes; 0: it gets no more homes."),
     ] = 1.0,
 ) -> None:
-    """Add a store, or change its share of homes. No home moves before `balance`, or `move`."""
+    """Add a store, or change its weight. Homes move only by `balance` or `move`."""
     answer = await session.ask("stores.add", repeat=True, store=store, weight=weight)
     session.out.result(answer, f"{answer['store']}  has weight {answer['weight']:g}")
 
@@ -145,12 +154,12 @@ async def add(
 @stores.command()
 @on_node
 async def move(
-    session: Session, store: Store, institutions: Annotated[list[str], typer.Argument(metavar="NODE...")]
+    session: Session,
+    store: Store,
+    institutions: Annotated[list[str], typer.Argument(metavar="NODE...", help="Numbers of institutions.")],
 ) -> None:
-    """Make a store the home of institutions. Documents that wait elsewhere are delivered from there (`list` counts
-    them).
-    """
-    _say_moved(session, await session.ask("stores.move", repeat=True, store=store, nodes=institutions))
+    """Make a store the home of institutions. Their former home still delivers the copies that it has (see `list`)."""
+    _print_moves(session, await session.ask("stores.move", repeat=True, store=store, nodes=institutions))
 
 
 @stores.command()
@@ -159,11 +168,13 @@ async def balance(
     session: Session,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the homes that would move.")] = False,
 ) -> None:
-    """Move homes until each store has its share by weight: a new store gets its share, one with weight 0 loses all."""
-    _say_moved(session, await session.ask("stores.balance", repeat=True, dry_run=dry_run))
+    """Move homes until each store has its share by weight. A new store gets its share; a store with weight 0 loses all
+    homes.
+    """
+    _print_moves(session, await session.ask("stores.balance", repeat=True, dry_run=dry_run))
 
 
-def _say_moved(session: Session, answer: dict[str, Any]) -> None:
+def _print_moves(session: Session, answer: dict[str, Any]) -> None:
     lines = [f"{row['from'] or 'none'} → {row['to']}  {counted(row['homes'], 'home')}" for row in answer["moves"]]
     session.out.result(answer, *lines or ["nothing to move"])
 
@@ -173,9 +184,7 @@ def _say_moved(session: Session, answer: dict[str, Any]) -> None:
 async def retire(
     session: Session,
     store: Store,
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="Reason why it is permanently lost; stored with it.")
-    ],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason of the loss; stored with it.")],
 ) -> None:
     """Declare a store of the hub permanently lost. Never start it again.
 
@@ -183,7 +192,7 @@ async def retire(
     a document that has not arrived ends LOST. Receivers stop waiting for acknowledgements from that store.
     """
     answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
-    was = " (it was before)" if answer["was_retired"] else ""
+    repeated = " (it was retired before)" if answer["was_retired"] else ""
     session.out.result(
-        answer, f"{answer['store']}  is retired{was}: nodes are informed at their next inquiry, within an hour"
+        answer, f"{answer['store']}  is retired{repeated}: nodes learn this by their next inquiry, within an hour"
     )

@@ -1,1 +1,7 @@
-"""Commands on ledgers: ``proofs`` has ``ledger verify`` and ``verify``, ``reconciliation`` has ``reconcile``."""
+"""Commands on ledgers.
+
+| module         | contents                        |
+|----------------|---------------------------------|
+| proofs         | ``verify``, ``ledger verify``   |
+| reconciliation | ``reconcile``                   |
+"""

@@ -1,4 +1,4 @@
-"""``semq verify`` (offline) and ``semq ledger verify``; ``semq msg prove`` makes the proofs."""
+"""``semq verify``: check a proof of delivery offline (`semq msg prove` writes it). ``semq ledger verify``."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ group = typer.Typer()
 
 
 class NoTrust(BadInput):
-    """No authority was named to check the proof against."""
+    """No authority was named by which the proof could be checked."""
 
     code = "SEMQ-2220"
     remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
@@ -26,18 +26,20 @@ class NoTrust(BadInput):
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `semq msg prove`.")],
     document: Annotated[
-        Path | None, typer.Option("--document", metavar="FILE", help="Check that the proof is for this document.")
+        Path | None, typer.Option("--document", metavar="FILE", help="Check that this is the delivered document.")
     ] = None,
-    trust: Annotated[Path | None, typer.Option("--trust", metavar="FILE", help="Trusted authorities, PEM.")] = None,
+    trust: Annotated[
+        Path | None, typer.Option("--trust", metavar="FILE", help="PEM file of the trusted authorities.")
+    ] = None,
     any_authority: Annotated[
-        bool, typer.Option("--any-authority", help="Do not check the certificate of the signing key.")
+        bool, typer.Option("--any-authority", help="Do not check by which authority the certificate was issued.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
     if trust is None and not any_authority:
         raise NoTrust(file=str(file))
-    # Imported here, because `semq ledger verify` does not need it.
+    # Imported here, because `semq ledger verify` does not need cryptography.
     from semq.pki import TrustStore, read_certificate
     from semq.seal.errors import ProofWrong
     from semq.seal.proof import check_document, check_proof, read_proof
@@ -45,14 +47,14 @@ def verify(
     from semq.umx_t.address import parse_address
 
     proof = read_proof(_read(file))
-    first, chain = split(proof.certificates[0])
-    certificate = read_certificate(first.encode())
+    pem, chain = split(proof.certificates[0])
+    certificate = read_certificate(pem.encode())
     if certificate.node != parse_address(proof.receiver):
         raise ProofWrong("The certificate is not the receiver's.", receiver=proof.receiver, found=str(certificate.node))
     check_proof(proof, certificate.public_key)
     stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     if trust is not None:
-        # Verified at the time of the signature: a proof stays valid after the end of the certificate.
+        # At the time of the signature: a proof stays valid after the end of the certificate.
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
     if document is not None:
         check_document(proof, _read(document))
@@ -65,10 +67,11 @@ def verify(
     if json:
         out.data(facts)
     else:
-        out.line(f"{proof.receiver} has stated at {local_text(stated)} that it has recorded {proof.lk0}.")
-        out.line(
-            "The document is the delivered one." if document is not None else "Give --document to compare the document."
-        )
+        out.line(f"{proof.receiver} stated at {local_text(stated)} that it had recorded {proof.lk0}.")
+        if document is not None:
+            out.line("The document is the delivered one.")
+        else:
+            out.line("No document was compared: give --document FILE.")
 
 
 @group.command("verify")
@@ -76,22 +79,25 @@ def verify(
 async def verify_ledger(
     session: Session,
     since: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); by default the oldest that is kept.")
+        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); default: the oldest in the ledger.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (UTC).")] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="DATE", help="Last day (UTC); default: the newest.")
+    ] = None,
     head: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER:HASH", help="Printed by an earlier check; its lines must be unchanged."),
+        typer.Option(
+            metavar="NUMBER:HASH",
+            help="End of the chain that an earlier check printed: the lines up to it must be unchanged.",
+        ),
     ] = None,
 ) -> None:
-    """Check the node's ledger against its hash chain; this detects every line that was changed, removed, added or
-    moved.
-    """
-    days: dict[str, Any] = {"from": since, "to": until}
+    """Check the node's ledger by its hash chain, which shows every line that was changed, removed, added or moved."""
+    days: dict[str, Any] = {"from": since, "to": until}  # `from` is a keyword of Python
     answer = await session.ask("ledger.verify", head=head, **days)
     dates = f" of the days {answer['from']} to {answer['to']} (UTC)" if answer.get("to") else ""
     lines = counted(answer["lines"], "line")
-    session.out.result(answer, f"{lines}{dates}: as they were written; the chain ends with", answer["head"])
+    session.out.result(answer, f"{lines}{dates}: unchanged; the chain ends with", answer["head"])
 
 
 def _read(path: Path) -> bytes:

@@ -1,7 +1,6 @@
-"""``semq reconcile``: the nightly reconciliation, whose command line is ``spark_reconcile.commands``.
+"""``semq reconcile``: the nightly reconciliation. All arguments are passed on to ``spark_reconcile.commands``.
 
-All arguments are passed on unchanged, so there is one grammar and one table of exit statuses. It needs Arrow and Spark,
-which only the ``spark`` group of requirements installs.
+It needs Arrow and Spark, which only the ``spark`` group of requirements installs.
 """
 
 from importlib.util import find_spec
@@ -10,12 +9,14 @@ import typer
 
 from semq.cli.errors import NoSpark
 
-NEEDED = ("pyarrow", "pyspark")
+REQUIRED_PACKAGES = ("pyarrow", "pyspark")
 
 
 def reconcile(context: typer.Context) -> None:
-    """Compare the ledgers of senders, hub and receivers: extract, collect, run, diff, backfill, apply (--help)."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    """Compare the ledgers of senders, hub and receivers: extract, collect, run, diff, backfill, apply. `semq reconcile
+    --help` describes these commands.
+    """
+    missing = [name for name in REQUIRED_PACKAGES if find_spec(name) is None]
     if missing:
         raise NoSpark(missing=" ".join(missing))
     from spark_reconcile.commands import main

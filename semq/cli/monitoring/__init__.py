@@ -2,6 +2,6 @@
 
 | module | command                                                                       |
 |--------|-------------------------------------------------------------------------------|
-| check  | ``semq check``: one figure against two limits, for Nagios and other programs   |
-| top    | ``semq top``: the node's figures, refreshed on the terminal                    |
+| check  | ``semq check``: one figure compared with two limits, for Nagios and others     |
+| top    | ``semq top``: figures of a node, refreshed on the terminal                     |
 """

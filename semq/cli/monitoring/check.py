@@ -1,4 +1,4 @@
-"""``semq check SUBJECT``: one figure of a node against a limit for a warning and one for an alarm.
+"""``semq check SUBJECT``: one figure of a node, compared with a limit for a warning and one for an alarm.
 
 The exit status is that of the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. A node
 that cannot be reached is critical; a wrong argument, or a subject that this node does not have, is unknown.
@@ -18,7 +18,7 @@ from semq.errors import BadInput, SemqError, Unavailable
 
 
 class Level(IntEnum):
-    """The exit status of a check."""
+    """The result of a check and its exit status."""
 
     OK = 0
     WARNING = 1
@@ -27,7 +27,7 @@ class Level(IntEnum):
 
 
 class Format(StrEnum):
-    """Form of the result."""
+    """Form of the printed result."""
 
     TEXT = "text"
     NAGIOS = "nagios"
@@ -43,14 +43,14 @@ class Reading(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A row of the table."""
+    """A row of SUBJECTS."""
 
-    read: Callable[[Session, str], Awaitable[Reading]]
+    read: Callable[[Session, str], Awaitable[Reading]]  #: called with the argument NAME
     unit: str  #: unit of performance data: s, or nothing for counts
     warning: float
     critical: float
     help: str
-    is_worse_below: bool = False
+    is_worse_below: bool = False  #: small values are bad, such as days left
 
 
 class CheckResult(NamedTuple):
@@ -65,14 +65,14 @@ class CheckResult(NamedTuple):
     critical: float | None = None
 
 
-VERDICTS = {"ok": 0, "warning": 1, "failing": 2}
+FIGURES_OF_VERDICTS = {"ok": 0, "warning": 1, "failing": 2}
 
 
 async def _node(session: Session, name: str) -> Reading:
     answer = await session.ask("node.health")
-    found = [one for one in answer["checks"] if one["verdict"] != "ok"]
-    text = "; ".join(f"{one['check']}: {one['detail'] or one['verdict']}" for one in found)
-    return Reading(VERDICTS[answer["verdict"]], text or f"{len(answer['checks'])} checks are ok")
+    faults = [row for row in answer["checks"] if row["verdict"] != "ok"]
+    text = "; ".join(f"{row['check']}: {row['detail'] or row['verdict']}" for row in faults)
+    return Reading(FIGURES_OF_VERDICTS[answer["verdict"]], text or f"{len(answer['checks'])} checks are ok")
 
 
 async def _stuck(session: Session, name: str) -> Reading:
@@ -83,14 +83,14 @@ async def _stuck(session: Session, name: str) -> Reading:
 
 async def _failed(session: Session, name: str) -> Reading:
     count = (await session.ask("queue.census"))["failed"]
-    return Reading(count, f"{count} documents failed and wait for a person")
+    return Reading(count, f"{count} documents failed and wait for an operator")
 
 
 async def _oldest(session: Session, name: str) -> Reading:
     answer = await session.ask("queue.census")
     if not answer["pairs"]:
         return Reading(0, "no document is open")
-    pair = min(answer["pairs"], key=lambda one: one["oldest_at"])
+    pair = min(answer["pairs"], key=lambda pair: pair["oldest_at"])
     age_s = max(0.0, (answer["as_of"] - pair["oldest_at"]) / 1000)
     return Reading(age_s, f"the oldest open document, for {pair['target']}, is {age_s:.0f} s old")
 
@@ -104,20 +104,22 @@ async def _certificate(session: Session, name: str) -> Reading:
 
 async def _partner(session: Session, name: str) -> Reading:
     status = await session.ask("node.status")
-    wanted = name if name.count(".") else f"1.{name}"
+    address = name if "." in name else f"1.{name}"
     if "partners" in status:
         online = {node: facts["online"] for node, facts in status["partners"].items()}
     else:
         online = {row["node"]: row["online"] for row in await session.ask("nodes.list")}
-    if wanted not in online:
-        raise BadInput("The node knows no such partner; its name is the argument.", partner=name)
-    return Reading(0, "online") if online[wanted] else Reading(1, "offline")
+    if address not in online:
+        raise BadInput("The node has no such partner. Name one: semq check partner NAME.", partner=name)
+    return Reading(0, "online") if online[address] else Reading(1, "offline")
 
 
 async def _job(session: Session, name: str) -> Reading:
     rows = {row["name"]: row for row in await session.ask("job.list")}
     if name not in rows:
-        raise BadInput("The node has no such job; its name is the argument.", job=name, jobs=" ".join(sorted(rows)))
+        raise BadInput(
+            "The node has no such job. Name one: semq check job NAME.", job=name, jobs=" ".join(sorted(rows))
+        )
     row = rows[name]
     if row["paused_at"]:
         return Reading(1, f"paused since {row['paused_at']}: {row['paused_why']}")
@@ -126,18 +128,18 @@ async def _job(session: Session, name: str) -> Reading:
 
 # Subject | reader, unit, warning, critical, help
 SUBJECTS = {
-    "node": Subject(_node, "", 1, 2, "the verdict of node health: 0 ok, 1 warning, 2 failing"),
-    "stuck": Subject(_stuck, "", 1, 100, "documents that have not ended in time"),
-    "failed": Subject(_failed, "", 1, 100, "documents that failed and wait for a person"),
-    "oldest": Subject(_oldest, "s", 3600, 86400, "age of the oldest document that has not ended"),
+    "node": Subject(_node, "", 1, 2, "verdict of `semq node health`: 0 ok, 1 warning, 2 failing"),
+    "stuck": Subject(_stuck, "", 1, 100, "number of stuck documents"),
+    "failed": Subject(_failed, "", 1, 100, "number of failed documents, which wait for an operator"),
+    "oldest": Subject(_oldest, "s", 3600, 86400, "age of the oldest document that has not ended, in seconds"),
     "certificate": Subject(_certificate, "", 14, 3, "days until the node's certificate ends", is_worse_below=True),
-    "partner": Subject(_partner, "", 1, 1, "NAME is online: 0; offline: 1"),
+    "partner": Subject(_partner, "", 1, 1, "partner NAME: 0 online, 1 offline"),
     "job": Subject(_job, "", 1, 2, "scheduled job NAME: 0 ok, 1 paused, 2 failed"),
 }
 LIMIT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhd]?)")
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 TABLE = "\n".join(f"  {name:<12} {subject.help}" for name, subject in SUBJECTS.items())
-HELP = f"""Compare a figure of the node with two limits; the exit status is that of monitoring plug-ins.
+HELP = f"""Compare a figure of a node with two limits, for monitoring programs such as Nagios.
 
 \b
 {TABLE}
@@ -149,36 +151,41 @@ Exit status: 0 ok, 1 warning, 2 critical (also if the node cannot be reached), 3
 async def _compare(
     session: Session,
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help=" | ".join(SUBJECTS))],
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of the partner or the job.")] = "",
-    warning: Annotated[str | None, typer.Option(metavar="LIMIT", help="A number, or a time such as 30m.")] = None,
-    critical: Annotated[str | None, typer.Option(metavar="LIMIT", help="The same.")] = None,
-    format: Annotated[Format, typer.Option(help="Form of the result.")] = Format.TEXT,
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the partner or of the job.")] = "",
+    warning: Annotated[
+        str | None, typer.Option(metavar="LIMIT", help="Limit of a warning: a number, or a time such as 30m.")
+    ] = None,
+    critical: Annotated[str | None, typer.Option(metavar="LIMIT", help="Limit of an alarm, in the same form.")] = None,
+    format: Annotated[Format, typer.Option(help="Form of the printed result.")] = Format.TEXT,
 ) -> None:
     row = SUBJECTS.get(subject)
     if row is None:
-        raise BadInput("There is no such subject.", subject=subject, subjects=" ".join(SUBJECTS))
+        raise BadInput("There is no such subject of a check.", subject=subject, subjects=" ".join(SUBJECTS))
     limits = _limit(warning, row.warning), _limit(critical, row.critical)
     reading = await row.read(session, name)
     result = CheckResult(subject, _level(reading.value, *limits, row), reading.text, row.unit, reading.value, *limits)
-    _end(session.out, result, Format.JSON if session.out.as_json else format)
+    _finish(session.out, result, Format.JSON if session.out.as_json else format)
 
 
 def _limit(text: str | None, default: float) -> float:
-    found = LIMIT.fullmatch(text) if text is not None else None
-    if text is not None and found is None:
+    """Return the value of a limit, in seconds if it is a time. Raises BadInput."""
+    if text is None:
+        return default
+    match = LIMIT.fullmatch(text)
+    if match is None:
         raise BadInput("A limit is a number, or a time such as 30m.", limit=text)
-    return default if found is None else float(found[1]) * SECONDS[found[2]]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def _level(value: float, warning: float, critical: float, row: Subject) -> Level:
-    def passes(limit: float) -> bool:
+    def reaches(limit: float) -> bool:
         return value <= limit if row.is_worse_below else value >= limit
 
-    return Level.CRITICAL if passes(critical) else Level.WARNING if passes(warning) else Level.OK
+    return Level.CRITICAL if reaches(critical) else Level.WARNING if reaches(warning) else Level.OK
 
 
-def _end(out: Output, result: CheckResult, format: Format) -> None:
-    """Print the result, and end with its status."""
+def _finish(out: Output, result: CheckResult, format: Format) -> None:
+    """Print the result and end the command with its exit status."""
     PRINTERS[format](out, result)
     raise typer.Exit(result.level.value)
 
@@ -214,19 +221,19 @@ PRINTERS: dict[Format, Callable[[Output, CheckResult], None]] = {
     Format.JSON: _as_json,
     Format.PROMETHEUS: _as_prometheus,
 }
-_checked = on_node(_compare)
+_compare_on_node = on_node(_compare)
 
 
-@wraps(_checked)
-def check(**given: Any) -> None:
-    """Run a check; errors are results too."""
-    subject = given["subject"] if given["subject"] in SUBJECTS else "check"
+@wraps(_compare_on_node)
+def check(**arguments: Any) -> None:
+    """Run a check. An error is a result, too: CRITICAL or UNKNOWN."""
+    subject = arguments["subject"] if arguments["subject"] in SUBJECTS else "check"
     try:
-        _checked(**given)
+        _compare_on_node(**arguments)
     except SemqError as error:
         level = Level.CRITICAL if isinstance(error, Unavailable) else Level.UNKNOWN
-        format = Format.JSON if given["json"] else given["format"]
-        _end(Output(as_json=False), CheckResult(subject, level, str(error)), format)
+        format = Format.JSON if arguments["json"] else arguments["format"]
+        _finish(Output(as_json=False), CheckResult(subject, level, str(error)), format)
 
 
 check.__name__, check.__doc__ = "check", HELP

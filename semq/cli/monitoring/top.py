@@ -13,8 +13,9 @@ from semq.clock import SystemClock
 from semq.counters import COUNTERS
 from semq.sizes import size
 
-PAIRS, CAUSES = 10, 8
-BROKER = (("published", "messages published"), ("delivered", "messages delivered"))
+PAIRS_MAX, CAUSES_MAX = 10, 8  # shown lines
+# Figure of the broker | its name on the screen
+BROKER_FIGURES = (("published", "messages published"), ("delivered", "messages delivered"))
 
 
 class Snapshot(NamedTuple):
@@ -27,28 +28,33 @@ class Snapshot(NamedTuple):
     causes: Mapping[str, Any]
 
     @property
-    def sums(self) -> dict[str, float]:
-        """The figures that are sums since the start, by name."""
+    def totals(self) -> dict[str, float]:
+        """The figures that count since the start of the node, by name."""
         amqp = self.status.get("amqp") or {}
-        return {**(self.status.get("counters") or {}), **{f"amqp {name}": amqp.get(name, 0) for name, _ in BROKER}}
+        return {
+            **(self.status.get("counters") or {}),
+            **{f"amqp {name}": amqp.get(name, 0) for name, _ in BROKER_FIGURES},
+        }
 
 
 @on_node
 async def top(
     session: Session,
     interval: Annotated[float, typer.Option("--interval", min=0.5, max=3600, help="Seconds between refreshes.")] = 2.0,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after this number of refreshes.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="End after so many refreshes; default: no limit.")
+    ] = None,
 ) -> None:
-    """Show what the node does now, refreshed: checks, documents per second, queues, stuck documents, busiest pairs."""
-    clock, before, shown = SystemClock(), None, 0
+    """Show the current figures of a node, refreshed: health, rates, queues, stuck documents, busiest pairs."""
+    clock, before, refreshes = SystemClock(), None, 0
     while True:
         now = await _snapshot(session, clock.monotonic())
         if session.out.as_json:
             session.out.data(_as_json(now, before))
         else:
             session.out.screen(list(_lines(now, before)))
-        before, shown = now, shown + 1
-        if shown == count:
+        before, refreshes = now, refreshes + 1
+        if refreshes == count:
             return
         await asyncio.sleep(interval)
 
@@ -59,18 +65,18 @@ async def _snapshot(session: Session, at: float) -> Snapshot:
 
 
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
-    """Return the sums per second since the previous snapshot; the sums of a restarted node begin at 0."""
+    """Return the change of each total per second since the previous snapshot; totals of a restarted node begin at 0."""
     if before is None or now.at <= before.at:
         return {}
-    old = before.sums if before.status.get("started_at") == now.status.get("started_at") else {}
-    return {name: max(0.0, value - old.get(name, 0)) / (now.at - before.at) for name, value in now.sums.items()}
+    previous = before.totals if before.status.get("started_at") == now.status.get("started_at") else {}
+    return {name: max(0.0, value - previous.get(name, 0)) / (now.at - before.at) for name, value in now.totals.items()}
 
 
 def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     return {
         "node": now.status.get("node"),
         "verdict": now.health["verdict"],
-        "checks": [one for one in now.health["checks"] if one["verdict"] != "ok"],
+        "checks": [row for row in now.health["checks"] if row["verdict"] != "ok"],
         "per_s": {name: round(rate, 3) for name, rate in _rates(now, before).items()},
         "queues": now.queues,
         "stuck": now.causes["rows"],
@@ -81,15 +87,15 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
     status, queues = now.status, now.queues
     started = status.get("started_at")
     yield f"{node_name(status.get('node'))}  {now.health['verdict']}  up {age_of(started) if started else '?'}"
-    for one in now.health["checks"]:
-        if one["verdict"] != "ok":
-            yield f"  {one['verdict'].upper()} {one['check']}: {one['detail']}"
+    for row in now.health["checks"]:
+        if row["verdict"] != "ok":
+            yield f"  {row['verdict'].upper()} {row['check']}: {row['detail']}"
     rates = _rates(now, before)
     yield ""
     yield f"{'per second':<34}{'now':>10}{'since start':>16}"
-    rows = (*((name, COUNTERS[name]) for name in TRAFFIC), *((f"amqp {name}", words) for name, words in BROKER))
+    rows = (*((name, COUNTERS[name]) for name in TRAFFIC), *((f"amqp {name}", words) for name, words in BROKER_FIGURES))
     for name, words in rows:
-        total = now.sums.get(name, 0)
+        total = now.totals.get(name, 0)
         if total:
             rate = f"{rates[name]:.1f}" if name in rates else "-"
             yield f"  {words:<32}{rate:>10}{total:>16,.0f}"
@@ -107,12 +113,12 @@ def _causes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     if rows:
         yield ""
         yield "stuck"
-    for row in rows[:CAUSES]:
+    for row in rows[:CAUSES_MAX]:
         yield f"  {row['rows']:>8} {row['cause']:<20} {node_name(row['partner']) if row['partner'] else ''}"
 
 
 def _pairs(pairs: Any) -> Iterator[str]:
-    busiest = sorted(pairs, key=lambda pair: pair["rows"], reverse=True)[:PAIRS]
+    busiest = sorted(pairs, key=lambda pair: pair["rows"], reverse=True)[:PAIRS_MAX]
     if busiest:
         yield ""
         yield f"{'waiting for':<24}{'documents':>10}{'size':>12}{'late':>10}  oldest"

@@ -1,14 +1,17 @@
-"""Commands on one node of either kind.
+"""Commands on one node of either kind, and the commands that run nodes.
 
 | module         | contents                                                              |
 |----------------|-----------------------------------------------------------------------|
 | administration | ``node status|health|metrics|incarnation|drain|reload|list``          |
-| status         | the page of ``node status``                                           |
+| status         | the printed form of ``node status``                                   |
 | enrolment      | ``node enroll``                                                       |
 | certificates   | ``cert``                                                              |
+| tokens         | ``token``                                                             |
+| audit          | ``audit``                                                             |
 | call           | ``call``: any operation by its name                                   |
 | broker         | ``broker``                                                            |
 | configuration  | ``config check|show``                                                 |
 | database       | ``db``                                                                |
 | process        | ``local run``, ``platform run``                                       |
+| virtual_server | ``server``: the nodes of many institutions in one process             |
 """

@@ -1,4 +1,7 @@
-"""``semq node``: state, health, figures and administration of a node."""
+"""``semq node status|health|metrics|incarnation|drain|reload|list``: state and administration of a node.
+
+``enrolment`` adds ``semq node enroll`` to the same group.
+"""
 
 from typing import Annotated
 
@@ -16,10 +19,10 @@ group = typer.Typer()
 async def status(
     session: Session,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Show all counters and figures since the start.")
+        bool, typer.Option("--counters", help="Show all counters and figures since the start instead.")
     ] = False,
 ) -> None:
-    """Show identity, state, link, traffic and partners of a node."""
+    """Show a node's identity, state, links, traffic, certificates and partners."""
     answer = await session.ask("node.status")
     if session.out.as_json:
         session.out.data(answer)
@@ -32,13 +35,13 @@ async def status(
 @group.command()
 @on_node
 async def health(session: Session) -> None:
-    """Check whether the node works and whether it needs attention soon; exit status 1 if something fails."""
+    """Show whether the node works, and what needs attention soon; exit status 1 if something fails."""
     answer = await session.ask("node.health")
     if session.out.as_json:
         session.out.data(answer)
     else:
         columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
-        session.out.table(columns, ((one["check"], one["verdict"], one["detail"]) for one in answer["checks"]))
+        session.out.table(columns, ((row["check"], row["verdict"], row["detail"]) for row in answer["checks"]))
     if answer["verdict"] == "failing":
         raise typer.Exit(1)
 
@@ -47,10 +50,10 @@ async def health(session: Session) -> None:
 @on_node
 async def metrics(
     session: Session,
-    detailed: Annotated[bool, typer.Option("--detailed", help="Also the figures of each partner.")] = False,
-    format: Annotated[str, typer.Option(help="`text` (Prometheus 0.0.4) or `openmetrics` (1.0.0).")] = "text",
+    detailed: Annotated[bool, typer.Option("--detailed", help="Print the figures of each partner, too.")] = False,
+    format: Annotated[str, typer.Option(help="text (Prometheus 0.0.4) or openmetrics (1.0.0).")] = "text",
 ) -> None:
-    """Print the node's figures as Prometheus reads them, for a textfile collector."""
+    """Print the node's figures in the format of Prometheus, for a textfile collector."""
     answer = await session.ask("node.metrics", detailed=detailed, format=format)
     session.out.data(answer) if session.out.as_json else session.out.raw(answer["text"].encode())
 
@@ -58,7 +61,7 @@ async def metrics(
 @group.command()
 @on_node
 async def incarnation(session: Session) -> None:
-    """Show the store and the number of its openings; a store restored from a backup has another boot or uuid."""
+    """Show the identity of the store: uuid, number of starts (boot), incarnation. A restored store has another one."""
     answer = await session.ask("node.status")
     facts = {name: answer.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:
@@ -70,7 +73,9 @@ async def incarnation(session: Session) -> None:
 @group.command()
 @on_node
 async def drain(session: Session) -> None:
-    """Stop accepting documents and wait until none is in progress; then the node can be stopped."""
+    """Stop accepting documents, and wait until all messages are settled, so that the node can be stopped. Exit status
+    1: some messages are not settled after --timeout seconds.
+    """
     answer = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
     session.out.result(
         answer,
@@ -86,16 +91,18 @@ async def drain(session: Session) -> None:
 @on_node
 async def reload(
     session: Session,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show the differences.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
 ) -> None:
-    """Read the configuration file again: users, virtual hosts, institutions, limits; other changes need a restart."""
+    """Read the configuration file again. Users, virtual hosts, institutions and limits change at once; other settings
+    change at the next start.
+    """
     answer = await session.ask("node.reload", dry_run=dry_run, repeat=False)
     if session.out.as_json:
         session.out.data(answer)
         return
-    columns = (("key", "<"), ("what becomes of it", "<"))
-    becomes = "would change" if dry_run else "changed"
-    rows = [(key, becomes) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
+    columns = (("key", "<"), ("effect", "<"))
+    effect = "would change" if dry_run else "changed"
+    rows = [(key, effect) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
     rows += [(f"user {name}", "disconnected") for name in answer["ended"]]
     session.out.table(columns, rows) if rows else session.out.result(answer, "nothing is different")
 
@@ -103,12 +110,12 @@ async def reload(
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """List the institutions of a hub: who is online, and how much is stored for them."""
+    """List the institutions of a hub: whether each is online, and the number of copies stored for it."""
     rows = await session.ask("nodes.list")
     if session.out.as_json:
         session.out.data(rows)
     else:
-        columns = (("institution", "<"), ("online", "<"), ("stored for it", ">"))
+        columns = (("institution", "<"), ("online", "<"), ("stored copies", ">"))
         session.out.table(
             columns,
             ((node_name(row["node"]), row["online"], row["held"]) for row in rows),

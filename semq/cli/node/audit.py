@@ -1,4 +1,4 @@
-"""``semq audit list``: the acts at a node by console, HTTP and AMQP, each with its user and its outcome."""
+"""``semq audit list``: acts on a node over console, HTTP and AMQP, each with its user and its outcome."""
 
 import json
 from typing import Annotated, Any
@@ -8,11 +8,11 @@ import typer
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.table import Column
 from semq.cli.output.values import local_time
-from semq.cli.session import Session, on_node
+from semq.cli.session import RowsOption, Session, on_node
 
 group = typer.Typer()
 COLUMNS: tuple[Column, ...] = (
-    ("number", ">"), ("at", "<"), ("who", "<"), ("through", "<"), ("act", "<"), ("outcome", "<"), ("what", "<"),
+    ("number", ">"), ("at", "<"), ("who", "<"), ("through", "<"), ("act", "<"), ("outcome", "<"), ("details", "<"),
 )  # fmt: skip
 
 
@@ -21,14 +21,20 @@ COLUMNS: tuple[Column, ...] = (
 async def list_(
     session: Session,
     who: Annotated[str | None, typer.Option(metavar="NAME", help="Only acts of this user or token.")] = None,
-    act: Annotated[str | None, typer.Option(metavar="NAME", help="Beginning of the act: failed, msg.hold.")] = None,
-    outcome: Annotated[str | None, typer.Option(metavar="OUTCOME", help="asked, done, refused or failed.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
-    payloads: Annotated[bool, typer.Option("--payloads", help="Only displays of payloads.")] = False,
-    before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines before this one.")] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Lines, at most.")] = 50,
+    act: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only acts that begin so, for instance failed or msg.hold.")
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option(metavar="OUTCOME", help="Only this outcome: asked, done, refused or failed.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only acts since then: 30m, 2h, 7d, or a date.")
+    ] = None,
+    payloads: Annotated[bool, typer.Option("--payloads", help="Only acts that displayed a payload.")] = False,
+    before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines with a smaller number.")] = None,
+    limit: RowsOption = 50,
 ) -> None:
-    """Show the audit log, the newest line first."""
+    """List the lines of the audit log, newest first."""
     since_ms = milliseconds_ago(since) if since else None
     rows = await session.ask(
         "audit.list", who=who, act=act, outcome=outcome, since=since_ms, payloads=payloads or None, before=before,
@@ -42,6 +48,6 @@ async def list_(
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     through = f"{row['via']} {row['peer']}".rstrip()
-    given = json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
-    what = f"{row['detail']} {given}".strip()
-    return row["number"], local_time(row["at"]), row["who"], through, row["act"], row["outcome"], what
+    arguments = json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
+    details = f"{row['detail']} {arguments}".strip()
+    return row["number"], local_time(row["at"]), row["who"], through, row["act"], row["outcome"], details

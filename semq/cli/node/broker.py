@@ -1,5 +1,6 @@
-"""``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a running node, similar
-to ``rabbitmqctl list_…``; and the table of ``semq worker list``.
+"""``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a node.
+
+The lists are similar to those of ``rabbitmqctl list_…``. ``print_rows`` also prints the list of ``semq worker list``.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,14 @@ from semq.cli.output.values import brief_time
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
-PAGE = 500
+PAGE = 500  # rows in one answer
 Vhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this virtual host, for instance /.")]
-Limit = Annotated[int, typer.Option(min=1, help="Number of rows, at most.")]
-# Operation | columns: key of the row, heading, side
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rows, at most.")]
+NamePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only names that begin so.")]
+QueuePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only queues whose names begin so.")]
+UserPrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only users whose names begin so.")]
+SourcePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only exchanges whose names begin so.")]
+# Operation | columns: key of the row, heading, alignment
 COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "broker.queues": (
         ("vhost", "vhost", "<"), ("name", "queue", "<"), ("kind", "kind", "<"), ("durable", "durable", "<"),
@@ -49,48 +54,48 @@ COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 @group.command()
 @on_node
-async def queues(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
-    """List queues whose names begin with --name: ready and unacknowledged messages, consumers."""
+async def queues(session: Session, vhost: Vhost = None, name: NamePrefix = "", limit: Limit = 200) -> None:
+    """List queues, with the numbers of ready and unacknowledged messages and of consumers."""
     await print_rows(session, "broker.queues", vhost, name, limit)
 
 
 @group.command()
 @on_node
-async def consumers(session: Session, vhost: Vhost = None, queue: str = "", limit: Limit = 200) -> None:
-    """List consumers, by queue."""
+async def consumers(session: Session, vhost: Vhost = None, queue: QueuePrefix = "", limit: Limit = 200) -> None:
+    """List consumers in the order of their queues."""
     await print_rows(session, "broker.consumers", vhost, queue, limit)
 
 
 @group.command()
 @on_node
-async def connections(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
-    """List connections: user, address, since when."""
+async def connections(session: Session, vhost: Vhost = None, user: UserPrefix = "", limit: Limit = 200) -> None:
+    """List connections, with user, address and time of the login."""
     await print_rows(session, "broker.connections", vhost, user, limit)
 
 
 @group.command()
 @on_node
-async def channels(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
-    """List channels, by connection."""
+async def channels(session: Session, vhost: Vhost = None, user: UserPrefix = "", limit: Limit = 200) -> None:
+    """List channels in the order of their connections."""
     await print_rows(session, "broker.channels", vhost, user, limit)
 
 
 @group.command()
 @on_node
-async def exchanges(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
-    """List exchanges; those of a type x-… are served by the node itself."""
+async def exchanges(session: Session, vhost: Vhost = None, name: NamePrefix = "", limit: Limit = 200) -> None:
+    """List exchanges. The node itself serves those of a type x-…"""
     await print_rows(session, "broker.exchanges", vhost, name, limit)
 
 
 @group.command()
 @on_node
-async def bindings(session: Session, vhost: Vhost = None, source: str = "", limit: Limit = 200) -> None:
-    """List bindings, by exchange."""
+async def bindings(session: Session, vhost: Vhost = None, source: SourcePrefix = "", limit: Limit = 200) -> None:
+    """List bindings in the order of their exchanges."""
     await print_rows(session, "broker.bindings", vhost, source, limit)
 
 
 async def print_rows(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
-    """Print at most ``limit`` rows, requested page by page, and say if there are more."""
+    """Print at most ``limit`` rows whose names begin with ``name``, and a notice if there are more."""
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []
     while after is not None and len(rows) < limit:
@@ -101,9 +106,11 @@ async def print_rows(session: Session, operation: str, vhost: str | None, name: 
         session.out.data(rows)
     else:
         columns = COLUMNS[operation]
-        session.out.table([(heading, side) for _, heading, side in columns], (_cells(row, columns) for row in rows))
+        session.out.table(
+            [(heading, alignment) for _, heading, alignment in columns], (_cells(row, columns) for row in rows)
+        )
     if after is not None:
-        session.out.notice(f"there are more than {limit}: --limit N")
+        session.out.notice(f"there are more than {limit} rows: --limit N")
 
 
 def _cells(row: dict[str, Any], columns: Sequence[tuple[str, str, str]]) -> list[object]:

@@ -1,10 +1,10 @@
-"""``semq call``: any operation of a node by its name; operations and arguments are those that the node describes.
+"""``semq call``: run any operation of a node by its name, for programs and for operations without a command.
 
-For programs, and for operations without a command of their own. The result is one JSON value.
+The node describes its operations and their arguments (``--list``). The result is one JSON value.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +13,9 @@ from semq.cli.errors import BadArgument
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput
 
-COLUMNS = (("operation", "<"), ("kind", "<"), ("role", "<"), ("what it does", "<"))
+COLUMNS = (("operation", "<"), ("kind", "<"), ("role", "<"), ("summary", "<"))
 ARGUMENT_COLUMNS = (("argument", "<"), ("value", "<"), ("default", "<"), ("meaning", "<"))
+# Bound in a JSON schema | word before its value
 BOUNDS = (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"), ("exclusiveMaximum", "below"))
 
 
@@ -26,13 +27,15 @@ async def call(
     ] = None,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments; lists and objects in JSON: ids='[\"1\"]'."),
+        typer.Argument(
+            metavar="[NAME=VALUE]...", help="Arguments of the operation; lists and objects in JSON: ids='[\"1\"]'."
+        ),
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the operations of the node, or the arguments of one operation.")
     ] = False,
 ) -> None:
-    """Use an operation of the node and print its result as JSON: semq call msg.list side=outbound limit=5"""
+    """Run an operation of the node and print its result as JSON: semq call msg.list side=outbound limit=5"""
     if list_ or operation is None:
         await _describe(session, operation)
         return
@@ -41,7 +44,10 @@ async def call(
 
 
 def read_argument(word: str) -> tuple[str, Any]:
-    """Read NAME=VALUE. A value that begins as a list, an object or a text of JSON is JSON. Raises BadArgument."""
+    """Return name and value of NAME=VALUE. A value that begins with [, { or " is JSON, any other value is a text.
+
+    Raises BadArgument.
+    """
     name, sign, value = word.partition("=")
     if not (name and sign):
         raise BadArgument(argument=word)
@@ -73,29 +79,26 @@ async def _describe(session: Session, operation: str | None) -> None:
 
 
 def argument_rows(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Return name, kind of value, default and meaning of each argument, from the JSON schema of all."""
-    kinds = schema["$defs"]
-    whole = kinds[schema["$ref"].rpartition("/")[2]]
-    required = whole.get("required", ())
-    for name, field in whole["properties"].items():
-        choices = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
-        meaning = field.get("description") or next((one["description"] for one in choices if "description" in one), "")
+    """Yield name, kind of value, default and meaning of each argument, from the JSON schema of the arguments."""
+    definitions = schema["$defs"]
+    arguments = definitions[schema["$ref"].rpartition("/")[2]]
+    required = arguments.get("required", ())
+    for name, field in arguments["properties"].items():
+        choices = [choice for choice in field.get("anyOf", [field]) if choice.get("type") != "null"]
+        descriptions = (choice["description"] for choice in choices if "description" in choice)
+        meaning = field.get("description") or next(descriptions, "")
         default = "required" if name in required else field.get("default")
         shown = "" if default in (None, "", []) else str(default)
-        yield name, " or ".join(_value(one, kinds) for one in choices), shown, meaning
+        yield name, " or ".join(_kind_of_value(choice, definitions) for choice in choices), shown, meaning
 
 
-def _value(field: Mapping[str, Any], kinds: Mapping[str, Any]) -> str:
+def _kind_of_value(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     if "$ref" in field:
-        return _value(kinds[field["$ref"].rpartition("/")[2]], kinds)
+        return _kind_of_value(definitions[field["$ref"].rpartition("/")[2]], definitions)
     if "enum" in field:
-        return _one_of(field["enum"])
+        return ", ".join(map(str, field["enum"]))
     kind = str(field.get("type", "any"))
     if kind == "array":
-        return f"list of {_value(field.get('items', {}), kinds)}"
+        return f"list of {_kind_of_value(field.get('items', {}), definitions)}"
     bounds = [f"{word} {field[name]}" for name, word in BOUNDS if name in field]
     return " ".join(["base64" if field.get("contentEncoding") else kind, *bounds])
-
-
-def _one_of(values: Sequence[object]) -> str:
-    return ", ".join(map(str, values))

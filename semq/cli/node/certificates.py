@@ -1,7 +1,7 @@
-"""``semq cert``: at a hub the certificates that it has issued, at an institution's node its own slots.
+"""``semq cert``: certificates of nodes, and the authorities that they trust.
 
-Most commands are requests to a running node; ``request`` and ``install`` work on the files of a node whose certificates
-come from another authority than the hub's.
+Most commands are requests to a running node. ``request`` and ``install`` work on the files of a node that gets its
+certificates from another authority than the hub's.
 """
 
 from pathlib import Path
@@ -16,13 +16,13 @@ from semq.cli.session import InstitutionOption, JsonOption, Session, on_node, re
 
 group = typer.Typer()
 FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the certificate.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, stored with the certificate.")]
 
 
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """List certificates: at a hub all that it has issued, at an institution's node its slots."""
+    """List certificates. A hub lists all that it has issued, an institution's node those in its slots."""
     rows = await session.ask("cert.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -40,7 +40,7 @@ async def list_(session: Session) -> None:
 @group.command()
 @on_node
 async def show(session: Session) -> None:
-    """Show the active certificate of the node, and when it is renewed."""
+    """Show the active certificate of the node and the time of its renewal."""
     answer = await session.ask("cert.show")
     session.out.data(answer) if session.out.as_json else session.out.facts(answer)
 
@@ -49,14 +49,14 @@ async def show(session: Session) -> None:
 @on_node
 async def trust(
     session: Session,
-    pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False,
-    add: Annotated[Path | None, typer.Option(metavar="FILE", help="Also trust the authorities in a PEM file.")] = None,
+    pem: Annotated[bool, typer.Option("--pem", help="Print the certificates of the authorities in PEM.")] = False,
+    add: Annotated[Path | None, typer.Option(metavar="FILE", help="Trust the authorities in a PEM file, too.")] = None,
     remove: Annotated[
         str | None, typer.Option(metavar="SHA256", help="Stop trusting the authority with this fingerprint.")
     ] = None,
 ) -> None:
-    """List the authorities that the node trusts, with the fingerprints that enrolment needs; add or remove one. Links
-    reconnect after a change.
+    """List the fingerprints of the authorities that the node trusts, which enrolment needs; add or remove authorities.
+    Links reconnect after a change.
     """
     if add is not None:
         try:
@@ -78,7 +78,7 @@ async def trust(
 @group.command()
 @on_node
 async def renew(session: Session) -> None:
-    """Renew the certificate of the node now, even if it is not due."""
+    """Renew the certificate of the node now, although it is not due."""
     answer = await session.ask("cert.renew", repeat=False)
     session.out.result(answer, f"{answer['node']}  renewed, valid until {local_time(answer['not_after'])}")
 
@@ -86,7 +86,7 @@ async def renew(session: Session) -> None:
 @group.command()
 @on_node
 async def rotate(session: Session) -> None:
-    """Make the certificate in slot next active; the active one becomes previous."""
+    """Activate the certificate in slot next. The active one moves to slot previous."""
     answer = await session.ask("cert.rotate", repeat=False)
     session.out.result(
         answer,
@@ -103,9 +103,9 @@ async def revoke(
     ],
     why: Why = "",
 ) -> None:
-    """At a hub: revoke certificates; live links that use them end immediately."""
+    """Revoke certificates that a hub has issued. Links that use them end immediately."""
     answer = await session.ask("cert.revoke", repeat=False, which=which, why=why)
-    session.out.result(answer, f"revoked: {' '.join(answer['revoked']) or 'no certificate: all were revoked before'}")
+    session.out.result(answer, f"revoked: {' '.join(answer['revoked']) or 'none, because all were revoked before'}")
 
 
 @group.command("needs-renewal")
@@ -122,19 +122,19 @@ async def needs_renewal(session: Session) -> None:
         raise typer.Exit(1)
 
 
-# ------------------------------------------------------------------------------ an authority that is not the hub's
+# ------------------------------------------------------------------------------ certificates of another authority
 
 
 @group.command()
 def request(
     config: FileOption,
     name: Annotated[
-        list[str] | None, typer.Option("--name", metavar="HOST", help="Host name for the certificate.")
+        list[str] | None, typer.Option("--name", metavar="HOST", help="Host name for the certificate. May be repeated.")
     ] = None,
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key in slot next and print a request (PKCS#10) for another authority; a repetition uses the same key."""
+    """Create a key in slot next and print a request (PKCS#10) for another authority. A repetition uses the same key."""
     from semq.pki.authority import new_request
     from semq.service.credentials.identity import ring_of
 
@@ -147,11 +147,11 @@ def request(
 @group.command()
 def install(
     config: FileOption,
-    certificate: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate and its chain, PEM.")],
+    certificate: Annotated[Path, typer.Argument(metavar="FILE", help="PEM file of the certificate and its chain.")],
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Install a certificate from another authority in slot next, or in slot active if the node has none yet."""
+    """Install a certificate of another authority in slot next, or in slot active if the node has no certificate yet."""
     from semq.clock import SystemClock
     from semq.service.credentials.identity import ring_of, trust_of
 
@@ -161,11 +161,10 @@ def install(
         pem = certificate.read_bytes()
     except OSError as error:
         raise UnreadableFile(file=str(certificate), fault=error.strerror) from error
-    made = ring.store_certificate(pem, trust_of(settings, ring), now)
-    slot = "next"
+    installed = ring.store_certificate(pem, trust_of(settings, ring), now)
+    slot, advice = "next", "; `semq cert rotate` activates it"
     if not ring.is_enrolled:
         ring.rotate(now)
-        slot = "active"
-    facts: dict[str, Any] = {"node": str(made.node), "slot": slot, "serial": made.serial_text}
-    out = Output(as_json=json)
-    out.data(facts) if json else out.line(f"{made.node}  in slot {slot}; `semq cert rotate` makes next active")
+        slot, advice = "active", ""
+    facts: dict[str, Any] = {"node": str(installed.node), "slot": slot, "serial": installed.serial_text}
+    Output(as_json=json).result(facts, f"{installed.node}  in slot {slot}{advice}")

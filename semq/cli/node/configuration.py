@@ -1,4 +1,4 @@
-"""``semq config``: check a configuration without starting anything, and show every setting with its origin."""
+"""``semq config check|show``: check a configuration without starting a node, and show every setting with its origin."""
 
 from typing import Annotated
 
@@ -12,35 +12,37 @@ group = typer.Typer()
 
 @group.command()
 def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
-    """Check a configuration file and the environment, and report all faults together."""
+    """Check a configuration file and the environment; report all faults together."""
     from semq.config.errors import ConfigInvalid  # imported here: commands without a file start in half the time
 
     out = Output(as_json=json)
     check_config(config, institution)
     nodes, faults = [], []
-    for one in institutions_of(config, institution):
+    for name in institutions_of(config, institution):
         try:
-            nodes.append(read_config(config, one))
+            nodes.append(read_config(config, name))
         except ConfigInvalid as error:
             faults += error.faults
     if faults:
         raise ConfigInvalid(faults)
-    described = [{"kind": one.node.kind, "id": one.node.id, "data_dir": str(one.data_dir)} for one in nodes]
+    rows = [{"kind": node.node.kind, "id": node.node.id, "data_dir": str(node.data_dir)} for node in nodes]
     if not json:
-        for row in described:
-            out.line(f"{config}: a {row['kind']} node, {row['id']}; nothing wrong")
+        for row in rows:
+            out.line(f"{config}: a {row['kind']} node, {row['id']}; no faults")
     elif institutions_of(config, institution) == [institution]:
-        out.data({"ok": True, **described[0]})
+        out.data({"ok": True, **rows[0]})
     else:
-        out.data({"ok": True, "institutions": described})
+        out.data({"ok": True, "institutions": rows})
 
 
 @group.command()
 def show(
     config: FileOption,
     institution: InstitutionOption = None,
-    origin: Annotated[bool, typer.Option("--origin", help="Show the origin of each value.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Show defaults too.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show the origin of each value instead of its meaning.")
+    ] = False,
+    with_defaults: Annotated[bool, typer.Option("--all", help="Show settings with default values, too.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the settings of a node, without secrets."""
@@ -48,7 +50,9 @@ def show(
 
     out = Output(as_json=json)
     rows = [
-        row for row in read_config(config, institution).explain() if every or origin or json or row.origin != DEFAULT
+        row
+        for row in read_config(config, institution).explain()
+        if with_defaults or origin or json or row.origin != DEFAULT
     ]
     if json:
         out.data([row._asdict() for row in rows])

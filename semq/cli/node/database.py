@@ -1,6 +1,6 @@
-"""``semq db``: a node's database: version of its tables, migration, roles for applications.
+"""``semq db upgrade|check|current|grant|url``: tables of a node's database, and roles for applications.
 
-psycopg, SQLAlchemy and Alembic are imported by the commands that need them, so that the others start quickly.
+psycopg, SQLAlchemy and Alembic are imported by the commands that need them, so that other commands start quickly.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ group = typer.Typer()
 
 @group.command()
 def upgrade(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
-    """Migrate the tables to this version of SEMQ; it is safe to repeat this, also from several processes."""
+    """Migrate the tables to the version that this SEMQ needs. Several processes may do this at the same time."""
     from semq.store.postgres import migration, schema_version
 
     with _database(config, institution) as url:
@@ -35,103 +35,107 @@ def check(config: FileOption, institution: InstitutionOption = None, json: JsonO
 
     with _database(config, institution) as url:
         check(url)
-    _print(json, {"ok": True, "revision": head()}, f"tables: {head()}, as this version needs them")
+    _print(json, {"ok": True, "revision": head()}, f"tables: {head()}, as needed")
 
 
 @group.command()
 def current(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
-    """Show the version of the tables, and the one that this SEMQ needs."""
+    """Show the version of the tables, and the version that this SEMQ needs."""
     from semq.store.postgres.schema_version import current, head
 
     with _database(config, institution) as url:
-        found = current(url)
-    _print(json, {"revision": found, "needed": head()}, f"tables: {found or 'none'}, needed: {head()}")
+        revision = current(url)
+    _print(json, {"revision": revision, "needed": head()}, f"tables: {revision or 'none'}, needed: {head()}")
 
 
 @group.command()
 def grant(
     config: FileOption,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="Name of a role of Postgres, for instance erp.")],
-    send: Annotated[bool, typer.Option("--send", help="semq_send, semq_status.")] = False,
-    receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_piece, semq_done, semq_park.")] = False,
-    read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Remove these rights, or all.")] = False,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the Postgres role, for instance erp.")],
+    send: Annotated[bool, typer.Option("--send", help="Right to call semq_send and semq_status.")] = False,
+    receive: Annotated[
+        bool, typer.Option("--receive", help="Right to call semq_receive, semq_piece, semq_done and semq_park.")
+    ] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Right to read queues and ledger without payloads, for monitoring.")
+    ] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Remove the given rights; without any, all rights.")] = False,
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a role for an application that may call these functions only, or change its rights."""
+    """Create a database role for an application, or change its rights. The role has no rights but the given ones."""
     from semq.store.postgres import roles
 
-    rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
+    rights = [name for name, is_given in (("send", send), ("receive", receive), ("read", read)) if is_given]
     out, data_dir = Output(as_json=json), read_config(config, institution).data_dir
     is_new = False
-    with _database(config, institution) as found:
+    with _database(config, institution) as database_url:
         if revoke:
-            roles.revoke(found, role, rights or list(roles.RIGHTS))
+            roles.revoke(database_url, role, rights or list(roles.RIGHTS))
         elif not rights:
             raise NothingGranted
         else:
             password = roles.new_password()
-            is_new = roles.grant(found, role, rights, password)
+            is_new = roles.grant(database_url, role, rights, password)
             if is_new:
                 roles.keep_password(data_dir, role, password)
-        now = roles.rights_of(found, role)
-    made = f"{role} was made. Its address: `semq db url --role {role} --config {config}`"
-    out.result({"role": role, "made": is_new, "rights": now}, f"{role} may: {', '.join(now) or 'nothing'}")
+        rights_now = roles.rights_of(database_url, role)
+    facts = {"role": role, "made": is_new, "rights": rights_now}
+    out.result(facts, f"{role} may: {', '.join(rights_now) or 'nothing'}")
     if is_new and not json:
-        out.notice(made)
+        out.notice(f"{role} was created. `semq db url --role {role} --config {config}` prints its URL.")
 
 
 @group.command()
 def url(
     config: FileOption,
-    role: Annotated[str | None, typer.Option(metavar="ROLE", help="Role made by `semq db grant`.")] = None,
-    libpq: Annotated[bool, typer.Option("--libpq", help="For psql and drivers, not for SQLAlchemy.")] = False,
+    role: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="Role that `semq db grant` has created; default: the owner.")
+    ] = None,
+    libpq: Annotated[
+        bool, typer.Option("--libpq", help="Print the form for psql and drivers instead of that for SQLAlchemy.")
+    ] = False,
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the URL of the node's database with a password: of a role for applications, or of its owner."""
+    """Print the URL of the node's database, with the name and password of a role for applications or of the owner."""
     from semq.store.postgres import roles
 
     settings = read_config(config, institution)
-    with _database(config, institution) as found:
+    with _database(config, institution) as owner_url:
+        role_url = owner_url
         if role is not None:
-            _check_role(found, role)
-            found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
-    address = found if libpq else found.replace("postgresql://", "postgresql+psycopg://", 1)
+            _check_role(owner_url, role)
+            role_url = roles.url_for(owner_url, role, settings.data_dir, embedded=settings.database.dsn is None)
+    printed_url = role_url if libpq else role_url.replace("postgresql://", "postgresql+psycopg://", 1)
     if role is None and not json:
         Output(as_json=json).notice(
-            "This is the owner of the database, who may read and change everything. For an application make a role:"
+            "This is the owner of the database, who may read and change everything. For an application create a role:"
             " `semq db grant erp --send --receive`, then `semq db url --role erp`."
         )
-    _print(json, {"url": address}, address)
+    _print(json, {"url": printed_url}, printed_url)
 
 
 def _check_role(url: str, role: str) -> None:
-    """Check that there is such a role. Raises RoleRefused, StoreUnavailable."""
-    from semq.config import nearest
+    """Check that a role exists. Raises RoleRefused, StoreUnavailable."""
+    from semq.config.nearest import did_you_mean
     from semq.store.postgres import roles
     from semq.store.postgres.errors import RoleRefused
 
     roles.check_name(role)
-    if role not in (known := roles.logins(url)):
-        near = nearest(role, known)
-        raise RoleRefused(f"There is no such role{f'; did you mean {near}?' if near else '.'}", role=role).with_remedy(
-            f"Correct the name, or make the role: `semq db grant {role} --send --receive`."
+    if role not in (logins := roles.logins(url)):
+        raise RoleRefused(f"There is no such role{did_you_mean(role, logins) or '.'}", role=role).with_remedy(
+            f"Correct the name, or create the role: `semq db grant {role} --send --receive`."
         )
 
 
-def _print(json: bool, data: dict[str, object], words: str) -> None:
-    out = Output(as_json=json)
-    if json:
-        out.data(data)
-    else:
-        out.line(words)
+def _print(json: bool, data: dict[str, object], text: str) -> None:
+    Output(as_json=json).result(data, text)
 
 
 @contextmanager
 def _database(config: Path, institution: str | None) -> Iterator[str]:
-    """Yield the URL of the node's database; an embedded server that does not run is started meanwhile."""
+    """Yield the URL of the node's database. An embedded server that does not run is started, and stopped afterwards."""
     from semq.store.postgres.errors import StoreUnavailable
 
     settings = read_config(config, institution)

@@ -1,4 +1,4 @@
-"""``semq platform run`` and ``semq local run``: a node in the foreground, in this process."""
+"""``semq platform run`` and ``semq local run``: run a node in this process, in the foreground."""
 
 import typer
 
@@ -21,7 +21,7 @@ def _local() -> None:
 
 @platform.command("run")
 def run_platform(config: FileOption) -> None:
-    """Run the hub until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    """Run the hub until SIGTERM or Ctrl-C. It serves after the line `ready HOST:PORT`."""
     with lasting_imports():
         from platform_node.node import HubNode
         from semq.service.process import main
@@ -31,7 +31,7 @@ def run_platform(config: FileOption) -> None:
 
 @local.command("run")
 def run_local(config: FileOption) -> None:
-    """Run an institution's node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    """Run an institution's node until SIGTERM or Ctrl-C. It serves after the line `ready HOST:PORT`."""
     with lasting_imports():
         from local_node.node import LocalNode
         from semq.service.process import main

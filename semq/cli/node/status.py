@@ -1,5 +1,6 @@
-"""The page of ``semq node status``, in sections; counters need an option. Every field of the answer may be
-absent.
+"""The printed form of ``semq node status``: sections of names and values, or all counters with ``--counters``.
+
+Any field of the answer may be absent: the node may have an older version.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,17 +14,17 @@ from semq.sizes import size
 
 Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}
-PARTNERS: tuple[Column, ...] = (
+PARTNER_COLUMNS: tuple[Column, ...] = (
     ("partner", "<"), ("online", "<"), ("waiting", ">"), ("quota", "<"), ("may be sent to", "<"), ("sealing", "<"),
 )  # fmt: skip
-# Counters of the engine on the page, in this order; the others are shown by --counters.
+# Counters of the engine that are printed without --counters, in this order.
 TRAFFIC = (
     "accepted", "forwarded", "stored", "delivered", "received", "rejected", "cancelled", "inquired", "duplicate",
     "violation",
 )  # fmt: skip
 COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meaning", "<"))
-FIGURES = ("amqp", "store")
-# Figures of a peer's datagrams, in this order; those after the first three are shown if they are not 0.
+OTHER_FIGURES = ("amqp", "store")  # parts of the answer that --counters prints after the counters
+# Figures of a peer's datagrams, in this order. Those after the first three are printed only if they are not 0.
 DATAGRAM_FIGURES = (
     "sent", "received", "lost", "lost_there", "slowed", "too_large", "not_open", "too_fast", "no_room", "forged",
     "repeated", "unreadable", "full", "full_there", "moved",
@@ -31,7 +32,7 @@ DATAGRAM_FIGURES = (
 
 
 def print_status(out: Output, status: Status) -> None:
-    """Print the whole page."""
+    """Print the sections and the table of partners, without empty values."""
     for heading, section in SECTIONS:
         pairs = [(name, value) for name, value in section(status) if value not in ("", None)]
         if pairs:
@@ -41,33 +42,29 @@ def print_status(out: Output, status: Status) -> None:
     partners = status.get("partners") or {}
     if partners:
         out.line("Partners")
-        out.table(PARTNERS, (_partner(name, one) for name, one in sorted(partners.items())))
+        out.table(PARTNER_COLUMNS, (_partner_cells(name, facts) for name, facts in sorted(partners.items())))
 
 
 def print_counters(out: Output, status: Status) -> None:
-    """Print the counters of the engine with their meanings, and all figures of endpoint and store."""
+    """Print the counters of the engine with their meanings, and the figures of AMQP and the store."""
     counts = status.get("counters") or {}
-    named = [name for name in COUNTERS if name in counts]
-    others = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version
-    out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*named, *others)])
-    out.facts({name: status[name] for name in FIGURES if status.get(name)})
+    known = [name for name in COUNTERS if name in counts]
+    unknown = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version
+    out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*known, *unknown)])
+    out.facts({name: status[name] for name in OTHER_FIGURES if status.get(name)})
 
 
 def _node(status: Status) -> Iterator[tuple[str, str]]:
     kind = str(status.get("kind") or "")
     yield "node", f"{node_name(status.get('node'))}, {KINDS.get(kind, kind)}"
-    yield (
-        "running since",
-        f"{local_time(status['started_at'])} ({age_of(status['started_at'])})" if status.get("started_at") else "",
-    )
-    yield (
-        "opening",
-        f"{status.get('boot')} of store {status.get('store_uuid')}, incarnation {status.get('incarnation')}",
-    )
+    started_at = status.get("started_at")
+    yield "running since", f"{local_time(started_at)} ({age_of(started_at)})" if started_at else ""
+    start = f"start {status.get('boot')}, incarnation {status.get('incarnation')}"
+    yield "store", f"{status.get('store_uuid')}, {start}"
 
 
-def _direct(partner: str, link: Mapping[str, Any]) -> str:
-    """Describe a direct link; while it is down, documents to the partner go by the hub, or wait if there is none."""
+def _direct_link(partner: str, link: Mapping[str, Any]) -> str:
+    """Describe a direct link. While it is down, documents to the partner go by the hub, or wait without a hub."""
     if link["link"] == "up":
         return f"{partner}: up, dialled by {link['dialled_by']}, {counted(link.get('sent', 0), 'document')} sent"
     return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"
@@ -80,14 +77,14 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
     hub = status.get("hub")
     if hub is not None:
         is_up = hub.get("link") == "up"
-        why = hub.get("last_error") or "not dialled yet"
-        yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
+        reason = hub.get("last_error") or "not dialled yet"
+        yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {reason}"
     elif "hub" in status:
         yield "link to hub", "none: this node has no hub"
     for partner, link in (status.get("direct") or {}).items():
-        yield "direct link", _direct(partner, link)
-    shortage = f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"
-    yield "publishers", "REFUSED: the node is drained until its next start" if status.get("drained") else shortage
+        yield "direct link", _direct_link(partner, link)
+    publishers = f"BLOCKED: {status['shortage']}" if status.get("shortage") else "may send"
+    yield "publishers", "REFUSED: the node is drained until its next start" if status.get("drained") else publishers
     amqp = status.get("amqp") or {}
     yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
     ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
@@ -103,8 +100,8 @@ def _traffic(status: Status) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(status: Status) -> Iterator[tuple[str, str]]:
-    for target, why in (status.get("sql_waiting") or {}).items():
-        yield "sent by SQL", f"waits for {node_name(target)}: {as_text(why)}"
+    for target, reason in (status.get("sql_waiting") or {}).items():
+        yield "sent by SQL", f"documents for {node_name(target)} wait: {as_text(reason)}"
 
 
 def _certificate(status: Status) -> Iterator[tuple[str, str]]:
@@ -117,23 +114,22 @@ def _certificate(status: Status) -> Iterator[tuple[str, str]]:
 
 
 def _violations(status: Status) -> Iterator[tuple[str, str]]:
-    for seen in status.get("violations") or ():
-        how_often = f"{seen['what']} {counted(seen['count'], 'time')}, last {moment(seen['last'])}"
-        yield node_name(seen["who"]), f"{how_often}: {as_text(seen['text'])}"
+    for violation in status.get("violations") or ():
+        times = f"{counted(violation['count'], 'time')}, last {moment(violation['last'])}"
+        yield node_name(violation["who"]), f"{violation['what']} {times}: {as_text(violation['text'])}"
 
 
 def _extract(status: Status) -> Iterator[tuple[str, str]]:
     last = status.get("extract")
     if last:
-        how = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
-        yield "last extract", f"{local_time(last.get('at'))} {how}: {last.get('output')}"
+        result = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
+        yield "last extract", f"{local_time(last.get('at'))} {result}: {last.get('output')}"
 
 
 def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
     spans = facts.get("telemetry")
     if spans:
-        named = ((name, spans.get(name) or 0) for name in ("exported", "waiting", "dropped"))
-        yield "spans", ", ".join(f"{number} {name}" for name, number in named)
+        yield "spans", ", ".join(f"{spans.get(name) or 0} {name}" for name in ("exported", "waiting", "dropped"))
         if spans.get("failures"):
             yield "collector", f"FAILS since {moment(spans['failing_since'])}: {as_text(spans.get('last_error') or '')}"
 
@@ -142,11 +138,14 @@ def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
     datagrams = facts.get("datagrams")
     if not datagrams:
         return
-    yield "UDP port", f"{datagrams.get('port')}, {counted(datagrams.get('strangers', 0), 'datagram')} of strangers"
-    for peer, one in sorted((datagrams.get("peers") or {}).items()):
-        yield node_name(peer), _path(one)
-        named = ((name.replace("_", " "), one.get(name) or 0) for name in DATAGRAM_FIGURES)
-        yield "", ", ".join(f"{number} {name}" for name, number in named if number or name in DATAGRAM_FIGURES[:3])
+    yield (
+        "UDP port",
+        f"{datagrams.get('port')}, {counted(datagrams.get('strangers', 0), 'datagram')} from unknown senders",
+    )
+    for peer, path in sorted((datagrams.get("peers") or {}).items()):
+        yield node_name(peer), _path(path)
+        shown = [name for name in DATAGRAM_FIGURES if path.get(name) or name in DATAGRAM_FIGURES[:3]]
+        yield "", ", ".join(f"{path.get(name) or 0} {name.replace('_', ' ')}" for name in shown)
 
 
 def _path(facts: Status) -> str:
@@ -168,7 +167,7 @@ SECTIONS = (
 )
 
 
-def _partner(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
+def _partner_cells(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         node_name(name),
         bool(facts.get("online")),

@@ -1,4 +1,7 @@
-"""``semq token``: bearer tokens for the HTTP API of a node. The text of a token is shown once, when it is made."""
+"""``semq token create|list|revoke``: bearer tokens for the HTTP API of a node.
+
+The text of a token is printed once, when the token is created.
+"""
 
 from typing import Annotated, Any
 
@@ -16,23 +19,25 @@ SCOPES = "submit, receive, events, viewer, operator, admin or payload"
 async def create(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the token.")],
-    scope: Annotated[list[str], typer.Option(metavar="SCOPE", help=f"Its right: {SCOPES}; may be given again.")],
-    days: Annotated[float | None, typer.Option(metavar="DAYS", help="Days until it ends; never by default.")] = None,
-    inbox: Annotated[str | None, typer.Option(metavar="USER", help="The only inbox that it may open.")] = None,
+    scope: Annotated[list[str], typer.Option(metavar="SCOPE", help=f"Right of the token: {SCOPES}. May be repeated.")],
+    days: Annotated[float | None, typer.Option(metavar="DAYS", help="Lifetime in days; default: unlimited.")] = None,
+    inbox: Annotated[str | None, typer.Option(metavar="USER", help="The only inbox that the token may open.")] = None,
 ) -> None:
-    """Make a token and print it; it cannot be shown again."""
-    made = await session.ask("token.create", repeat=False, name=name, scopes=scope, days=days, inbox=inbox)
+    """Create a token and print its text, which cannot be shown again."""
+    created = await session.ask("token.create", repeat=False, name=name, scopes=scope, days=days, inbox=inbox)
     if session.out.as_json:
-        session.out.data(made)
+        session.out.data(created)
     else:
-        session.out.line(made["token"])
-        session.out.notice(f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: store it safely.")
+        session.out.line(created["token"])
+        session.out.notice(
+            f"{created['id']}: {', '.join(created['scopes'])}. It cannot be shown again: store it safely."
+        )
 
 
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """Every token, without its text."""
+    """List all tokens, without their texts."""
     rows = await session.ask("token.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -49,8 +54,10 @@ async def list_(session: Session) -> None:
 
 @group.command()
 @on_node
-async def revoke(session: Session, id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the token.")]) -> None:
-    """Revoke a token permanently; it ends within a second."""
+async def revoke(
+    session: Session, id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the token in the list.")]
+) -> None:
+    """Revoke a token permanently. It is refused within a second."""
     answer = await session.ask("token.revoke", id=id_)
     if session.out.as_json:
         session.out.data(answer)

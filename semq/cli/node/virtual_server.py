@@ -1,4 +1,4 @@
-"""``semq server``: the local nodes of many institutions in one process."""
+"""``semq server run|list|reload|restart``: the local nodes of many institutions in one process."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ COLUMNS = (
 
 @group.command()
 def run(config: FileOption) -> None:
-    """Run the nodes of all institutions in a file until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    """Run the nodes of all institutions in a file until SIGTERM or Ctrl-C. They serve after the line `ready …`."""
     from local_node.virtual.__main__ import main
 
     raise typer.Exit(main(["--config", str(config)]))
@@ -25,7 +25,7 @@ def run(config: FileOption) -> None:
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """List the institutions of a server: state, link to the hub, backlog, connections, memory, and what fails."""
+    """List the institutions of a server: state, link to the hub, waiting documents, connections, memory, fault."""
     rows = await session.ask("server.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -44,7 +44,7 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 @group.command()
 @on_node
 async def reload(session: Session) -> None:
-    """Read the file again: begin new institutions, end those that are gone, reload the others; say what was done."""
+    """Read the file again: start new institutions, stop removed ones, reload the others."""
     answer = await session.ask("server.reload", repeat=False)
     if session.out.as_json:
         session.out.data(answer)
@@ -52,7 +52,7 @@ async def reload(session: Session) -> None:
     for name in ("added", "removed"):
         session.out.line(f"{name}: {', '.join(answer[name]) or 'none'}")
     for name, changes in answer["changed"].items():
-        text = "; ".join(f"{what}: {_text(value)}" for what, value in changes.items())
+        text = "; ".join(f"{kind}: {_text(value)}" for kind, value in changes.items())
         session.out.line(f"{name}  {text}")
     for name, fault in answer["failing"].items():
         session.out.line(f"{name}  fails: {fault}")
@@ -67,6 +67,6 @@ def _text(value: Any) -> str:
 async def restart(
     session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
 ) -> None:
-    """Stop the node of one institution and start it with the present file; the others continue."""
+    """Stop the node of one institution and start it with the current file. The other nodes continue."""
     answer = await session.ask("server.restart", repeat=False, institution=institution)
-    session.out.result(answer, f"{answer['institution']}  starts again")
+    session.out.result(answer, f"{answer['institution']}  is restarted")

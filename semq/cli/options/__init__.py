@@ -1,3 +1,7 @@
-"""Reading of the command line: ``parameters`` reads options and arguments without pydantic, ``times`` ages and
-dates.
+"""Reading of the command line.
+
+| module     | contents                                                          |
+|------------|-------------------------------------------------------------------|
+| parameters | commands that read options without pydantic; literal help texts   |
+| times      | ages and dates                                                    |
 """

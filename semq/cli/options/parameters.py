@@ -20,7 +20,7 @@ TAG = re.compile(r"(\\*)(\[[a-z#/@][^\[]*?\])")  # text that the markup of rich 
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def _flag(text: str) -> bool:
+def _read_flag(text: str) -> bool:
     if (word := text.strip().lower()) not in FLAGS:
         raise ValueError(text)
     return FLAGS[word]
@@ -28,11 +28,11 @@ def _flag(text: str) -> bool:
 
 # Kind of value | function that reads its text or raises ValueError | message for a wrong text
 READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
-    str: (str, "is no text"),
-    int: (int, "is no whole number"),
-    float: (float, "is no number"),
-    bool: (_flag, "is neither true nor false"),
-    Path: (Path, "is no path"),
+    str: (str, "is not a text"),
+    int: (int, "is not a whole number"),
+    float: (float, "is not a number"),
+    bool: (_read_flag, "is neither true nor false"),
+    Path: (Path, "is not a path"),
 }
 
 
@@ -92,7 +92,7 @@ def literal_help(text: str) -> str:
 
 
 class ParameterReading:
-    """The replacement for Typer's adapter of a parameter."""
+    """A replacement of the pydantic adapter by which Typer reads a parameter. ``read`` converts one text."""
 
     def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
         self._read = read
@@ -103,7 +103,7 @@ class ParameterReading:
         if value is None:
             return () if self._is_list else None
         try:
-            return [self._read(one) for one in value] if self._is_list else self._read(value)
+            return [self._read(text) for text in value] if self._is_list else self._read(value)
         except ValueError as error:
             raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
 
@@ -121,7 +121,7 @@ def _reading(reading: ParameterReading) -> Any:
 
 
 def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | None:
-    """Return the reading of a parameter; None if Typer has to read it."""
+    """Return the reading of a parameter; None if Typer must read it, by pydantic."""
     info = parameter.type_descriptor.parameter_info
     kind: Any = parameter.type_descriptor.annotation
     is_list = get_origin(kind) is list
@@ -130,22 +130,23 @@ def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | Non
         return None
     if isinstance(kind, type) and issubclass(kind, Enum):
         return ParameterReading(_choice(kind), is_list=is_list)
-    return ParameterReading(_plain(kind, info.min, info.max), is_list=is_list) if kind in READ else None
+    return ParameterReading(_bounded(kind, info.min, info.max), is_list=is_list) if kind in READ else None
 
 
-def _plain(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
-    read, rule = READ[kind]
+def _bounded(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
+    """Return a function that reads a value of a kind in READ within bounds, or raises ValueError."""
+    read, fault = READ[kind]
 
-    def plain(value: Any) -> Any:
+    def read_bounded(text: Any) -> Any:
         try:
-            found = read(value)
+            value = read(text)
         except ValueError:
-            raise ValueError(f"{value!r} {rule}.") from None
-        if (least is not None and not found >= least) or (most is not None and not found <= most):
-            raise ValueError(f"{value} is not in the range {_range(least, most)}.")
-        return found
+            raise ValueError(f"{text!r} {fault}.") from None
+        if (least is not None and not value >= least) or (most is not None and not value <= most):
+            raise ValueError(f"{text} is not in the range {_range(least, most)}.")
+        return value
 
-    return plain
+    return read_bounded
 
 
 def _range(least: float | None, most: float | None) -> str:
@@ -153,13 +154,14 @@ def _range(least: float | None, most: float | None) -> str:
 
 
 def _choice(kind: type[Enum]) -> Callable[[Any], Any]:
-    by_name = {str(one.value): one for one in kind}
+    """Return a function that reads a member of an enumeration by its value, or raises ValueError."""
+    by_name = {str(member.value): member for member in kind}
 
-    def choice(value: Any) -> Any:
+    def read_choice(value: Any) -> Any:
         if isinstance(value, kind):
             return value
         if value not in by_name:
             raise ValueError(f"{value!r} is not one of {', '.join(by_name)}.")
         return by_name[value]
 
-    return choice
+    return read_choice

@@ -1,5 +1,6 @@
-"""Times on the command line: a duration (30m, 2h, 7d) or a moment (2026-03-31, 2026-03-31T14:00+02:00; in the local
-time zone without an offset).
+"""Times on the command line: durations (30m, 2h, 7d) and dates (2026-03-31, 2026-03-31T14:00+02:00).
+
+A date without an offset is in the local time zone.
 """
 
 import re
@@ -12,12 +13,13 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def milliseconds_ago(text: str) -> int:
-    """Return a moment, or now minus a duration, in milliseconds since 1970 UTC. Raises BadTime."""
+    """Return a date, or now minus a duration, in milliseconds since 1970 UTC. Raises BadTime."""
     return _milliseconds(text, -1)
 
 
 def milliseconds_ahead(text: str) -> int:
-    """Return a moment, or now plus a duration, in milliseconds since 1970 UTC; a number is in milliseconds already.
+    """Return a date, or now plus a duration, in milliseconds since 1970 UTC. A number is returned as it is.
+
     Raises BadTime.
     """
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else _milliseconds(text, 1)

@@ -1,1 +1,7 @@
-"""Commands that need no node: ``error_codes`` has ``errors``, ``version`` has ``version`` and ``completion``."""
+"""Commands without a node.
+
+| module      | contents                     |
+|-------------|------------------------------|
+| error_codes | ``errors list|lookup``       |
+| version     | ``version``, ``completion``  |
+"""

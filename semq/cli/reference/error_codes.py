@@ -1,6 +1,6 @@
-"""``semq errors``: all errors of SEMQ with code, sentence and remedy.
+"""``semq errors list|lookup``: all errors of SEMQ with code, meaning and remedy.
 
-They are read from the sources, because importing the classes would load all parts of all nodes, which takes a second of
+The errors are read from the sources. Importing their classes would load all parts of all nodes, which takes a second of
 processor time.
 """
 
@@ -18,7 +18,7 @@ from semq.cli.output.printer import Output
 from semq.cli.session import JsonOption
 
 group = typer.Typer()
-CODE = re.compile(r'^    code\b.* = "SEMQ-\d{4}"$', re.MULTILINE)  # an error is defined
+CODE = re.compile(r'^    code\b.* = "SEMQ-\d{4}"$', re.MULTILINE)  # line in the class of an error
 FIELDS = ("code", "remedy")
 PACKAGES = ("semq", "local_node", "platform_node", "spark_reconcile")
 
@@ -35,35 +35,36 @@ def list_(json: JsonOption = False) -> None:
 
 
 @group.command()
-def lookup(code: Annotated[str, typer.Argument(help="SEMQ-1201 or 1201")], json: JsonOption = False) -> None:
-    """Explain one error: its meaning and what to do."""
+def lookup(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="SEMQ-1201 or 1201.")], json: JsonOption = False
+) -> None:
+    """Explain one error: its meaning and its remedy."""
     out = Output(as_json=json)
-    wanted = code.upper() if code.upper().startswith("SEMQ-") else f"SEMQ-{code}"
-    found = [row for row in all_errors() if row["code"] == wanted]
-    if not found:
-        raise UnknownCode(code=wanted)
-    for row in found:
-        if json:
-            out.data(row)
-        else:
-            out.facts(row)
+    full_code = code.upper() if code.upper().startswith("SEMQ-") else f"SEMQ-{code}"
+    row = next((row for row in all_errors() if row["code"] == full_code), None)
+    if row is None:
+        raise UnknownCode(code=full_code)
+    if json:
+        out.data(row)
+    else:
+        out.facts(row)
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Return every error with a code of its own; fields that a class does not set are those of its base."""
+    """Return a row for every class with a code of its own. A remedy that the class does not set is that of its base."""
     classes = list(_classes())
-    by_name = {found.name: found for found in classes}
+    by_name = {definition.name: definition for definition in classes}
     rows: dict[str, dict[str, str]] = {}
-    for found in classes:
-        facts = _facts(found)
+    for definition in classes:
+        facts = _facts(definition)
         if "code" not in facts:
             continue
-        base = by_name.get(_base_of(found))
+        base = by_name.get(_base_of(definition))
         while base is not None and "remedy" not in facts:
             facts = _facts(base) | facts
             base = by_name.get(_base_of(base))
-        meaning = " ".join((ast.get_docstring(found) or "").split("\n\n")[0].split())
-        row = {"code": facts["code"], "name": found.name, "meaning": meaning, "remedy": facts.get("remedy", "")}
+        meaning = " ".join((ast.get_docstring(definition) or "").split("\n\n")[0].split())
+        row = {"code": facts["code"], "name": definition.name, "meaning": meaning, "remedy": facts.get("remedy", "")}
         rows.setdefault(facts["code"], row)
     return list(rows.values())
 
@@ -78,10 +79,10 @@ def _classes() -> Iterator[ast.ClassDef]:
                 yield from (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
 
 
-def _facts(found: ast.ClassDef) -> dict[str, str]:
-    """Return the fields that a class itself sets."""
+def _facts(definition: ast.ClassDef) -> dict[str, str]:
+    """Return the code and the remedy that a class itself sets."""
     facts = {}
-    for node in found.body:
+    for node in definition.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if isinstance(target, ast.Name) and target.id in FIELDS:
@@ -89,5 +90,7 @@ def _facts(found: ast.ClassDef) -> dict[str, str]:
     return facts
 
 
-def _base_of(found: ast.ClassDef) -> str:
-    return found.bases[0].id if found.bases and isinstance(found.bases[0], ast.Name) else ""
+def _base_of(definition: ast.ClassDef) -> str:
+    """Return the name of the base class; empty if there is none."""
+    base = definition.bases[0] if definition.bases else None
+    return base.id if isinstance(base, ast.Name) else ""

@@ -13,7 +13,7 @@ from semq.cli.session import JsonOption
 
 
 class Shell(StrEnum):
-    """Shells with completion."""
+    """Shells for which there are completion scripts."""
 
     bash = "bash"
     zsh = "zsh"
@@ -30,8 +30,8 @@ def version(json: JsonOption = False) -> None:
         out.line(f"semq {facts['semq']} (Python {facts['python']}, {facts['system']})")
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish")]) -> None:
-    """Print the completion script of a shell, for its folder of completions."""
+def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
+    """Print the completion script for a shell, to be stored in the shell's folder of completions."""
     Output(as_json=False).text(
         get_completion_script(prog_name="semq", complete_var="_SEMQ_COMPLETE", shell=shell.value)
     )

@@ -17,7 +17,7 @@ def test_every_list_is_a_table_and_json(network: Network, what: str, place: str)
     few = semq("broker", what, "--json", "--limit", "1", *node)
     assert few.status == 0
     if len(rows) > 1:
-        assert few.err == "there are more than 1: --limit N\n"
+        assert few.err == "there are more than 1 rows: --limit N\n"
 
 
 def test_known_objects_are_found(network: Network) -> None:

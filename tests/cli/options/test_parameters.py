@@ -51,11 +51,11 @@ def test_options_have_defaults_and_take_values() -> None:
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        ("--count=x", "'x' is no whole number."),
+        ("--count=x", "'x' is not a whole number."),
         ("--count=0", "0 is not in the range 1 to 9."),
         ("--count=10", "10 is not in the range 1 to 9."),
         ("--share=nan", "nan is not in the range from 0.5 on."),
-        ("--share=half", "'half' is no number."),
+        ("--share=half", "'half' is not a number."),
         ("--colour=green", "'green' is not one of red, blue."),
     ],
 )
