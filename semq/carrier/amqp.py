@@ -2,9 +2,9 @@
 
 | name                    | meaning                                                                              |
 |-------------------------|--------------------------------------------------------------------------------------|
-| ``semq.HUB.store.I.D``  | exclusive queue of a store: a second owner is refused (405), besides the store's epoch |
-| ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange         |
-| ``semq.HUB.all``        | fanout exchange: beginnings and ends of sessions, signs of life                       |
+| ``semq.HUB.store.I.D``  | exclusive queue of a store; the broker refuses a second owner (405)                  |
+| ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange        |
+| ``semq.HUB.all``        | fanout exchange: beginnings and ends of sessions, signs of life                      |
 
 HUB is the hub's id from the control database. Nothing is durable and no answer is awaited: confirms and prefetch are
 flow control only. If the connection is lost, the next address is tried; the engine is notified when the connection is
@@ -36,13 +36,13 @@ from semq.transport.errors import LinkLost
 from semq.transport.turn import Turn
 from semq.umx_t.retry import backoff
 
-PREFETCH = 64  # batches given to the engine and not processed
+PREFETCH = 64  # batches that were delivered and not processed yet
 UNCONFIRMED_MAX = 256  # batches
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0
-STALE_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
+EXPIRATION_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20
-ALL = "all"
-TRANSIENT = 1
+ALL = "all"  # the destination that is an exchange
+TRANSIENT = 1  # delivery mode
 log = structlog.get_logger("semq.carrier")
 
 
@@ -70,7 +70,7 @@ class AmqpCarrier:
 
     def __init__(
         self,
-        ways: Sequence[DialConfig],
+        dial_configs: Sequence[DialConfig],
         hub_id: str,
         key: bytes,
         clock: Clock,
@@ -79,9 +79,9 @@ class AmqpCarrier:
     ) -> None:
         self.is_joined = False
         self.address = ""  #: address of the broker in use
-        self.foreign = 0  #: batches that were not made by this hub, or could not be read
+        self.foreign = 0  #: batches and messages that are not from this hub, or could not be read
         self.batches_out = self.batches_in = 0
-        self._ways = list(ways)
+        self._dial_configs = list(dial_configs)
         self._prefix = f"semq.{hub_id}."
         self._key = key
         self._clock = clock
@@ -96,10 +96,10 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine; close the connection of the former engine with its queues."""
-        before = self._abandon()
+        """Serve a store for a new engine; close the connection of the former engine, which deletes its queues."""
+        former_task = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
-        self._task = asyncio.get_running_loop().create_task(self._serve(before))
+        self._task = asyncio.get_running_loop().create_task(self._serve(former_task))
 
     async def stop(self) -> None:
         """Leave the carrier, so that another instance can declare the store's queue."""
@@ -152,33 +152,33 @@ class AmqpCarrier:
         if out is None:
             return
         batches = self._outgoing.batches()
-        while out.may_publish and out.unconfirmed < UNCONFIRMED_MAX and (taken := next(batches, None)) is not None:
-            destination, packed = taken
+        while out.may_publish and out.unconfirmed < UNCONFIRMED_MAX and (batch := next(batches, None)) is not None:
+            destination, packed = batch
             body = seal(self._key, destination, self._life, packed)
-            header = ContentHeader.build(len(body), Properties(delivery_mode=TRANSIENT, expiration=STALE_MS))
+            header = ContentHeader.build(len(body), Properties(delivery_mode=TRANSIENT, expiration=EXPIRATION_MS))
             exchange = self._prefix + ALL if destination == ALL else ""
             key = "" if destination == ALL else self._prefix + destination
             out.publish(exchange, key, header, body, mandatory=destination != ALL, token=0)
             self.batches_out += 1
 
     # --- connection
-    async def _serve(self, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait([before])  # its connection holds the store's queue
+    async def _serve(self, former_task: asyncio.Task[None] | None) -> None:
+        if former_task is not None:
+            await asyncio.wait([former_task])  # its connection holds the store's queue
         failures = 0
         while True:
-            way = self._ways[failures % len(self._ways)]
+            config = self._dial_configs[failures % len(self._dial_configs)]
             try:
-                await self._session(way)
+                await self._use_connection(config)
                 failures = 0
             except (SemqError, AmqpError, LinkLost) as error:
                 failures += 1
-                log.warning("carrier_away", address=f"{way.host}:{way.port}", error=str(error))
+                log.warning("carrier_away", address=f"{config.host}:{config.port}", error=str(error))
             finally:
-                self._left()
+                self._note_disconnected()
             await asyncio.sleep(backoff(max(failures, 1), PAUSE_S_FIRST, PAUSE_S_MAX, self._clock.random()))
 
-    def _left(self) -> None:
+    def _note_disconnected(self) -> None:
         self._out = None
         self._outgoing.clear()
         self._intake.forget()
@@ -186,23 +186,23 @@ class AmqpCarrier:
             self.is_joined = False
             self._receiver.cut()
 
-    async def _session(self, way: DialConfig) -> None:
-        """Use one connection until it ends. Raises the error that prevented it, or ended it before it was used."""
-        link = await dial(way, self._clock, self._turn)
+    async def _use_connection(self, config: DialConfig) -> None:
+        """Connect, and use the connection until it ends. Raises the error that prevented its use."""
+        link = await dial(config, self._clock, self._turn)
         try:
-            inward, out = await link.open_channel(), await link.open_channel()
-            await inward.qos(PREFETCH)
-            await inward.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)
+            incoming, out = await link.open_channel(), await link.open_channel()
+            await incoming.qos(PREFETCH)
+            await incoming.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)
             for destination in (front_queue(self._life), store_queue(self._store)):
-                await self._consume(inward, destination)
+                await self._consume(incoming, destination)
             await out.confirm_select()
             out.on_ready = self._publish
             out.on_settled = lambda _: self._turn.before_flush(self._publish)
             out.on_returned = self._returned
-            self._out, self.is_joined, self.address = out, True, f"{way.host}:{way.port}"
+            self._out, self.is_joined, self.address = out, True, f"{config.host}:{config.port}"
             log.info("carrier_joined", address=self.address)
             self._receiver.joined()
-            inward.on_closed = out.on_closed = lambda error: link.link.abort()
+            incoming.on_closed = out.on_closed = lambda error: link.link.abort()
             error = await link.wait_closed()
             log.warning("carrier_lost", address=self.address, error=str(error))
         finally:
@@ -221,22 +221,21 @@ class AmqpCarrier:
         await channel.consume(queue, partial(self._delivered, channel, destination))
 
     # --- receiving
-    def _delivered(self, channel: ClientChannel, destination: str, delivered: list[Delivered]) -> None:
-        for one in delivered:
-            self._intake.put(destination, (channel, one), len(one.body))
+    def _delivered(self, channel: ClientChannel, destination: str, deliveries: list[Delivered]) -> None:
+        for delivered in deliveries:
+            self._intake.put(destination, (channel, delivered), len(delivered.body))
 
-    def _receive(self, destination: str, pieces: list[tuple[ClientChannel, Delivered]]) -> None:
+    def _receive(self, destination: str, deliveries: list[tuple[ClientChannel, Delivered]]) -> None:
         """Process batches of one queue, in its turn."""
-        for channel, one in pieces:
-            meant = ALL if one.exchange else destination
-            self._receive_batch(meant, one)
-            channel.ack(one.delivery_tag)
+        for channel, delivered in deliveries:
+            self._receive_batch(ALL if delivered.exchange else destination, delivered)
+            channel.ack(delivered.delivery_tag)
 
     def _receive_batch(self, destination: str, delivered: Delivered) -> None:
         self.batches_in += 1
         try:
             if delivered.header.body_size > len(delivered.body):
-                raise ForeignBatch("It is too large.", queue=destination, size=delivered.header.body_size)
+                raise ForeignBatch("The batch is too large.", queue=destination, size=delivered.header.body_size)
             batch = open_batch(self._key, destination, delivered.body, self._note_foreign)
         except ForeignBatch as error:
             self._note_foreign(error)
@@ -251,7 +250,7 @@ class AmqpCarrier:
             log.error("carrier_foreign", error=str(error), count=self.foreign)
 
     def _returned(self, returned: Returned) -> None:
-        """Report messages without a queue: the store is not served, or the incarnation has ended."""
+        """Report messages that had no queue: no instance serves the store, or the incarnation has ended."""
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
         if kind == "front":

@@ -1,8 +1,8 @@
 """Batches: messages between instances as one AMQP body.
 
-A body is an HMAC-SHA256 over the rest, followed by msgpack: destination, incarnation of the sender, messages. The
+A body is an HMAC-SHA256, followed by the authenticated msgpack: destination, incarnation of the sender, messages. The
 HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same queue is a
-repetition, which the engine drops or which is harmless. A frame keeps content header and body as they travel on a link.
+repetition, which the engine drops, or which has no effect. A frame keeps content header and body as on a link.
 """
 
 import hmac
@@ -57,14 +57,14 @@ _decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind i
 
 
 class CarriedBatch(NamedTuple):
-    """An opened batch."""
+    """The content of a batch."""
 
-    life: int
+    life: int  #: incarnation of the sender
     messages: list[Message]
 
 
 def pack(message: Message) -> bytes:
-    """Return a message as a member of a batch."""
+    """Return a message as an element of a batch."""
     if isinstance(message, StoreFrames):
         return _encode(
             (STORE_FRAMES, (message.number, str(message.speaker), [_written(frame) for frame in message.frames]))
@@ -75,31 +75,34 @@ def pack(message: Message) -> bytes:
 
 
 def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> bytes:
-    """Return the body of a batch for a destination."""
-    content = _encode((destination, life, [msgspec.Raw(one) for one in packed]))
+    """Return the body of a batch of packed messages from an incarnation to a destination."""
+    content = _encode((destination, life, [msgspec.Raw(message) for message in packed]))
     return hmac.digest(key, content, "sha256") + content
 
 
-def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[SemqError], None]) -> CarriedBatch:
+def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callable[[SemqError], None]) -> CarriedBatch:
     """Return the content of a batch. Raises ForeignBatch.
 
-    A message that cannot be read is reported to ``unreadable`` and left out: a newer version may have sent it.
+    ``on_unreadable`` is called for each message that cannot be read, which a newer version may have sent. The other
+    messages are returned.
     """
     mac, content = body[:MAC_BYTES], memoryview(body)[MAC_BYTES:]
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):
-        raise ForeignBatch("The key of the hub did not make it.", queue=destination, size=len(body))
+        raise ForeignBatch("The batch is not authenticated with the hub's key.", queue=destination, size=len(body))
     try:
-        meant, life, members = _decode(content)
+        sealed_for, life, elements = _decode(content)
     except msgspec.MsgspecError as error:
         raise ForeignBatch(queue=destination, fault=str(error)) from error
-    if meant != destination:
-        raise ForeignBatch("It was made for another queue.", queue=destination, meant=meant[:80])
+    if sealed_for != destination:
+        raise ForeignBatch("The batch was made for another queue.", queue=destination, sealed_for=sealed_for[:80])
     messages: list[Message] = []
-    for number, raw in members:
+    for number, raw in elements:
         try:
             messages.append(_unpacked(number, raw))
         except (SemqError, msgspec.MsgspecError, KeyError) as error:
-            unreadable(ForeignBatch("One message in it cannot be read.", queue=destination, fault=str(error)[:200]))
+            on_unreadable(
+                ForeignBatch("A message in the batch cannot be read.", queue=destination, fault=str(error)[:200])
+            )
     return CarriedBatch(life, messages)
 
 

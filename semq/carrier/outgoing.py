@@ -1,14 +1,14 @@
-"""The queue of messages to publish: messages of one turn for one destination form one batch; bounded.
+"""The bounded queue of messages to publish. The messages of one turn for one destination form a batch.
 
-A broker has a cost per message, so frames are batched. Beyond the bound the oldest messages are dropped and counted:
-rows and timers repair that.
+Each AMQP message has a cost at the broker, so frames are batched. Beyond the bound, messages are dropped and counted;
+rows and timers cause them to be sent again. Called by ``amqp``.
 """
 
 from collections import deque
 from collections.abc import Iterator
 
 BATCH_BYTES = 1 << 20  # a batch is closed when it has reached this size
-WAITING_BYTES_MAX = 64 << 20
+WAITING_BYTES_MAX = 64 << 20  # for all destinations together
 
 
 class WaitingMessages:

@@ -1,4 +1,4 @@
-"""The carrier over real brokers: ours, and RabbitMQ where it is installed."""
+"""The carrier over real brokers: a SEMQ node, and RabbitMQ where it is installed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -36,7 +36,7 @@ def rabbit() -> Iterator[int]:
 
 @asynccontextmanager
 async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int]:
-    """Run a broker of a kind."""
+    """Run a broker and return its port."""
     if kind == "rabbitmq":
         yield request.getfixturevalue("rabbit")
     else:
@@ -44,8 +44,8 @@ async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int
             yield both.server.port
 
 
-def at_once(work: Work, later: bool) -> None:
-    """Complete work on a store of its own."""
+def complete(work: Work, later: bool) -> None:
+    """Complete work at once, on a new store."""
     store = MemoryStore()
     store.post(work, later=later)
     store.run()
@@ -56,11 +56,11 @@ class Member:
 
     def __init__(self, *ports: int, life: int, store: StoreName, key: bytes = KEY, hub: str = HUB) -> None:
         limits = ConnectionLimits(heartbeat=10, body_max=ANY_SIZE, arriving_max=1 << 20, stream_from=BODY_MAX + 1)
-        ways = [DialConfig("127.0.0.1", port, user="guest", password="guest", limits=limits) for port in ports]
-        self.carrier = AmqpCarrier(ways, hub, key, SystemClock(), Turn(), at_once)
+        configs = [DialConfig("127.0.0.1", port, user="guest", password="guest", limits=limits) for port in ports]
+        self.carrier = AmqpCarrier(configs, hub, key, SystemClock(), Turn(), complete)
         self.messages: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()
-        self.backs: asyncio.Queue[tuple[StoreName, Message]] = asyncio.Queue()
-        self.over: asyncio.Queue[int] = asyncio.Queue()
+        self.returned_messages: asyncio.Queue[tuple[StoreName, Message]] = asyncio.Queue()
+        self.ended_lives: asyncio.Queue[int] = asyncio.Queue()
         self.states: asyncio.Queue[str] = asyncio.Queue()
         self.life, self.store = life, store
 
@@ -68,10 +68,10 @@ class Member:
         self.messages.put_nowait((life, message))
 
     def returned(self, store: StoreName, message: Message) -> None:
-        self.backs.put_nowait((store, message))
+        self.returned_messages.put_nowait((store, message))
 
     def gone(self, life: int) -> None:
-        self.over.put_nowait(life)
+        self.ended_lives.put_nowait(life)
 
     def joined(self) -> None:
         self.states.put_nowait("joined")
@@ -86,75 +86,75 @@ class Member:
 
 
 async def within(waiting: Awaitable[T], seconds: float = 30) -> T:
-    """Wait, but not for ever."""
+    """Wait for a result. Raises TimeoutError."""
     return await asyncio.wait_for(waiting, seconds)
 
 
 @asynccontextmanager
 async def members(*ports: int, count: int = 2) -> AsyncIterator[list[Member]]:
     async with AsyncExitStack() as stack:
-        made = []
+        joined = []
         for number in range(1, count + 1):
             member = await Member(*ports, life=number, store=(1, number)).join()
             stack.push_async_callback(member.carrier.stop)
-            made.append(member)
-        yield made
+            joined.append(member)
+        yield joined
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_messages_come_to_stores_to_fronts_and_to_all_others(kind: str, request: pytest.FixtureRequest) -> None:
-    async with broker(kind, request) as port, members(port, count=3) as (one, two, three):
-        one.carrier.to_store((1, 2), Went("1.a", 1))
-        one.carrier.to_front(3, Went("1.b", 2))
-        one.carrier.to_all(Came("1.c", 3, 0, 10, None))
+async def test_messages_reach_stores_fronts_and_all_other_instances(kind: str, request: pytest.FixtureRequest) -> None:
+    async with broker(kind, request) as port, members(port, count=3) as (first, second, third):
+        first.carrier.to_store((1, 2), Went("1.a", 1))
+        first.carrier.to_front(3, Went("1.b", 2))
+        first.carrier.to_all(Came("1.c", 3, 0, 10, None))
         # The two queues of an instance have no order between them.
-        result = [await within(two.messages.get()) for _ in range(2)]
+        result = [await within(second.messages.get()) for _ in range(2)]
         assert sorted(result, key=str) == [(1, Came("1.c", 3, 0, 10, None)), (1, Went("1.a", 1))]
-        assert await within(three.messages.get()) == (1, Went("1.b", 2))
-        assert await within(three.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
-        assert one.messages.empty()
+        assert await within(third.messages.get()) == (1, Went("1.b", 2))
+        assert await within(third.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
+        assert first.messages.empty()
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_a_message_that_no_queue_takes_is_returned(kind: str, request: pytest.FixtureRequest) -> None:
-    async with broker(kind, request) as port, members(port, count=1) as (one,):
-        one.carrier.to_store((7, 7), Went("1.a", 1))
-        one.carrier.to_front(99, Went("1.b", 2))
-        assert await within(one.backs.get()) == ((7, 7), Went("1.a", 1))
-        assert await within(one.over.get()) == 99
+async def test_a_message_without_a_queue_is_returned(kind: str, request: pytest.FixtureRequest) -> None:
+    async with broker(kind, request) as port, members(port, count=1) as (first,):
+        first.carrier.to_store((7, 7), Went("1.a", 1))
+        first.carrier.to_front(99, Went("1.b", 2))
+        assert await within(first.returned_messages.get()) == ((7, 7), Went("1.a", 1))
+        assert await within(first.ended_lives.get()) == 99
 
 
 @pytest.mark.parametrize("kind", BROKERS)
 async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.FixtureRequest) -> None:
-    async with broker(kind, request) as port, members(port) as (one, two):
+    async with broker(kind, request) as port, members(port) as (first, second):
         for number in range(500):
-            one.carrier.to_front(2, Went("1.a", number))
-        result = [await within(two.messages.get()) for _ in range(500)]
+            first.carrier.to_front(2, Went("1.a", number))
+        result = [await within(second.messages.get()) for _ in range(500)]
         assert result == [(1, Went("1.a", number)) for number in range(500)]
-        assert (one.carrier.batches_out, two.carrier.batches_in) == (1, 1)
+        assert (first.carrier.batches_out, second.carrier.batches_in) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_a_store_has_one_owner_and_the_next_one_gets_it_when_it_leaves(
+async def test_a_store_has_one_owner_and_is_free_when_the_owner_leaves(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    async with broker(kind, request) as port, members(port, count=1) as (one,):
-        second = Member(port, life=2, store=(1, 1))
-        second.carrier.begin(2, (1, 1), second)
+    async with broker(kind, request) as port, members(port, count=1) as (first,):
+        successor = Member(port, life=2, store=(1, 1))
+        successor.carrier.begin(2, (1, 1), successor)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(second.states.get(), 1.0)
-        await one.carrier.stop()
+            await asyncio.wait_for(successor.states.get(), 1.0)
+        await first.carrier.stop()
         try:
-            assert await within(second.states.get()) == "joined"
+            assert await within(successor.states.get()) == "joined"
         finally:
-            await second.carrier.stop()
+            await successor.carrier.stop()
 
 
 @pytest.mark.parametrize("kind", BROKERS)
 async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    async with broker(kind, request) as port, members(port) as (one, two):
+    async with broker(kind, request) as port, members(port) as (first, second):
         hostile = await dial(
             DialConfig("127.0.0.1", port, user="guest", password="guest"), SystemClock(), turn := Turn()
         )
@@ -167,56 +167,56 @@ async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
                 channel.publish("", f"semq.{HUB}.{queue}", header, body)
         turn.mark(hostile.link)
         await hostile.close()
-        one.carrier.to_front(2, Went("1.a", 1))
-        one.carrier.to_store((1, 2), Went("1.a", 2))
-        result = [await within(two.messages.get()) for _ in range(2)]
+        first.carrier.to_front(2, Went("1.a", 1))
+        first.carrier.to_store((1, 2), Went("1.a", 2))
+        result = [await within(second.messages.get()) for _ in range(2)]
         assert sorted(message.session for _, message in result if isinstance(message, Went)) == [1, 2]
-        assert two.carrier.status()["foreign"] == 10
-        assert two.carrier.is_joined
+        assert second.carrier.status()["foreign"] == 10
+        assert second.carrier.is_joined
 
 
-async def test_two_hubs_on_one_broker_do_not_meet() -> None:
+async def test_two_hubs_on_one_broker_get_no_messages_of_each_other() -> None:
     async with pair() as both:
-        one = await Member(both.server.port, life=1, store=(1, 1)).join()
-        other = await Member(both.server.port, life=2, store=(1, 1), hub="0a0a", key=bytes(32)).join()
-        one.carrier.to_all(Went("1.a", 1))
-        one.carrier.to_front(2, Went("1.a", 1))
-        assert await within(one.over.get()) == 2
-        assert other.messages.empty()
-        for member in (one, other):
+        first = await Member(both.server.port, life=1, store=(1, 1)).join()
+        second = await Member(both.server.port, life=2, store=(1, 1), hub="0a0a", key=bytes(32)).join()
+        first.carrier.to_all(Went("1.a", 1))
+        first.carrier.to_front(2, Went("1.a", 1))
+        assert await within(first.ended_lives.get()) == 2
+        assert second.messages.empty()
+        for member in (first, second):
             await member.carrier.stop()
 
 
-async def test_the_carrier_goes_away_and_comes_back_at_another_address() -> None:
+async def test_after_a_lost_connection_the_next_address_is_used() -> None:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(pair())
-        second = await stack.enter_async_context(pair())
-        one, two = await stack.enter_async_context(members(first.server.port, second.server.port))
-        await first.server.stop(0.1)
-        for member in (one, two):
+        first_broker = await stack.enter_async_context(pair())
+        second_broker = await stack.enter_async_context(pair())
+        first, second = await stack.enter_async_context(members(first_broker.server.port, second_broker.server.port))
+        await first_broker.server.stop(0.1)
+        for member in (first, second):
             assert await within(member.states.get()) == "cut"
             assert await within(member.states.get()) == "joined"
-        one.carrier.to_store((1, 2), Went("1.a", 1))
-        assert await within(two.messages.get()) == (1, Went("1.a", 1))
+        first.carrier.to_store((1, 2), Went("1.a", 1))
+        assert await within(second.messages.get()) == (1, Went("1.a", 1))
 
 
 async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
     async with pair() as both:
-        one = await Member(both.server.port, life=1, store=(1, 1)).join()
+        member = await Member(both.server.port, life=1, store=(1, 1)).join()
         await both.server.stop(0.1)
-        assert await within(one.states.get()) == "cut"
-        one.carrier.to_store((1, 2), Went("1.a", 1))
-        one.carrier.to_front(2, Went("1.a", 1))
-        assert one.backs.get_nowait() == ((1, 2), Went("1.a", 1))
-        assert one.carrier.status()["waiting_bytes"] == 0
-        await one.carrier.stop()
+        assert await within(member.states.get()) == "cut"
+        member.carrier.to_store((1, 2), Went("1.a", 1))
+        member.carrier.to_front(2, Went("1.a", 1))
+        assert member.returned_messages.get_nowait() == ((1, 2), Went("1.a", 1))
+        assert member.carrier.status()["waiting_bytes"] == 0
+        await member.carrier.stop()
 
 
 async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None:
-    async with pair() as both, members(both.server.port) as (one, two):
-        one.carrier.begin(11, (1, 1), one)
-        assert await within(one.states.get()) == "joined"
-        two.carrier.to_front(1, Went("1.a", 1))
-        two.carrier.to_front(11, Went("1.a", 2))
-        assert await within(two.over.get()) == 1
-        assert await within(one.messages.get()) == (2, Went("1.a", 2))
+    async with pair() as both, members(both.server.port) as (first, second):
+        first.carrier.begin(11, (1, 1), first)
+        assert await within(first.states.get()) == "joined"
+        second.carrier.to_front(1, Went("1.a", 1))
+        second.carrier.to_front(11, Went("1.a", 2))
+        assert await within(second.ended_lives.get()) == 1
+        assert await within(first.messages.get()) == (2, Went("1.a", 2))

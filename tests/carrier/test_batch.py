@@ -1,4 +1,4 @@
-"""Batches: what goes in comes out, and nothing else is believed."""
+"""Batches: messages are read as they were packed, and other bytes are refused."""
 
 import hmac
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.carrier.batch import MAC_BYTES, open_batch, pack, seal
+from semq.carrier.batch import open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch
 from semq.engine.hub.carrier import (
     Acknowledged,
@@ -28,7 +28,7 @@ from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Pac
 from semq.umx_t.locator import LK0
 from semq.umx_t.records import AckFlag, Receipt
 
-KEY, OTHER = bytes(32), bytes(31) + b"\x01"
+KEY, OTHER_KEY = bytes(32), bytes(31) + b"\x01"
 A, B = Address(NodeType.LOCAL, "10008"), Address(NodeType.LOCAL, "56001")
 numbers = st.integers(0, (1 << 63) - 1)
 names = st.from_regex(r"1\.[A-Za-z0-9_-]{1,20}", fullmatch=True)
@@ -67,7 +67,7 @@ def fail(error: SemqError) -> None:
 
 
 def plain(frame: Frame) -> object:
-    """Return the content of a frame, independent of its encoding."""
+    """Return the values of a frame without its encoded header and body."""
     if isinstance(frame, Data):
         return frame.envelope, bytes(frame.body)
     return frame.source, frame.target, frame.function, frame.primitive, list(frame.records), frame.signature
@@ -84,15 +84,15 @@ def meaning(message: Message) -> object:
 
 
 @given(st.lists(messages, max_size=5), numbers)
-def test_a_batch_is_what_was_packed(given_messages: list[Message], life: int) -> None:
+def test_a_batch_has_the_packed_messages(given_messages: list[Message], life: int) -> None:
     body = seal(KEY, "store.1.2", life, [pack(message) for message in given_messages])
     batch = open_batch(KEY, "store.1.2", body, fail)
     assert batch.life == life
-    assert [meaning(one) for one in batch.messages] == [meaning(one) for one in given_messages]
+    assert [meaning(message) for message in batch.messages] == [meaning(message) for message in given_messages]
 
 
 @given(messages, st.integers(0, 10_000), st.integers(0, 7))
-def test_a_changed_bit_is_noticed(message: Message, place: int, bit: int) -> None:
+def test_a_changed_bit_is_detected(message: Message, place: int, bit: int) -> None:
     body = bytearray(seal(KEY, "all", 7, [pack(message)]))
     body[place % len(body)] ^= 1 << bit
     with pytest.raises(ForeignBatch):
@@ -106,12 +106,12 @@ def test_foreign_bytes_are_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "destination", "complaint"),
-    [(OTHER, "all", "key of the hub"), (KEY, "store.1.1", "another queue")],
+    ("key", "destination", "fault"),
+    [(OTHER_KEY, "all", "hub's key"), (KEY, "store.1.1", "another queue")],
 )
-def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, destination: str, complaint: str) -> None:
+def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, destination: str, fault: str) -> None:
     body = seal(key, destination, 7, [pack(Asking((1, 1)))])
-    with pytest.raises(ForeignBatch, match=complaint):
+    with pytest.raises(ForeignBatch, match=fault):
         open_batch(KEY, "all", body, fail)
 
 
@@ -123,9 +123,7 @@ def test_messages_of_a_newer_version_are_left_out_and_reported() -> None:
     assert len(faults) == 1
 
 
-def test_a_signed_text_that_is_no_batch_is_refused() -> None:
-    body = seal(KEY, "all", 7, [])
-    assert len(body) > MAC_BYTES
-    wrong = b"\xff\xff"
+def test_authenticated_bytes_that_are_no_batch_are_refused() -> None:
+    content = b"\xff\xff"
     with pytest.raises(ForeignBatch):
-        open_batch(KEY, "all", hmac.digest(KEY, wrong, "sha256") + wrong, fail)
+        open_batch(KEY, "all", hmac.digest(KEY, content, "sha256") + content, fail)

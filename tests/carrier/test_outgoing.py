@@ -1,4 +1,4 @@
-"""What waits to be published: batches, turns, and the bound."""
+"""Messages that wait to be published: batches, turns of destinations, and the bound."""
 
 from semq.carrier.outgoing import BATCH_BYTES, WaitingMessages
 
@@ -21,7 +21,7 @@ def test_a_batch_ends_at_its_size_and_destinations_take_turns() -> None:
     assert [(name, len(batch)) for name, batch in outgoing.batches()] == [("a", 2), ("b", 1), ("a", 1)]
 
 
-def test_batches_that_are_not_taken_stay() -> None:
+def test_batches_that_were_not_yielded_stay() -> None:
     outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.put("b", b"2")
@@ -29,7 +29,7 @@ def test_batches_that_are_not_taken_stay() -> None:
     assert list(outgoing.batches()) == [("b", [b"2"])]
 
 
-def test_beyond_the_bound_the_oldest_of_the_longest_queue_go() -> None:
+def test_beyond_the_bound_the_oldest_messages_of_the_longest_queue_are_dropped() -> None:
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("short", b"12")
     for number in range(6):
@@ -38,7 +38,7 @@ def test_beyond_the_bound_the_oldest_of_the_longest_queue_go() -> None:
     assert outgoing.dropped == 2
 
 
-def test_one_message_above_the_bound_is_still_sent() -> None:
+def test_a_message_above_the_bound_is_still_sent() -> None:
     outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("a", b"1")
     outgoing.put("b", bytes(20))
