@@ -26,10 +26,10 @@ from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
 
 Arguments = argparse.Namespace
-CONFIG = "SEMQ_CONFIG"  # the same variable as for other commands
-WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
-STATUSES = (
-    "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume cannot be believed; 4 a "
+CONFIG_VARIABLE = "SEMQ_CONFIG"  # environment variable of all commands of semq
+DESCRIPTION = "Compare what sender, hub and receiver recorded about each message of a business date."
+EXIT_STATUSES = (
+    "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume is implausible; 4 a "
     "required source or a run is missing; 5 another process runs this date; 7 published without some sources; 65 an "
     "extract or a repair list is unusable; 2 usage; 69 something is unavailable; 78 settings; 1 refused or failed"
 )
@@ -40,17 +40,17 @@ class ReconcileCommand:
     """A row of the table of commands."""
 
     name: str
-    does: Callable[[Arguments, ReconcileSettings, Clock], tuple[int, Any]]
+    function: Callable[[Arguments, ReconcileSettings, Clock], tuple[int, Any]]  #: returns exit code and JSON result
     options: tuple[str, ...]
-    words: str
+    help: str
 
 
-# Options: name, arguments of argparse.
+# Options and positional arguments: name, arguments of ``add_argument``.
 OPTIONS: dict[str, dict[str, Any]] = {
     "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file, with the settings in [reconcile]; "
-                 f"default: {CONFIG}"},
+                 f"default: {CONFIG_VARIABLE}"},
     "--extracts": {"metavar": "FOLDER", "help": "folder or address of the extracts"},
-    "--reports": {"metavar": "FOLDER", "help": "where the runs lie"},
+    "--reports": {"metavar": "FOLDER", "help": "folder or address of the runs"},
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
     "--cutoff": {"metavar": "HH:MM", "help": "time of day at which a business date ends"},
     "--json": {"action": "store_true", "help": "print one JSON object at the end"},
@@ -65,39 +65,39 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--database-url": {"metavar": "URL", "help": "the node's database; default: SEMQ_DATABASE_URL"},
     "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, without --config; "
                "collect, apply: amqp://user:password@host:port"},
-    "--nightly": {"action": "store_true", "help": "all completed dates of the last week that have no extract yet"},
+    "--nightly": {"action": "store_true", "help": "extract all completed dates of the last week without an extract"},
     "--user": {"default": "", "metavar": "NAME", "help": "user of the institution whose inbox is read"},
-    "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for this time"},
-    "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current one"},
+    "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for S seconds"},
+    "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current run"},
     "--list": {"metavar": "FOLDER", "help": "a copied repair folder, instead of date and run"},
-    "--yes": {"action": "store_true", "help": "do it"},
+    "--yes": {"action": "store_true", "help": "apply the list; without --yes it is only printed"},
     "--store": {"metavar": "ID.ID", "default": "1.1", "help": "semq_id.semq_db_id"},
     "--role": {"choices": ("local", "platform"), "default": "local", "help": "kind of the node"},
     "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; default: no hashes"},
     "--type-in-clear": {"action": "store_true", "help": "include domain, type and subtype of AppKeys in clear"},
     "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "number of messages to invent"},
-    "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "how many institutions"},
+    "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "number of institutions to invent"},
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
-                    "help": "a node's TOML file: its key signs what is planted into its extract; repeatable"},
+                    "help": "a node's TOML file: its key signs the changed extract; repeatable"},
     "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "folder of the true verdicts"},
     "--out": {"metavar": "FOLDER", "help": "folder for all changed messages, as Parquet"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
-_PLACES = ("--config", "--extracts", "--reports", "--zone", "--cutoff", "--json")
-_SPARK = ("--master", "--memory")
-_RUN = ("--allow-partial", "--require-all", *_SPARK)
+_COMMON_OPTIONS = ("--config", "--extracts", "--reports", "--zone", "--cutoff", "--json")
+_SPARK_OPTIONS = ("--master", "--memory")
+_RUN_OPTIONS = ("--allow-partial", "--require-all", *_SPARK_OPTIONS)
 
 
-def _say(text: str) -> None:
+def _print_message(text: str) -> None:
     print(shown(text), file=sys.stderr)
 
 
 def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     result = _reconcile(_date(arguments, settings, clock), arguments, settings, clock)
     counts = ", ".join(f"{name} {count:,}" for name, count in result.verdicts.items() if count)
-    _say(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
-    _say(f"report: {result.report}")
+    _print_message(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
+    _print_message(f"report: {result.report}")
     return result.exit_code, result.facts()
 
 
@@ -123,28 +123,29 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
         raise BadRunRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
-    done: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
         if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
-            done.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
+            results.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
         else:
-            done.append(_one_of_many(day, arguments, settings, clock))
-        _say("{business_date}: {outcome}".format(**done[-1]))
-    codes = [int(one["exit_code"]) for one in done if one["exit_code"]]
-    code = _together(codes)
-    return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": done}
+            results.append(_backfill_date(day, arguments, settings, clock))
+        _print_message("{business_date}: {outcome}".format(**results[-1]))
+    code = _common_exit_code([int(result["exit_code"]) for result in results if result["exit_code"]])
+    return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": results}
 
 
-def _together(codes: Sequence[int]) -> int:
-    """Return one exit code for several dates: the common one, else that of an exceeded threshold."""
-    return codes[0] if len(set(codes)) == 1 else 3 if codes else 0
+def _common_exit_code(failures: Sequence[int]) -> int:
+    """Return one exit code for several dates, from their codes other than 0: their common code, else 3."""
+    if not failures:
+        return 0
+    return failures[0] if len(set(failures)) == 1 else 3
 
 
-def _one_of_many(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> dict[str, Any]:
+def _backfill_date(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = _reconcile(day, arguments, settings, clock).facts()
     except SemqError as error:
-        _say(error.advice())
+        _print_message(error.advice())
         return {"business_date": day.isoformat(), "outcome": outcome_of(error), "exit_code": exit_code_of(error)}
     return {
         name: facts[name] for name in ("business_date", "outcome", "exit_code", "run", "messages", "verdicts", "report")
@@ -155,17 +156,17 @@ def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> 
     reports = Place.at(settings.reports)
     dates = []
     for day in runs.dates(reports):
-        standing = runs.current(reports, day)
-        made = [
+        current = runs.current(reports, day)
+        rows = [
             {"run": run.name, **{name: run.result.get(name) for name in ("outcome", "exit_code", "messages", "error")}}
             for run in runs.of_date(reports, day)
         ]
-        dates.append({"business_date": day.isoformat(), "current": standing.name if standing else None, "runs": made})
-        for one in made:
-            counts = "*" if standing and one["run"] == standing.name else " "
-            _say(f"{day} {counts} {one['run']} {one['outcome'] or 'unfinished'} {one['messages'] or 0:,}")
+        dates.append({"business_date": day.isoformat(), "current": current.name if current else None, "runs": rows})
+        for row in rows:
+            star = "*" if current and row["run"] == current.name else " "
+            _print_message(f"{day} {star} {row['run']} {row['outcome'] or 'unfinished'} {row['messages'] or 0:,}")
     if not dates:
-        _say(f"There are no runs in {reports}.")
+        _print_message(f"There are no runs in {reports}.")
     return 0, {"dates": dates}
 
 
@@ -177,36 +178,36 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
     changed = Place.at(arguments.out) / "changed.parquet" if arguments.out else None
     if changed is not None and changed.exists():
-        raise BadRunRequest("The folder already has changed messages, perhaps of other runs.", folder=str(changed))
+        raise BadRunRequest("The folder already contains changed messages, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
     with session.semq_errors():
-        found = diff(spark, old, new)
+        difference = diff(spark, old, new)
         if changed is not None:
             changed_verdicts(spark, old, new).write.parquet(changed.uri)
             changed.number_parts()
-    for move in found["moves"]:
-        _say("{messages:>12,}  {old} -> {new}".format(**move))
-    _say(f"{found['changed']:,} messages changed")
-    return 0, found
+    for move in difference["moves"]:
+        _print_message("{messages:>12,}  {old} -> {new}".format(**move))
+    _print_message(f"{difference['changed']:,} messages changed")
+    return 0, difference
 
 
 def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.extracts.extraction import extract
 
-    return extract(arguments, settings, clock, _say)
+    return extract(arguments, settings, clock, _print_message)
 
 
 def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.extracts.extraction import collect
 
-    return collect(arguments, settings, clock, _say)
+    return collect(arguments, settings, _print_message)
 
 
 def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.repair.acts import apply
 
     day = None if arguments.list else _date(arguments, settings, clock)
-    return apply(arguments, settings, day, clock, _say)
+    return apply(arguments, settings, day, clock, _print_message)
 
 
 def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
@@ -216,13 +217,14 @@ def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
         raise BadRunRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
     day = _date(arguments, settings, clock)
     extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
-    made = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
-    _say(f"{day}: {made.messages:,} messages, {made.rows:,} lines, in {extracts}; the truth in {truth}")
+    generated = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
+    counts = f"{generated.messages:,} messages, {generated.rows:,} lines"
+    _print_message(f"{day}: {counts}, in {extracts}; their true verdicts in {truth}")
     return 0, {
         "business_date": day.isoformat(),
-        "messages": made.messages,
-        "rows": made.rows,
-        "verdicts": made.verdicts,
+        "messages": generated.messages,
+        "rows": generated.rows,
+        "verdicts": generated.verdicts,
     }
 
 
@@ -233,19 +235,20 @@ def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> t
 
     day = _date(arguments, settings, clock)
     nodes = [node_settings(config) for config in arguments.signed_by]
-    signs = {str(node.address): signer(node) for node in nodes}
-    done = plant(Place.at(settings.extracts), day, settings.calendar, clock, signs)
-    for one in done:
-        _say(f"{one.verdict:<20}{one.lk0}  {one.how}")
-    return 0, {"business_date": day.isoformat(), "planted": [one._asdict() for one in done]}
+    signers = {str(node.address): signer(node) for node in nodes}
+    defects = plant(Place.at(settings.extracts), day, settings.calendar, clock, signers)
+    for defect in defects:
+        _print_message(f"{defect.verdict:<20}{defect.lk0}  {defect.how}")
+    return 0, {"business_date": day.isoformat(), "planted": [defect._asdict() for defect in defects]}
 
 
 COMMANDS = (
-    ReconcileCommand("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
-    ReconcileCommand("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN),
+    ReconcileCommand("run", _run, ("--business-date", *_RUN_OPTIONS),
+                     "reconcile one business date and publish the report"),
+    ReconcileCommand("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN_OPTIONS),
                      "reconcile dates, oldest first"),
     ReconcileCommand("status", _status, (), "list the runs of every date; a star marks the current one"),
-    ReconcileCommand("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"),
+    ReconcileCommand("diff", _diff, ("--business-date", *_SPARK_OPTIONS, "--out", "old", "new"),
                      "compare two runs of a date"),
     ReconcileCommand("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store",
             "--role", "--salt-file", "--type-in-clear"),
@@ -256,62 +259,64 @@ COMMANDS = (
     ReconcileCommand("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
     ReconcileCommand("plant", _plant, ("--business-date", "--signed-by"),
-            "plant some defects in small extracts, to test that they are found"),
+            "plant defects into small extracts, to test that a run finds them"),
 )  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser, built from the tables."""
-    made = argparse.ArgumentParser("semq reconcile", description=WORDS, epilog=STATUSES)
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    """Return the parser, built from COMMANDS and OPTIONS."""
+    root = argparse.ArgumentParser("semq reconcile", description=DESCRIPTION, epilog=EXIT_STATUSES)
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        own = commands.add_parser(command.name, help=command.words, description=command.words)
-        for option in (*command.options, *_PLACES):
-            own.add_argument(option, **OPTIONS[option])
-        own.set_defaults(does=command.does)
-    return made
+        subparser = commands.add_parser(command.name, help=command.help, description=command.help)
+        for option in (*command.options, *_COMMON_OPTIONS):
+            subparser.add_argument(option, **OPTIONS[option])
+        subparser.set_defaults(function=command.function)
+    return root
 
 
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     """Run the command and return its exit code. Usage errors exit with 2, as in argparse."""
-    given = parser().parse_args(arguments)
-    if given.config is None and (stated := os.environ.get(CONFIG)):
-        given.config = Path(stated)
+    parsed = parser().parse_args(arguments)
+    if parsed.config is None and (config := os.environ.get(CONFIG_VARIABLE)):
+        parsed.config = Path(config)
     code: int
     try:
-        code, facts = _do(given, clock or SystemClock())
+        code, facts = _run_command(parsed, clock or SystemClock())
     except SemqError as error:
-        _say(error.advice())
+        _print_message(error.advice())
         code = exit_code_of(error)
-        facts = _nothing(outcome_of(error), code, str(error))
+        facts = _empty_result(outcome_of(error), code, str(error))
     except Exception as error:  # a defect of this program: the interpreter prints the traceback and exits with 1
-        if given.json:
-            print(json.dumps(_nothing("failed", 1, type(error).__name__)))
+        if parsed.json:
+            print(json.dumps(_empty_result("failed", 1, type(error).__name__)))
         raise
-    if given.json:
+    if parsed.json:
         print(json_text(facts))
     return code
 
 
-def _do(given: Arguments, clock: Clock) -> tuple[int, Any]:
+def _run_command(arguments: Arguments, clock: Clock) -> tuple[int, Any]:
     try:
-        done: tuple[int, Any] = given.does(given, _settings(given), clock)
+        result: tuple[int, Any] = arguments.function(arguments, _settings(arguments), clock)
     except OSError as error:
         raise StorageAway(why=str(error)[:500]) from error
-    return done
+    return result
 
 
-def _nothing(outcome: str, code: int, error: str) -> dict[str, Any]:
-    """Return the JSON result of a command that did nothing."""
+def _empty_result(outcome: str, code: int, error: str) -> dict[str, Any]:
+    """Return the JSON result of a command that ended with an error."""
     return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 
 
 def exit_code_of(error: SemqError) -> int:
-    """Return the exit code of an error: its own, else that of its base class."""
-    own = getattr(error, "exit_code", None)
-    if own is not None:
-        return int(own)
-    return 78 if isinstance(error, Misconfigured) else 69 if isinstance(error, Unavailable) else 1
+    """Return the exit code of an error: its ``exit_code``, else one by its base class."""
+    stated = getattr(error, "exit_code", None)
+    if stated is not None:
+        return int(stated)
+    if isinstance(error, Misconfigured):
+        return 78
+    return 69 if isinstance(error, Unavailable) else 1
 
 
 def outcome_of(error: SemqError) -> str:
@@ -319,13 +324,14 @@ def outcome_of(error: SemqError) -> str:
     return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
 
 
-def _settings(given: Arguments) -> ReconcileSettings:
-    settings = load(given.config)
-    stated = {name: getattr(given, name) for name in ("extracts", "reports", "zone", "cutoff")}
-    changed = msgspec.structs.replace(settings, **{name: value for name, value in stated.items() if value is not None})
-    _ = changed.calendar
-    return changed
+def _settings(arguments: Arguments) -> ReconcileSettings:
+    """Return the settings of the configuration, replaced by options that were given."""
+    settings = load(arguments.config)
+    options = {name: getattr(arguments, name) for name in ("extracts", "reports", "zone", "cutoff")}
+    settings = msgspec.structs.replace(settings, **{name: text for name, text in options.items() if text is not None})
+    _ = settings.calendar  # raises for an unknown zone or cut-off
+    return settings
 
 
-def _date(given: Arguments, settings: ReconcileSettings, clock: Clock) -> date:
-    return which_date(given.business_date, settings.calendar, clock)
+def _date(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> date:
+    return which_date(arguments.business_date, settings.calendar, clock)

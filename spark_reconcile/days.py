@@ -1,8 +1,8 @@
 """Business dates in a configured time zone with a configured cut-off.
 
-A business date lasts from one cut-off to the next and has the name of the calendar day with the larger part of it. With
-a cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with a later cut-off on the
-day before (18:00: messages accepted after 18:00 belong to the next date). Days with a clock change have 23 or 25
+A business date lasts from one cut-off to the next and is named after the calendar day that contains most of it. With a
+cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with a later cut-off on the day
+before (18:00: messages accepted after 18:00 belong to the next date). Days with a clock change have 23 or 25
 hours. All instants are milliseconds since 1970 UTC. Used by the extracts and by the job.
 """
 
@@ -39,14 +39,14 @@ class Calendar:
 
     def window(self, day: date) -> Window:
         """Return the period of a business date."""
-        return Window(self._begins(day), self._begins(day + _DAY))
+        return Window(self._start_of(day), self._start_of(day + _DAY))
 
     def date_of(self, at: int) -> date:
         """Return the business date of an instant."""
         day = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone()).date()
-        while at < self._begins(day):
+        while at < self._start_of(day):
             day -= _DAY
-        while at >= self._begins(day + _DAY):
+        while at >= self._start_of(day + _DAY):
             day += _DAY
         return day
 
@@ -55,10 +55,10 @@ class Calendar:
         moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(self._zone())
         return moment.isoformat(sep=" ", timespec="milliseconds")
 
-    def _begins(self, day: date) -> int:
+    def _start_of(self, day: date) -> int:
         cutoff = self._cutoff()
-        starts = day - _DAY if cutoff >= _NOON else day
-        return int(datetime.combine(starts, cutoff, self._zone()).timestamp() * 1000)
+        first_day = day - _DAY if cutoff >= _NOON else day
+        return int(datetime.combine(first_day, cutoff, self._zone()).timestamp() * 1000)
 
     def _zone(self) -> ZoneInfo:
         try:
@@ -77,7 +77,7 @@ class Calendar:
 
 
 def parse_date(text: str) -> date:
-    """Read a business date such as 2026-11-20; raises BadRequest."""
+    """Read a business date such as 2026-11-20; raises BadRunRequest."""
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
@@ -90,7 +90,7 @@ def parse_date(text: str) -> date:
 def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
     """Return the date for an argument: 2026-11-20, ``today``, or None for the last completed date.
 
-    Raises BadRequest.
+    Raises BadRunRequest.
     """
     today = calendar.date_of(int(clock.wall().timestamp() * 1000))
     if text == "today":
@@ -99,5 +99,8 @@ def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
 
 
 def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:
-    """Return a business date and its neighbours, oldest first: messages that cross a cut-off have lines there."""
+    """Return a business date with ``before`` earlier and ``after`` later ones, oldest first.
+
+    Messages that cross a cut-off have lines in the neighbouring dates.
+    """
     return [day + _DAY * step for step in range(-before, after + 1)]

@@ -4,7 +4,7 @@
     ├── BadInput
     │   ├── BadExtract          65  an extract is unusable: altered, truncated, false, of an unknown schema
     │   ├── BadRepairList       65  a repair list is not valid, or is for another node
-    │   └── BadRequest           2  an unknown or malformed date, run or option
+    │   └── BadRunRequest        2  an unknown or malformed date, run or option
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
     │   ├── NoSuchRun            4  no published run for this date, or no run of this name
@@ -45,7 +45,8 @@ class SourcesMissing(Unavailable):
 
     code = "SEMQ-6003"
     remedy = (
-        "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial, not --require-all."
+        "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial and without "
+        "--require-all."
     )
     exit_code: ClassVar[int] = 4
 

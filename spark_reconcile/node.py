@@ -10,20 +10,22 @@ from semq.config import Settings, load
 from semq.config.reach import url_of
 from spark_reconcile.errors import BadRunRequest
 
-DATABASE, NODE = "SEMQ_DATABASE_URL", "SEMQ_NODE"  # variables that a running node sets for its child process
+# Environment variables that a running node sets for its child process.
+DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
 def node_settings(config: Path) -> Settings:
-    """Load a node's settings like the node does. Raises ConfigUnreadable, ConfigInvalid."""
-    return load(config, {name: value for name, value in os.environ.items() if name not in (DATABASE, NODE)})
+    """Load a node's settings as the node loads them. Raises ConfigUnreadable, ConfigInvalid."""
+    variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
+    return load(config, variables)
 
 
-def node_url(stated: str | None, config: Path | None) -> str:
+def node_url(option: str | None, config: Path | None) -> str:
     """Return ``amqp://user:password@host:port`` from an option, the environment or a node's configuration.
 
-    Raises BadRequest if none of them has it.
+    Raises BadRunRequest if none of them has it.
     """
-    url = stated or os.environ.get(NODE, "")
+    url = option or os.environ.get(NODE_VARIABLE, "")
     if not url and config is not None:
         url = url_of(node_settings(config))
     if not url:

@@ -1,4 +1,4 @@
-"""The progress of a run: one line per step on a terminal, nothing elsewhere, and the seconds of each step.
+"""The progress of a run: the seconds of each step and, on a terminal only, one line for each step.
 
 ``job`` opens a step around each stage. On a terminal the line shows the number of finished Spark tasks, if the session
 reports it (Spark Connect does not).
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from semq.clock import Clock
 
-EVERY_S = 0.5
+REFRESH_S = 0.5
 
 
 class Progress:
@@ -23,7 +23,7 @@ class Progress:
         self.session: Any = None  #: the Spark session, once there is one
         self._clock = clock
         self._stream = stream or sys.stderr
-        self._shown = self._stream.isatty()
+        self._is_terminal = self._stream.isatty()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -31,20 +31,20 @@ class Progress:
         begun = self._clock.monotonic()
         done = threading.Event()
         painter = threading.Thread(target=self._paint, args=(name, begun, done), daemon=True)
-        if self._shown:
+        if self._is_terminal:
             painter.start()
         try:
             yield
         finally:
             done.set()
             self.seconds[name] = round(self._clock.monotonic() - begun, 3)
-            if self._shown:
+            if self._is_terminal:
                 painter.join()
                 self._stream.write(f"\r\033[K  {name:<28} {self.seconds[name]:8.1f} s\n")
                 self._stream.flush()
 
     def _paint(self, name: str, begun: float, done: threading.Event) -> None:
-        while not done.wait(EVERY_S):
+        while not done.wait(REFRESH_S):
             elapsed = self._clock.monotonic() - begun
             self._stream.write(f"\r\033[K  {name:<28} {elapsed:8.1f} s {self._tasks()}")
             self._stream.flush()

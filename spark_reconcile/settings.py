@@ -18,27 +18,27 @@ from spark_reconcile.judgement.verdicts import VERDICT
 # Bounds of numbers; values outside, such as nan, are refused.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
-Few = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
-Part = Annotated[float, msgspec.Meta(ge=0)]
+SmallCount = Annotated[int, msgspec.Meta(ge=0, le=1_000)]
+Share = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The accepted amount of a verdict; an absent value is no limit."""
+    """Upper bounds for the messages with one verdict; None means no bound."""
 
     max_count: Count | None = None
-    max_rate: Part | None = None  #: highest share of the messages of the date or of the pair
+    max_rate: Share | None = None  #: highest share of the messages of the date or of the pair
     max_age_s: Count | None = None  #: highest age of a message with this verdict, when the evidence ends
 
 
-NEVER = Limit(max_count=0)
+NONE_ACCEPTED = Limit(max_count=0)
 DEFAULT_LIMITS = {
-    "MISSING_AT_HUB": NEVER,
-    "NOT_DELIVERED": NEVER,
-    "DUPLICATE_DELIVERED": NEVER,
-    "DIGEST_MISMATCH": NEVER,
-    "UNKNOWN_ORIGIN": NEVER,
-    "STATE_CONTRADICTION": NEVER,
-    "QUARANTINED": NEVER,
+    "MISSING_AT_HUB": NONE_ACCEPTED,
+    "NOT_DELIVERED": NONE_ACCEPTED,
+    "DUPLICATE_DELIVERED": NONE_ACCEPTED,
+    "DIGEST_MISMATCH": NONE_ACCEPTED,
+    "UNKNOWN_ORIGIN": NONE_ACCEPTED,
+    "STATE_CONTRADICTION": NONE_ACCEPTED,
+    "QUARANTINED": NONE_ACCEPTED,
     "ACK_NOT_RETURNED": Limit(max_rate=0.001),
     "REACK_NOT_RETURNED": Limit(max_rate=0.01),
     "PARKED": Limit(max_rate=0.001),
@@ -54,21 +54,23 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     zone: str = "UTC"
     cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
-    days_before: Few = 1  #: number of earlier dates whose extracts are read, too
-    days_after: Few = 1
+    days_before: SmallCount = 1  #: number of earlier dates whose extracts are read, too
+    days_after: SmallCount = 1
     hub: bool = True  #: false: the institutions have no hub, and documents go by direct links only
-    required: tuple[str, ...] = ()  #: nodes without which nothing is published; the hub, if there is one, always is
+    required: tuple[
+        str, ...
+    ] = ()  #: nodes that must deliver before a run is published; the hub always must, if there is one
     trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
-    plausible_weeks: Few = 4  #: number of earlier dates of the same weekday that define the usual volume
-    plausible_low: Part = 0.5  #: a volume below this fraction of the usual volume is implausible
-    plausible_high: Part = 2.0
+    plausible_weeks: SmallCount = 4  #: number of earlier dates of the same weekday that define the usual volume
+    plausible_low: Share = 0.5  #: a volume below this fraction of the usual volume is implausible
+    plausible_high: Share = 2.0
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
     #: messages of each finding that the report shows with their history, in addition to examples of each pair
-    stories_max: Few = 12
+    stories_max: SmallCount = 12
 
     @property
     def calendar(self) -> Calendar:
@@ -102,17 +104,18 @@ def load(path: Path | None) -> ReconcileSettings:
     if path is None:
         return ReconcileSettings()
     try:
-        whole = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadSettings("The configuration file cannot be read.", file=str(path), why=str(error)[:200]) from error
-    table, own = whole.get("reconcile", {}), whole.get("extract", {})
-    if not isinstance(table, dict) or not isinstance(own, dict):
+    table, extract_table = document.get("reconcile", {}), document.get("extract", {})
+    if not isinstance(table, dict) or not isinstance(extract_table, dict):
         raise BadSettings("[reconcile] or [extract] is not a table.", file=str(path))
-    settings = from_table({name: own[name] for name in ("zone", "cutoff") if name in own} | table)
-    beside = {name: _beside(path, table[name]) for name in ("extracts", "reports", "trust") if table.get(name)}
-    return msgspec.structs.replace(settings, **beside)
+    calendar = {name: extract_table[name] for name in ("zone", "cutoff") if name in extract_table}
+    settings = from_table(calendar | table)
+    resolved = {name: _resolved(path, table[name]) for name in ("extracts", "reports", "trust") if table.get(name)}
+    return msgspec.structs.replace(settings, **resolved)
 
 
-def _beside(path: Path, folder: str) -> str:
-    """Resolve a folder relative to the file; addresses are unchanged."""
-    return folder if "://" in folder else str((path.parent / folder).resolve())
+def _resolved(config: Path, place: str) -> str:
+    """Return a path made absolute, relative to the folder of the configuration; addresses are unchanged."""
+    return place if "://" in place else str((config.parent / place).resolve())

@@ -1,5 +1,5 @@
-"""Folders of extracts and runs, on a disk, a share or an object store: read, list, and write so that a reader sees all
-or nothing.
+"""Files and folders of extracts and runs, on a disk, a share or an object store. A reader sees a written file
+completely or not at all.
 
 On a disk, a file is written under a temporary name, forced to disk and renamed; on an object store a single upload
 appears when it is closed. The driver reads and writes files only through this module; Spark gets the address of the
@@ -26,16 +26,16 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, which need not exist yet."""
+    """A file or a folder, which need not exist yet."""
 
     system: fs.FileSystem
     path: str
     scheme: str = ""  #: prefix of the path in Spark's address; empty for a disk
 
     @classmethod
-    def at(cls, where: str | Path) -> "Place":
-        """The folder at a path or an address such as ``s3://bucket/semq``. Raises BadRequest."""
-        text = str(where)
+    def at(cls, address: str | Path) -> "Place":
+        """Return the place at a path or an address such as ``s3://bucket/semq``. Raises BadRunRequest."""
+        text = str(address)
         if "://" not in text or text.startswith("file://"):
             return cls(fs.LocalFileSystem(), str(Path(text.removeprefix("file://")).absolute()))
         try:
@@ -53,17 +53,17 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """The last part of the path."""
         return self.path.rpartition("/")[2]
 
     @property
     def uri(self) -> str:
-        """Return its address for Spark, without escaped characters."""
+        """The address for Spark, without escaped characters."""
         return str(self) if self.scheme else f"file://{self.path}"
 
     @property
     def is_local(self) -> bool:
-        """Whether it lies on a disk or a share."""
+        """Whether this place is on a disk or a share."""
         return not self.scheme
 
     def exists(self) -> bool:
@@ -71,29 +71,29 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """The folders in it, by name; none if it is not there."""
+        """Return the folders in this folder, by name; none if it does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """The files in it, by name; none if it is not there."""
+        """Return the files in this folder, by name; none if it does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
-        """Bytes of this file; -1 if it is not one."""
+        """Return the length of this file in bytes; -1 if there is no such file."""
         info = self.system.get_file_info(self.path)
         return int(info.size) if info.type == fs.FileType.File else -1
 
     def open(self) -> NativeFile:
-        """This file for reading, with seeking."""
+        """Open this file for reading, with seeking."""
         return self.system.open_input_file(self.path)
 
     def read(self, limit: int) -> bytes:
-        """This file's bytes, at most ``limit`` and one more, so that the caller sees that it is too long."""
+        """Return at most ``limit`` + 1 bytes of this file; more than ``limit`` bytes mean that it is too long."""
         with self.system.open_input_stream(self.path) as stream:
             return bytes(stream.read(limit + 1))
 
     def sha256(self) -> str:
-        """SHA-256 of this file, hexadecimal, read in blocks."""
+        """Return the SHA-256 of this file, hexadecimal."""
         digest = hashlib.sha256()
         with self.system.open_input_stream(self.path) as stream:
             while block := stream.read(_BLOCK):
@@ -101,27 +101,27 @@ class Place:
         return digest.hexdigest()
 
     def write(self, content: bytes) -> None:
-        """Make or replace this file as a whole."""
+        """Create or replace this file; readers see the old or the new content."""
         with self.writer() as stream:
             stream.write(content)
 
     @contextmanager
     def writer(self) -> Iterator[NativeFile]:
-        """Make or replace this file as a whole; it appears when the block ends well, and not at all otherwise."""
+        """Create or replace this file when the block ends; if the block raises, nothing changes on a disk."""
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
                 yield stream
             return
         Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(self.path).with_name(f".{self.name}.{os.getpid()}")
+        temporary = Path(self.path).with_name(f".{self.name}.{os.getpid()}")
         try:
-            with self.system.open_output_stream(str(beside)) as stream:
+            with self.system.open_output_stream(str(temporary)) as stream:
                 yield stream
-            _force_out(beside)
-            beside.replace(self.path)
-            _force_out(Path(self.path).parent)
+            _fsync(temporary)
+            temporary.replace(self.path)
+            _fsync(Path(self.path).parent)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def move(self, to: "Place") -> None:
         """Move this file to another place on the same storage, replacing a file there."""
@@ -141,16 +141,19 @@ class Place:
                     file.rename(file.with_name(f"{file.name[:10]}.parquet"))
 
     def make(self) -> None:
-        """Make the folder and those above it."""
+        """Create this folder and its parents."""
         self.system.create_dir(self.path, recursive=True)
 
     def remove(self) -> None:
-        """Remove this file, or this folder with all in it; nothing happens if it is not there."""
+        """Remove this file, or this folder with its contents, if it exists."""
         if self.is_local and Path(self.path).is_dir():
             shutil.rmtree(self.path)
-        elif self.exists():
-            kind = self.system.get_file_info(self.path).type
-            (self.system.delete_dir if kind == fs.FileType.Directory else self.system.delete_file)(self.path)
+            return
+        kind = self.system.get_file_info(self.path).type
+        if kind == fs.FileType.Directory:
+            self.system.delete_dir(self.path)
+        elif kind != fs.FileType.NotFound:
+            self.system.delete_file(self.path)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -174,11 +177,11 @@ class Place:
 
     def _entries(self) -> list[tuple[str, fs.FileType]]:
         selector = fs.FileSelector(self.path, allow_not_found=True)
-        found = [(info.base_name, info.type) for info in self.system.get_file_info(selector)]
-        return sorted(entry for entry in found if not entry[0].startswith("."))
+        entries = [(info.base_name, info.type) for info in self.system.get_file_info(selector)]
+        return sorted((name, kind) for name, kind in entries if not name.startswith("."))
 
 
-def _force_out(path: Path) -> None:
+def _fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

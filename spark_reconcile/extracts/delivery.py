@@ -2,8 +2,8 @@
 
 The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub; a repetition
 sends nothing twice, because every piece has its own token. The hub's side (``Collector``) keeps pieces in a spool until
-a parcel is complete, which ``parcel`` then checks; a piece is acknowledged when it is on disk. The source of the
-message, not the parcel, identifies the node.
+a parcel is complete; ``parcel`` then checks and unpacks it. A piece is acknowledged when it is on disk. The source of
+the message, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from semq.app import Client, Document
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, read_manifest
-from spark_reconcile.extracts.parcel import BYTES_MAX, CONTENT_TYPE, pack, receive
+from spark_reconcile.extracts.manifest import Manifest, read_manifest
+from spark_reconcile.extracts.parcel import BYTES_MAX, CONTENT_TYPE, finished_manifest, pack, parcel_bytes, receive
 from spark_reconcile.storage import Place
 
 MAGIC = b"SEMQ-PIECE-1\n"
@@ -21,8 +21,8 @@ PIECE_BYTES = 8 << 20
 PIECES_MAX = 1 << 16
 SPOOL = "_incoming"
 DELIVERED = "delivered.txt"  # file in the extract's folder that names the last parcel sent
-_ID = 32
-_HEAD = len(MAGIC) + _ID + 8
+_PARCEL_ID_BYTES = 32
+_HEADER_BYTES = len(MAGIC) + _PARCEL_ID_BYTES + 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +42,33 @@ class Piece:
 
 def read_piece(body: bytes) -> Piece:
     """Read a piece, the inverse of ``Piece.encode``. Raises BadExtract for anything else."""
-    numbers = body[len(MAGIC) + _ID : _HEAD]
+    parcel, numbers = body[len(MAGIC) : _HEADER_BYTES - 8], body[_HEADER_BYTES - 8 : _HEADER_BYTES]
     number, count = int.from_bytes(numbers[:4], "big"), int.from_bytes(numbers[4:], "big")
-    if len(body) < _HEAD or not body.startswith(MAGIC) or not 1 <= number <= count <= PIECES_MAX:
+    if len(body) < _HEADER_BYTES or not body.startswith(MAGIC) or not 1 <= number <= count <= PIECES_MAX:
         raise BadExtract("This document is not a piece of an extract.", state="UNKNOWN_SCHEMA")
-    return Piece(body[len(MAGIC) : len(MAGIC) + _ID].hex(), number, count, body[_HEAD:])
+    return Piece(parcel.hex(), number, count, body[_HEADER_BYTES:])
 
 
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
     """Cut a finished extract into pieces. Raises BadExtract if there is none, or it needs too many pieces."""
-    name, size = _parcel_of(folder)
+    content = finished_manifest(folder)
+    parcel, size = _name_of(content), parcel_bytes(content)
     count = max(-(-size // piece_bytes), 1)
     if count > PIECES_MAX:
         raise BadExtract("The extract needs too many pieces: raise extract.piece_bytes.", bytes=size)
-    number, rest = 1, bytearray()
+    number, buffer = 1, bytearray()
     for block in pack(folder):
-        rest += block
-        while len(rest) >= piece_bytes and number < count:
-            yield Piece(name, number, count, bytes(rest[:piece_bytes]))
-            del rest[:piece_bytes]
+        buffer += block
+        while len(buffer) >= piece_bytes and number < count:
+            yield Piece(parcel, number, count, bytes(buffer[:piece_bytes]))
+            del buffer[:piece_bytes]
             number += 1
-    yield Piece(name, number, count, bytes(rest))
+    yield Piece(parcel, number, count, bytes(buffer))
 
 
-def _parcel_of(folder: Place) -> tuple[str, int]:
-    """Return name and length of the parcel made by ``pack``."""
-    if not (folder / NAME).exists():
-        raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
-    content = (folder / NAME).read(MANIFEST_MAX)
-    files = sum(part.bytes for part in read_manifest(content).files)
-    return hashlib.sha256(content).hexdigest(), len(b"SEMQ-EXTRACT-1\n") + 8 + len(content) + files
+def _name_of(manifest: bytes) -> str:
+    """Return the name of the parcel of an extract with this manifest.json."""
+    return hashlib.sha256(manifest).hexdigest()
 
 
 async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
@@ -79,10 +76,10 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
 
     Raises BadExtract and the errors of ``Client.send``; a repetition does not send finished pieces again.
     """
-    name, _ = _parcel_of(folder)
+    content = finished_manifest(folder)
+    name, manifest = _name_of(content), read_manifest(content)
     if (folder / DELIVERED).exists() and (folder / DELIVERED).read(200).decode("ascii", "replace").strip() == name:
         return 0
-    manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
     sent = 0
     for piece in cut(folder, piece_bytes):
         key = f"semq/extract/{manifest.business_date}/{manifest.store}.{piece.number}"
@@ -99,12 +96,13 @@ class Collector:
 
     root: Place
     bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
-    received: list[Manifest] = field(default_factory=list)
+    received: list[Manifest] = field(default_factory=list)  #: of all extracts completed so far
 
-    def take(self, document: Document) -> Manifest | None:
-        """Keep a piece; return the manifest if its parcel is now complete and correct, else None.
+    def accept(self, document: Document) -> Manifest | None:
+        """Store a piece in the spool; return the manifest if its parcel is now complete and correct, else None.
 
-        Raises BadExtract if the document is not a piece, or its parcel is wrong; the spool then forgets the parcel.
+        Raises BadExtract if the document is not a piece, or its parcel is wrong; a wrong parcel is removed from the
+        spool.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)
@@ -113,11 +111,11 @@ class Collector:
         if _bytes_in(spool) + len(piece.content) > self.bytes_max:
             raise BadExtract("The spool of this node is full.", state="MANIFEST_WRONG", node=node)
         (folder / f"{piece.number:05d}").write(piece.content)
-        kept = folder.files()
-        if len(kept) < piece.count:
+        files = folder.files()
+        if len(files) < piece.count:
             return None
         try:
-            manifest = receive(_Joined(kept), self.root, node)
+            manifest = receive(_JoinedFiles(files), self.root, node)
         finally:
             folder.remove()
         self.received.append(manifest)
@@ -128,7 +126,7 @@ def _bytes_in(spool: Place) -> int:
     return sum(max(file.size(), 0) for folder in spool.folders() for file in folder.files())
 
 
-class _Joined:
+class _JoinedFiles:
     """A sequence of files, read as one stream."""
 
     def __init__(self, files: list[Place]) -> None:
@@ -139,8 +137,10 @@ class _Joined:
         """Read at most ``size`` bytes; none at the end of the last file."""
         while True:
             block = bytes(self._stream.read(size))
-            following = None if block else next(self._files, None)
-            if block or following is None:
+            if block:
                 return block
+            next_file = next(self._files, None)
+            if next_file is None:
+                return b""
             self._stream.close()
-            self._stream = following.open()
+            self._stream = next_file.open()

@@ -23,7 +23,7 @@ from semq.clock import Clock
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRunRequest
 from spark_reconcile.extracts.ledger import NOTHING_DISCLOSED, Disclosure, read_ledger
-from spark_reconcile.extracts.manifest import NAME, ExtractPart, Manifest, Sign, date_folder, folder_of
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, ExtractPart, Manifest, Sign, date_folder, folder_of
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
@@ -36,7 +36,7 @@ PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": Tr
 
 @dataclass(frozen=True, slots=True)
 class LedgerOrigin:
-    """The ledger: node, store and role."""
+    """The ledger from which an extract is made."""
 
     node: str
     store: str = "1.1"
@@ -56,7 +56,7 @@ def extract_ledger(
     disclosure: Disclosure = NOTHING_DISCLOSED,
     sign: Sign | None = None,
 ) -> Manifest:
-    """Extract one business date from a node's own database. Raises BadRequest, BeingRun, LedgerAway."""
+    """Extract one business date from a node's own database. Raises BadRunRequest, BeingRun, LedgerAway."""
     with Extract(root, origin, day, calendar, clock, sign=sign) as extract:
         extract.add_all(read_ledger(connection, extract.window, origin.node, origin.store, disclosure))
         return extract.finish()
@@ -65,7 +65,7 @@ def extract_ledger(
 class Extract:
     """An extract that is being written: ``add`` batches, then ``finish``. Without ``finish`` nothing has changed.
 
-    Raises BadRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
+    Raises BadRunRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Extract:
         manifest = self._manifest(self._parts.close())
         if self._sign is not None:
             manifest = replace(manifest, signature=self._sign(manifest.signed_bytes()))
-        (self._folder / NAME).write(manifest.encode())
-        remove_others(self._folder, manifest)
+        (self._folder / MANIFEST_FILE).write(manifest.encode())
+        remove_unnamed_parts(self._folder, manifest)
         return manifest
 
     def _manifest(self, parts: list[ExtractPart]) -> Manifest:
@@ -140,8 +140,8 @@ class Extract:
         )
 
 
-def remove_others(folder: Place, manifest: Manifest) -> None:
-    """Remove the parts of an earlier extract of the same date, which no manifest names any more."""
+def remove_unnamed_parts(folder: Place, manifest: Manifest) -> None:
+    """Remove the part files of an earlier extract of the same date, which the new manifest does not name."""
     named = {part.name for part in manifest.files}
     for file in folder.files():
         if file.name.startswith("part-") and file.name not in named:
@@ -149,18 +149,18 @@ def remove_others(folder: Place, manifest: Manifest) -> None:
 
 
 class _Range:
-    """The lowest and highest value seen of a column."""
+    """The lowest and the highest value of a column; None if it has no value."""
 
     def __init__(self) -> None:
         self.low: int | None = None
         self.high: int | None = None
 
-    def see(self, column: pa.ChunkedArray) -> None:
-        """Take the values of a column into account."""
-        seen = pc.min_max(column).as_py()
-        if seen["min"] is not None:
-            self.low = seen["min"] if self.low is None else min(self.low, seen["min"])
-            self.high = seen["max"] if self.high is None else max(self.high, seen["max"])
+    def include(self, column: pa.ChunkedArray) -> None:
+        """Extend the range by the values of a column."""
+        bounds = pc.min_max(column).as_py()
+        if bounds["min"] is not None:
+            self.low = bounds["min"] if self.low is None else min(self.low, bounds["min"])
+            self.high = bounds["max"] if self.high is None else max(self.high, bounds["max"])
 
 
 class _Parts:
@@ -192,7 +192,7 @@ class _Parts:
         return self._done
 
     def abandon(self, error: BaseException | None) -> None:
-        """Discard a file that was not closed."""
+        """Discard the file that is still open, if any. ``error``: the reason, or None."""
         self._file.__exit__(type(error) if error else GeneratorExit, error, None)
 
     @property
@@ -206,8 +206,8 @@ class _Parts:
             stream = self._file.enter_context(self._unnamed.writer())
             self._writer = self._file.enter_context(pq.ParquetWriter(stream, ARROW_SCHEMA, **PARQUET))
         self._writer.write_table(group)
-        self.seq.see(group["seq"])
-        self.at.see(group["at"])
+        self.seq.include(group["seq"])
+        self.at.include(group["at"])
         self._rows_in_file += group.num_rows
         if self._rows_in_file >= self._rows_per_file:
             self._close_file()

@@ -28,28 +28,29 @@ from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings, Ledge
 from spark_reconcile.extracts.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
-from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, Sign, date_folder, folder_of, read_manifest
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Sign, date_folder, folder_of, read_manifest
+from spark_reconcile.extracts.parcel import finished_manifest
 from spark_reconcile.extracts.signatures import signer
-from spark_reconcile.node import DATABASE, node_settings, node_url
+from spark_reconcile.node import DATABASE_VARIABLE, node_settings, node_url
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 NIGHTS = 7  # completed dates that ``--nightly`` extracts
-PATIENCE_S = 60.0
-Say = Callable[[str], None]
+PATIENCE_S = 60.0  # for an unavailable node
+PrintMessage = Callable[[str], None]
 Arguments = argparse.Namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """The ledger to extract and the place of the extract."""
+class ExtractionTask:
+    """The ledger to extract, the place of the extract, and its delivery."""
 
     origin: LedgerOrigin
     database: str
     root: Place
     calendar: Calendar
     disclosure: Disclosure
-    deliver_to: str = ""
+    deliver_to: str = ""  #: target address; empty: the extract is not delivered
     node_url: str = ""
     piece_bytes: int = PIECE_BYTES
     sign: Sign | None = None
@@ -59,96 +60,104 @@ class Task:
         return self.root / date_folder(day) / folder_of(self.origin.node, self.origin.store)
 
 
-def extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock, say: Say) -> tuple[int, Any]:
+def extract(
+    arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
+) -> tuple[int, Any]:
     """Extract one date, or with ``--nightly`` all completed dates without an extract; deliver them if configured."""
-    task = _task(arguments, settings)
+    task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
-    made: list[Manifest] = []
+    manifests: list[Manifest] = []
     with _connected(task.database) as connection:
         if arguments.nightly:
             days = list(_missing_nights(task, connection, yesterday))
         else:
             days = [which_date(arguments.business_date, task.calendar, clock)]
         for day in days:
-            made.append(
+            manifests.append(
                 extract_ledger(connection, task.root, task.origin, day, task.calendar, clock,
                                disclosure=task.disclosure, sign=task.sign)
             )  # fmt: skip
-            say(f"{day}: {made[-1].rows:,} lines of {made[-1].source} in {task.folder(day)}")
-    due = days if not arguments.nightly else [yesterday - timedelta(days=back) for back in range(NIGHTS)]
-    documents = asyncio.run(_deliver(task, due)) if task.deliver_to else 0
+            print_message(f"{day}: {manifests[-1].rows:,} lines of {manifests[-1].source} in {task.folder(day)}")
+    if arguments.nightly:  # extracts of earlier nights may not have been sent
+        days = [yesterday - timedelta(days=back) for back in range(NIGHTS)]
+    documents = asyncio.run(_deliver(task, days)) if task.deliver_to else 0
     if documents:
-        say(f"{documents} documents sent to {task.deliver_to}")
-    extracts = [msgspec.to_builtins(one) for one in made]
+        print_message(f"{documents} documents sent to {task.deliver_to}")
+    extracts = [msgspec.to_builtins(manifest) for manifest in manifests]
     facts = extracts[0] if len(extracts) == 1 and not arguments.nightly else {"extracts": extracts}
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}
 
 
-def _missing_nights(task: Task, connection: psycopg.Connection, last: date) -> Iterator[date]:
-    """Return the latest completed dates with lines (or after such) and without a complete extract, oldest first."""
+def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: date) -> Iterator[date]:
+    """Return the dates without a complete extract, oldest first: of the NIGHTS dates that end with ``last``.
+
+    Dates before the first line of the ledger need no extract.
+    """
     row = connection.execute("SELECT floor(extract(epoch FROM min(at)) * 1000)::bigint FROM semq_ledger").fetchone()
     first = task.calendar.date_of(row[0]) if row and row[0] is not None else last
     for day in (last - timedelta(days=back) for back in reversed(range(NIGHTS))):
-        if day >= min(first, last) and not _is_whole(task.folder(day)):
+        if day >= min(first, last) and not _is_complete(task.folder(day)):
             yield day
 
 
-def _is_whole(folder: Place) -> bool:
+def _is_complete(folder: Place) -> bool:
+    """Whether there is an extract in a folder that was made after its date was over."""
     try:
-        manifest = read_manifest((folder / NAME).read(MANIFEST_MAX)) if (folder / NAME).exists() else None
+        manifest = read_manifest(finished_manifest(folder))
     except BadExtract:
         return False
-    return manifest is not None and manifest.watermark >= manifest.window_end
+    return manifest.watermark >= manifest.window_end
 
 
-async def _deliver(task: Task, days: list[date]) -> int:
-    """Send extracts that were not sent; one made before its date was over is sent again later."""
+async def _deliver(task: ExtractionTask, days: list[date]) -> int:
+    """Send the extracts that have changed since they were sent; return the number of documents."""
     async with Client(task.node_url, patience_s=PATIENCE_S) as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders
-                    if (folder / NAME).exists()])  # fmt: skip
+                    if (folder / MANIFEST_FILE).exists()])  # fmt: skip
 
 
-def _task(arguments: Arguments, settings: ReconcileSettings) -> Task:
-    """Return the task from the node's configuration, or from options for a ledger without a node."""
+def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> ExtractionTask:
+    """Return the task from the options (``--node``), or from the node's configuration (``--config``)."""
     if arguments.node:
-        database = arguments.database_url or os.environ.get(DATABASE, "")
+        database = arguments.database_url or os.environ.get(DATABASE_VARIABLE, "")
         if not database:
             raise BadRunRequest("The node's database is unknown: give --database-url.")
         origin = LedgerOrigin(arguments.node, arguments.store, arguments.role, semq_version=__version__)
         disclosure = Disclosure(_salt(arguments.salt_file), arguments.type_in_clear)
-        return Task(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
+        return ExtractionTask(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
         raise BadRunRequest("The ledger is unknown: give --config with the node's file, or --node and --database-url.")
     node = node_settings(arguments.config)
-    own = node.extract
-    salt, in_clear = arguments.salt_file or own.salt_file, arguments.type_in_clear or own.type_in_clear
-    return Task(
+    configured = node.extract
+    salt_file = arguments.salt_file or configured.salt_file
+    type_in_clear = arguments.type_in_clear or configured.type_in_clear
+    return ExtractionTask(
         origin=_origin(node),
-        database=arguments.database_url or os.environ.get(DATABASE) or _database_of(node),
+        database=arguments.database_url or os.environ.get(DATABASE_VARIABLE) or _database_of(node),
         root=Place.at(arguments.extracts or node.extracts),
-        calendar=Calendar(arguments.zone or own.zone, arguments.cutoff or own.cutoff),
-        disclosure=Disclosure(_salt(salt), in_clear),
-        deliver_to=own.deliver_to,
+        calendar=Calendar(arguments.zone or configured.zone, arguments.cutoff or configured.cutoff),
+        disclosure=Disclosure(_salt(salt_file), type_in_clear),
+        deliver_to=configured.deliver_to,
         node_url=node_url(None, arguments.config),
-        piece_bytes=own.piece_bytes,
+        piece_bytes=configured.piece_bytes,
         sign=signer(node),
     )
 
 
-def _origin(node: NodeSettings) -> LedgerOrigin:
-    n = node.node
-    store = f"{n.semq_id}.{n.semq_db_id}"
-    return LedgerOrigin(str(node.address), store, n.kind, semq_version=__version__)
+def _origin(settings: NodeSettings) -> LedgerOrigin:
+    node = settings.node
+    store = f"{node.semq_id}.{node.semq_db_id}"
+    return LedgerOrigin(str(settings.address), store, node.kind, semq_version=__version__)
 
 
 def _database_of(node: NodeSettings) -> str:
-    """Return the configured database, or the embedded server if it runs."""
+    """Return the URL of the configured database, or of the embedded server if it runs. Raises LedgerAway."""
     url = node.database.dsn
     if url is None and node.data_dir.exists():
         url = EmbeddedPostgres(node.data_dir).running_url()
     if url is None:
-        raise LedgerAway("The node has an embedded database, which does not run.", data_dir=str(node.data_dir))
+        raise LedgerAway("The embedded database of the node does not run.", data_dir=str(node.data_dir))
     return url
 
 
@@ -174,29 +183,29 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock, say: Say) -> tuple[int, Any]:
+def collect(arguments: Arguments, settings: ReconcileSettings, print_message: PrintMessage) -> tuple[int, Any]:
     """Move delivered extracts from an inbox to the hub's storage, until none has arrived for ``--idle`` seconds."""
     url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))
-    refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, say))
-    sources = [f"{one.business_date} {one.source}" for one in collector.received]
+    refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))
+    sources = [f"{manifest.business_date} {manifest.source}" for manifest in collector.received]
     code = 65 if refused else 0
     outcome = "refused" if refused else "collected"
     return code, {"outcome": outcome, "exit_code": code, "extracts": sources, "refused": refused}
 
 
-async def _collect(url: str, user: str, idle_s: float, collector: Collector, say: Say) -> list[str]:
+async def _collect(url: str, user: str, idle_s: float, collector: Collector, print_message: PrintMessage) -> list[str]:
     refused = []
     async with Client(url) as client, client.receive(user, idle_s=idle_s) as documents:
         async for document in documents:
             try:
-                manifest = await asyncio.to_thread(collector.take, document)
+                manifest = await asyncio.to_thread(collector.accept, document)
             except BadExtract as error:
-                say(f"{document.lk0} from {document.source}: {error.advice()}")
+                print_message(f"{document.lk0} from {document.source}: {error.advice()}")
                 refused.append(document.lk0)
                 await document.reject()
                 continue
             await document.ack()
             if manifest is not None:
-                say(f"{manifest.business_date}: {manifest.rows:,} lines of {manifest.source} have arrived")
+                print_message(f"{manifest.business_date}: {manifest.rows:,} lines of {manifest.source} have arrived")
     return refused

@@ -1,8 +1,8 @@
 """The ledger of a node in Postgres, read as Arrow batches by COPY: the rows of an extract.
 
-One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The table
-of expressions below converts rows of ``semq_ledger`` to schema version 1 and leaves out data that must stay at the
-institution.
+One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The
+expressions in SELECT convert rows of ``semq_ledger`` to schema version 1 and leave out data that must stay at the
+institution. Called by ``extract``.
 """
 
 import io
@@ -20,8 +20,8 @@ from spark_reconcile.days import Window
 from spark_reconcile.errors import LedgerAway
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 
-# Column of the extract | expression on semq_ledger. ``node`` and ``store`` are the same for all rows and added
-# here.
+# Column of the extract | expression on semq_ledger. ``_parse`` adds ``node`` and ``store``, which are the same for all
+# rows.
 SELECT = (
     ("seq", "number"),
     ("at", "floor(extract(epoch FROM at) * 1000)::bigint"),
@@ -42,8 +42,9 @@ SELECT = (
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
-# The document of a piece, with the number of the piece, or of a manifest, in the detail of its line ACCEPTED.
-_DOCUMENT = (
+# The detail of a line ACCEPTED of a piece or of a manifest contains the name of the document; that of a piece also
+# contains its number.
+_DOCUMENT_PATTERN = (
     "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
     "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"
 )
@@ -57,9 +58,9 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
-    Without a salt, no part is disclosed, because the hash of an order number could be found by trying. With a salt,
-    equal AppKeys have equal hashes; institutions that share a salt can be matched by business key. Domain, data type
-    and subtype are disclosed in clear only if ``type_in_clear``.
+    Without a salt, the extract has no hash of the AppKey, because the hash of an order number could be found by trial.
+    With a salt, equal AppKeys have equal hashes; institutions that share a salt can be matched by business key. Domain,
+    data type and subtype are disclosed in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None
@@ -85,18 +86,18 @@ def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
     hashed = sql.SQL("NULL")
     if disclosure.salt is not None:
         hashed = sql.SQL(_HASH).format(salt=sql.Literal(disclosure.salt))  # type: ignore[assignment]
-    words = {
+    expressions = {
         "app_key_hash": hashed,
         "code": sql.Literal(f"^(SEMQ-[0-9][0-9][0-9][0-9]|{DIRECTLY}$)"),
         "disclosed": sql.SQL("CASE WHEN {} THEN ").format(sql.Literal(disclosure.type_in_clear)),
-        "document": sql.SQL("substring(detail FROM {})").format(sql.Literal(_DOCUMENT)),
+        "document": sql.SQL("substring(detail FROM {})").format(sql.Literal(_DOCUMENT_PATTERN)),
         "accepted": sql.Literal(int(Event.ACCEPTED)),
     }
     return sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= to_timestamp({}) AND at < to_timestamp({})) "
         "TO STDOUT (FORMAT csv)"
     ).format(
-        sql.SQL(", ").join(sql.SQL(text).format(**words) for _, text in SELECT),
+        sql.SQL(", ").join(sql.SQL(text).format(**expressions) for _, text in SELECT),
         sql.Literal(window.start / 1000),
         sql.Literal(window.end / 1000),
     )
@@ -134,19 +135,19 @@ class _CopyStream(io.RawIOBase):
 
     def __init__(self, copy: psycopg.Copy) -> None:
         self._copy = copy
-        self._rest = memoryview(b"")
+        self._block = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        while not self._rest:
+        while not self._block:
             block = self._copy.read()
             if not block:
                 return 0
-            self._rest = memoryview(block)
-        count = min(len(view), len(self._rest))
-        view[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
+            self._block = memoryview(block)
+        count = min(len(view), len(self._block))
+        view[:count] = self._block[:count]
+        self._block = self._block[count:]
         return count

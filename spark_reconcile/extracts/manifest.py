@@ -15,7 +15,7 @@ from spark_reconcile.days import Calendar, Window, parse_date
 from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings
 from spark_reconcile.extracts.schema import SCHEMA_VERSION
 
-NAME = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 _HOUR_MS = 3_600_000
 SKEW_MAX_MS = 8760 * _HOUR_MS  #: a year
 MANIFEST_MAX = 1 << 20  # bytes
@@ -70,12 +70,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The ledger: node and store."""
+        """The name of the ledger: node and store, such as 1.10008.1.1."""
         return f"{self.node}.{self.store}"
 
     @property
     def is_hub(self) -> bool:
-        """Whether the address is one of the hub, whatever the role is."""
+        """Whether the node's address has the type of a hub; independent of ``role``."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
     @property
@@ -99,8 +99,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sign = Callable[[bytes], Signature]
-# A check of a signature. Arguments: node, signed bytes, signature, and the earliest time of signing (milliseconds since
-# 1970 UTC; None: the certificate must be in force now). Returns whether that node made it.
+# A check of a signature: returns whether the node made it. Arguments: node, signed bytes, signature, and the earliest
+# time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
@@ -146,14 +146,14 @@ def _fault(m: Manifest) -> str:
     """Return the first fault of a manifest; empty if there is none."""
     if not _is_date(m.business_date):
         return "the business date is not a date"
-    facts: tuple[tuple[bool, str], ...] = (
+    conditions: tuple[tuple[bool, str], ...] = (
         (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
         (m.role == "platform" or not m.is_hub, "a node of the hub's type has another role"),
         (m.window_start < m.window_end, "its window is empty"),
-        (_is_a_day(m.window, m.business_date), "its window does not match its date"),
-        (_is_by_its_calendar(m), "its window does not match its date by its zone and cut-off"),
+        (_matches_date(m.window, m.business_date), "its window does not match its date"),
+        (_matches_calendar(m), "its window does not match its date by its zone and cut-off"),
         (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "its clock difference is impossible"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
         (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
@@ -163,7 +163,7 @@ def _fault(m: Manifest) -> str:
         (all(_PART.fullmatch(part.name) for part in m.files), "a file has an impossible name"),
         (all(_SHA256.fullmatch(part.sha256) for part in m.files), "a hash is not a SHA-256"),
     )
-    return next((words for holds, words in facts if not holds), "")
+    return next((fault for holds, fault in conditions if not holds), "")
 
 
 def _is_date(text: str) -> bool:
@@ -174,21 +174,22 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_a_day(window: Window, day: str) -> bool:
+def _matches_date(window: Window, day: str) -> bool:
     """Whether a window lasts about a day and matches its date in some time zone, with any cut-off."""
     midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
     return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
 
 
-def _is_by_its_calendar(m: Manifest) -> bool:
-    """Whether zone and cut-off give the window, with tolerance for changed rules of time zones; an unknown zone is
-    accepted.
+def _matches_calendar(m: Manifest) -> bool:
+    """Whether zone and cut-off give the stated window, to within three hours, because rules of time zones change. An
+    unknown zone is accepted.
     """
     try:
         by_calendar = Calendar(m.zone, m.cutoff).window(m.day)
     except BadSettings:
         return True
-    return all(abs(there - here) <= 3 * _HOUR_MS for there, here in zip(m.window, by_calendar, strict=True))
+    differences = (abs(stated - expected) for stated, expected in zip(m.window, by_calendar, strict=True))
+    return all(difference <= 3 * _HOUR_MS for difference in differences)
 
 
 def canonical(value: Any) -> bytes:

@@ -1,8 +1,8 @@
 """An extract as one stream of bytes, which travels to the hub as SEMQ documents.
 
-A parcel is a line that names the format, the length of the manifest, the manifest, and the files in its order. The node
-packs. The hub checks before it accepts: lengths before reading, hashes while writing, then the node of the lines; the
-manifest is written last. A parcel that arrives twice changes nothing, and an older one never replaces a newer one.
+A parcel is a line that names the format, the length of the manifest, the manifest, and the files in the manifest's
+order. The node packs it. The hub checks lengths before reading, hashes while writing, then the node of the lines; it
+writes the manifest last. A parcel that arrives twice changes nothing, and an older one never replaces a newer one.
 """
 
 import hashlib
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.extract import remove_others
+from spark_reconcile.extracts.extract import remove_unnamed_parts
 from spark_reconcile.extracts.manifest import (
+    MANIFEST_FILE,
     MANIFEST_MAX,
-    NAME,
     ExtractPart,
     Manifest,
     date_folder,
@@ -28,7 +28,7 @@ CONTENT_TYPE = "application/x-semq-extract"
 ARRIVING = ".arriving"  # folder below the extract's, for unchecked files
 BYTES_MAX = 64 << 30  # total size of the files of one parcel
 _BLOCK = 1 << 20
-_LENGTH = 8
+_LENGTH_BYTES = 8  # of the length of the manifest
 
 
 class ByteSource(Protocol):
@@ -38,13 +38,24 @@ class ByteSource(Protocol):
         """Read at most ``size`` bytes; none at the end."""
 
 
+def finished_manifest(folder: Place) -> bytes:
+    """Return the manifest.json of a finished extract. Raises BadExtract if there is none."""
+    if not (folder / MANIFEST_FILE).exists():
+        raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
+    return (folder / MANIFEST_FILE).read(MANIFEST_MAX)
+
+
+def parcel_bytes(manifest: bytes) -> int:
+    """Return the length of the parcel of an extract with this manifest.json."""
+    files = sum(part.bytes for part in read_manifest(manifest).files)
+    return len(MAGIC) + _LENGTH_BYTES + len(manifest) + files
+
+
 def pack(folder: Place) -> Iterator[bytes]:
     """Return the parcel of a finished extract in blocks. Raises BadExtract if there is none."""
-    if not (folder / NAME).exists():
-        raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
-    content = (folder / NAME).read(MANIFEST_MAX)
+    content = finished_manifest(folder)
     manifest = read_manifest(content)
-    yield MAGIC + len(content).to_bytes(_LENGTH, "big") + content
+    yield MAGIC + len(content).to_bytes(_LENGTH_BYTES, "big") + content
     for part in manifest.files:
         with (folder / part.name).open() as stream:
             while block := stream.read(_BLOCK):
@@ -52,73 +63,73 @@ def pack(folder: Place) -> Iterator[bytes]:
 
 
 def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
-    """Unpack a parcel sent by ``node`` below ``root``; return the manifest now in force there.
+    """Unpack a parcel sent by ``node`` below ``root``; return the manifest that is then valid there.
 
     Raises BadExtract if the parcel is wrong or of another node's ledger; the folder is then unchanged.
     """
-    if _exactly(stream, len(MAGIC)) != MAGIC:
+    if _read_exactly(stream, len(MAGIC)) != MAGIC:
         raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")
-    length = int.from_bytes(_exactly(stream, _LENGTH), "big")
+    length = int.from_bytes(_read_exactly(stream, _LENGTH_BYTES), "big")
     if length > MANIFEST_MAX:
         raise BadExtract("The manifest of the parcel is too long.", state="MANIFEST_WRONG", bytes=length)
-    content = _exactly(stream, length)
+    content = _read_exactly(stream, length)
     manifest = read_manifest(content)
     if manifest.node != node:
         raise BadExtract(
-            "The parcel is of another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
+            "The parcel contains another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
         )
     if sum(part.bytes for part in manifest.files) > bytes_max:
         raise BadExtract("The parcel is too large.", state="MANIFEST_WRONG", bytes_max=bytes_max)
     folder = root / date_folder(manifest.day) / folder_of(manifest.node, manifest.store)
     with folder.lock():
-        standing = _standing(folder)
-        if standing is not None and standing.watermark > manifest.watermark:
-            return standing
+        present = _present_manifest(folder)
+        if present is not None and present.watermark > manifest.watermark:
+            return present
         arriving = folder / ARRIVING
         arriving.remove()
         try:
             for part in manifest.files:
-                _take(stream, arriving / part.name, part, manifest)
+                _write_part(stream, arriving / part.name, part, manifest)
             if stream.read(1):
                 raise BadExtract("The parcel continues after its last file.", state="OTHER_ROWS")
             for part in manifest.files:
                 (arriving / part.name).move(folder / part.name)
         finally:
             arriving.remove()
-        (folder / NAME).write(content)
-        remove_others(folder, manifest)
+        (folder / MANIFEST_FILE).write(content)
+        remove_unnamed_parts(folder, manifest)
     return manifest
 
 
-def _standing(folder: Place) -> Manifest | None:
+def _present_manifest(folder: Place) -> Manifest | None:
     try:
-        return read_manifest((folder / NAME).read(MANIFEST_MAX)) if (folder / NAME).exists() else None
+        return read_manifest(finished_manifest(folder))
     except BadExtract:
         return None
 
 
-def _take(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest) -> None:
+def _write_part(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest) -> None:
     """Write one file, and compare it with the manifest."""
     digest = hashlib.sha256()
-    left = part.bytes
+    missing = part.bytes
     with file.writer() as target:
-        while left:
-            block = stream.read(min(left, _BLOCK))
+        while missing:
+            block = stream.read(min(missing, _BLOCK))
             if not block:
-                raise BadExtract("The parcel ends too early.", state="TRUNCATED", file=part.name, missing=left)
+                raise BadExtract("The parcel ends too early.", state="TRUNCATED", file=part.name, missing=missing)
             digest.update(block)
             target.write(block)
-            left -= len(block)
+            missing -= len(block)
     if digest.hexdigest() != part.sha256:
         raise BadExtract(
             "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
         )
-    seen = checked_contents(part, file, manifest)
-    if seen.state:
-        raise BadExtract("A file of the parcel differs from its manifest.", state=seen.state, why=seen.note)
+    check = checked_contents(part, file, manifest)
+    if check.state:
+        raise BadExtract("A file of the parcel differs from its manifest.", state=check.state, why=check.note)
 
 
-def _exactly(stream: ByteSource, size: int) -> bytes:
+def _read_exactly(stream: ByteSource, size: int) -> bytes:
     content = b""
     while len(content) < size:
         block = stream.read(size - len(content))

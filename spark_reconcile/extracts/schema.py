@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 
 
 class Column(NamedTuple):
-    """A column of the extract: its Arrow type, Spark's name for that type, whether it may be null, what it means."""
+    """A column of the extract: its Arrow type, Spark's name for that type, whether it needs a value, its meaning."""
 
     name: str
     arrow: pa.DataType
@@ -28,12 +28,12 @@ COLUMNS = (
     Column("node", pa.string(), "string", True, "the node that wrote the line, such as 1.10008; one value per extract"),
     Column("store", pa.string(), "string", True, "its store, semq_id.semq_db_id, such as 1.1; one value per extract"),
     Column("seq", pa.int64(), "bigint", True, "number of the line in that store's ledger; never reused"),
-    Column("at", pa.int64(), "bigint", True, "when, by the clock of the node: milliseconds since 1970 UTC"),
-    Column("side", pa.int8(), "tinyint", True, "as whom: 1 sender, 2 hub, 3 receiver"),
-    Column("event", pa.int16(), "smallint", True, "what: a number of Event, see the table of events"),
+    Column("at", pa.int64(), "bigint", True, "time by the clock of the node: milliseconds since 1970 UTC"),
+    Column("side", pa.int8(), "tinyint", True, "the side for which the node wrote it: 1 sender, 2 hub, 3 receiver"),
+    Column("event", pa.int16(), "smallint", True, "number of the event, see the table of events"),
     Column("lk0", pa.string(), "string", True, "the message: its source locator in full"),
     Column("source", pa.string(), "string", False, "the accepting node: the first two parts of lk0 (for readers)"),
-    Column("target", pa.string(), "string", False, "the target address; empty where the line does not say"),
+    Column("target", pa.string(), "string", False, "the target address; empty where the line does not state it"),
     Column("att", pa.int32(), "int", False, "attempt or delivery number; 0 where it means nothing"),
     Column("lk1", pa.string(), "string", False, "locator of the stored copy; empty if there is none"),
     Column("app_key_hash", pa.string(), "string", False, "salted hash of the AppKey, 32 hex digits; or null"),
@@ -41,7 +41,7 @@ COLUMNS = (
     Column("app_type", pa.string(), "string", False, "AppKey data type in clear; null unless disclosed"),
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
     Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty if not given"),
-    Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
+    Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not state it"),
     Column("reason", pa.string(), "string", False, "code SEMQ-nnnn, the direct link, or a document in pieces"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
     Column("ack2", pa.bool_(), "boolean", False, "whether a receipt is wanted, on ACCEPTED lines; null is true"),
@@ -51,7 +51,9 @@ COLUMNS = (
 ARROW_SCHEMA = pa.schema([pa.field(column.name, column.arrow, not column.required) for column in COLUMNS])
 SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
 
-_NOTES = {Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR}
+# Notes: events that do not change a message's status. A message is never derived from them alone, because a hostile
+# peer can cause many.
+NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
 # The events that each side may write in schema version 1. Other lines are unreadable; a new event needs a new version.
 EVENTS_OF: dict[Side, frozenset[Event]] = {
     Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
@@ -61,16 +63,14 @@ EVENTS_OF: dict[Side, frozenset[Event]] = {
 
 
 def mask(*events: Event) -> int:
-    """Events as bits of one number: bit n is the event of number n."""
+    """Return events as bits of one number: bit n is the event of number n."""
     return sum(1 << event for event in events)
 
 
-# Events that do not change a message's status. A message is never derived from them alone: a hostile peer can cause
-# many.
-NOTES = mask(*_NOTES)
+NOTES = mask(*NOTE_EVENTS)
 
 
-def arrow_matches(schema: pa.Schema) -> str:
+def schema_difference(schema: pa.Schema) -> str:
     """Return how a file's schema differs from version 1; empty if it does not. Dictionaries and nullability may
     differ."""
     names = [name.lower() for name in schema.names]
@@ -80,10 +80,10 @@ def arrow_matches(schema: pa.Schema) -> str:
             return f"column {column.name} is missing"
         if names.count(column.name) > 1:
             return f"column {column.name} is there twice"  # Spark ignores case in column names
-        found = schema.field(index).type
-        plain = found.value_type if pa.types.is_dictionary(found) else found
+        stored = schema.field(index).type
+        plain = stored.value_type if pa.types.is_dictionary(stored) else stored
         if plain not in (column.arrow, _LARGE.get(column.arrow)):
-            return f"column {column.name} is {found}, not {column.arrow}"
+            return f"column {column.name} is {stored}, not {column.arrow}"
     return ""
 
 

@@ -41,19 +41,28 @@ def signer(node: NodeSettings) -> Sign | None:
 
 
 def signer_of(config: Path | None) -> Sign | None:
-    """Return the function that signs for the node of a configuration file; None if it describes no node."""
-    if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
-        return None
-    return signer(node_settings(config))
+    """Return the signing function of the node of a configuration file; None if it describes no enrolled node."""
+    node = _node_of(config)
+    return signer(node) if node is not None else None
 
 
-def authorities(stated: str, config: Path | None) -> Path | None:
-    """Return the file of authorities for checks of signatures: the stated one, else that of an enrolled node."""
-    if stated:
-        return Path(stated)
+def _node_of(config: Path | None) -> NodeSettings | None:
+    """Return the settings of the node that a configuration file describes; None if it describes none."""
     if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
         return None
-    node = node_settings(config)
+    return node_settings(config)
+
+
+def authorities(trust: str, config: Path | None) -> Path | None:
+    """Return the file of authorities for checks of signatures; None if there is none.
+
+    It is ``[reconcile] trust``, else the file of the node that the configuration describes, if that node is enrolled.
+    """
+    if trust:
+        return Path(trust)
+    node = _node_of(config)
+    if node is None:
+        return None
     ring = ring_of(node)
     return node.tls.trust or ring.trust_path if ring.is_enrolled else None
 
@@ -61,8 +70,9 @@ def authorities(stated: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    Its certificate must be in force now, or have ended only after the signature could be made: extracts stay valid as
-    long as their authority is trusted, repair lists only while the hub's certificate is valid.
+    The certificate in a signature must be valid now, or must have been valid at some time since the content could be
+    signed. Extracts therefore stay valid as long as their authority is trusted, repair lists only while the hub's
+    certificate is valid.
     """
     store = TrustStore.read(trust)
 
@@ -80,7 +90,7 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 
 
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
-    """Return the moment at which a certificate must be valid: now or its end, but not before the extract was made."""
+    """Return the moment at which a certificate must be valid: now, else its end, but not before ``since``."""
     if since is None or certificate.not_after >= now:
         return now
     return min(now, max(certificate.not_after, datetime.fromtimestamp(since / 1000, UTC)))

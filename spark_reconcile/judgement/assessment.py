@@ -2,7 +2,7 @@
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
 of one number. The whole is a projection, without grouping or exchange. The properties of the sources (delivered, up to
-when, with which clock) are a ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
+when, with which clock) are an ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from spark_reconcile.judgement.facts import (
     HAS_LK1,
     LK0_PATTERN,
     NAMES,
+    NEVER_COMPLETE,
     NO_ACK2,
     OUTSIDE,
     PIECE,
     PROMISED,
-    UNHEARD,
     UNREADABLE,
 )
 from spark_reconcile.judgement.situation import (
@@ -61,22 +61,20 @@ MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between 
 
 
 class EvidenceCoverage(NamedTuple):
-    """The gap-free evidence of one ledger (node and store): begin and end by its own clock, and the error of that
-    clock.
-    """
+    """The gap-free evidence of one ledger (node and store). Times are milliseconds since 1970 UTC by its own clock."""
 
     node: str
     store: str
-    watermark: int
-    skew: int = 0
-    since: int = -FAR
+    watermark: int  #: end of the evidence
+    skew: int = 0  #: the node's clock minus the hub's
+    since: int = -FAR  #: begin of the evidence
 
 
-class Ground(NamedTuple):
+class JudgementContext(NamedTuple):
     """The data common to the judgement of all messages."""
 
     window: Window  #: the business date
-    young_ms: int
+    young_ms: int  #: age of the last step below which a message is in flight
     ledgers: tuple[EvidenceCoverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
     hub_complete: bool  #: all known ledgers of the hub are delivered
     hub_watermark: int
@@ -94,30 +92,30 @@ def dated(facts: DataFrame, window: Window) -> DataFrame:
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
 
-def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
     """Add to the dated facts both nodes, a word for each side, and ``row``, the matching row of the grid."""
-    known = _with_coverage(spark, facts, names, ground)
-    placed = known.withColumn("begun_at", _begun()).withColumn("scope", _placed(ground.window))
+    covered = _with_coverage(spark, facts, names, context)
+    placed = covered.withColumn("begun_at", _begun()).withColumn("scope", _placed(context.window))
     timed = placed.withColumns(
         {
             "step_at": _step(),
-            "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
+            "end_at": F.expr(f"least(sender_mark, receiver_mark, {context.hub_watermark})"),
         }
     )
-    described = timed.withColumns(_shown_columns(ground))
+    described = timed.withColumns(_situation_columns(context))
     return described.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
 
 
-def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
     """Add the names of both nodes, the presence of their ledgers, and their periods by the hub's clock."""
-    ledgers = [
-        (f"{one.node}.{one.store}", one.skew, one.since - one.skew, one.watermark - one.skew) for one in ground.ledgers
-    ]
-    nodes: dict[str, tuple[int, int, int]] = {}
-    for one, (_, skew, since, mark) in zip(ground.ledgers, ledgers, strict=True):
-        if one.node not in ground.incomplete:
-            _, others_since, others_mark = nodes.get(one.node, (skew, since, mark))
-            nodes[one.node] = skew, max(since, others_since), min(mark, others_mark)
+    ledgers: list[tuple[str, int, int, int]] = []
+    nodes: dict[str, tuple[int, int, int]] = {}  # the period that all ledgers of a node have in common
+    for ledger in context.ledgers:
+        since, mark = ledger.since - ledger.skew, ledger.watermark - ledger.skew
+        ledgers.append((f"{ledger.node}.{ledger.store}", ledger.skew, since, mark))
+        if ledger.node not in context.incomplete:
+            _, node_since, node_mark = nodes.get(ledger.node, (ledger.skew, since, mark))
+            nodes[ledger.node] = ledger.skew, max(since, node_since), min(mark, node_mark)
     senders = small_table(
         spark, ledgers, ledger=pa.string(), **{f"sender_{name}": pa.int64() for name in ("skew", "since", "mark")}
     )
@@ -141,19 +139,21 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 
 
 def _born() -> Column:
-    """Return SQL for the birth: accepted or first sent; without such lines of the sender, first seen by others.
+    """Return SQL for the birth: accepted or first sent; without such lines of the sender, the first line of hub or
+    receiver.
 
-    Null if there is neither: the message belongs to an earlier date, for instance one that the hub sends although it
-    took it before these dates.
+    Null if there is neither: the message belongs to an earlier date. An example is a message that the hub took before
+    these dates and sends now.
     """
-    of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
-    others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
-    own = f"if({_SILENT}, NULL, sent_at), if({_SILENT} OR {_HEADLESS} OR carried > 0, {others}, NULL)"
-    return F.expr(f"coalesce(accepted_at, refused_at, {own}, bad_at)")
+    taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
+    first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
+    first_sent = f"if({_SILENT}, NULL, sent_at)"
+    without_sender = f"if({_SILENT} OR {_HEADLESS} OR carried > 0, {first_sight}, NULL)"
+    return F.expr(f"coalesce(accepted_at, refused_at, {first_sent}, {without_sender}, bad_at)")
 
 
-_SILENT = f"(sender & {~NOTES}) = 0"
-# The sender's first lines are missing although the hub took the message; without this row it would be ignored.
+_SILENT = f"(sender & {~NOTES}) = 0"  # the sender has no line about the message
+# The sender's first lines are missing although the hub took the message; without this condition it would be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
 # The earliest time at which each side must have written a line.
@@ -170,13 +170,16 @@ def _begun() -> Column:
 
 def _step() -> Column:
     """Return SQL for the last step forward by the hub's clock: the latest of the first times."""
-    own = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
-    return F.expr(f"greatest({own}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))")
+    of_sender = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
+    return F.expr(
+        f"greatest({of_sender}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))"
+    )
 
 
 def _scope(window: Window) -> Column:
-    about = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
-    near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {about}"
+    """Return SQL for the scope before the clocks are known; the words are explained at ``dated``."""
+    close_to_date = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
+    near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {close_to_date}"
     return F.expr(
         f"CASE WHEN born_at IS NULL AND carried = 0 AND (sender | hub | receiver) & {~NOTES} = 0 THEN 'none' "
         f"WHEN {near} THEN 'near' WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
@@ -185,8 +188,8 @@ def _scope(window: Window) -> Column:
 
 
 def _placed(window: Window) -> Column:
-    """Return SQL for the scope of a message without a line of its sender: the date of first sight, by its sender's
-    clock.
+    """Return SQL for the scope once the clocks are known: ``near`` messages get the date on which hub or receiver had
+    the message first, by its sender's clock.
     """
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
@@ -195,27 +198,25 @@ def _placed(window: Window) -> Column:
     )
 
 
-def _shown_columns(ground: Ground) -> dict[str, Column]:
+def _situation_columns(context: JudgementContext) -> dict[str, Column]:
     """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
-    # A ledger without a line is missing if it was not delivered, or begins after the message, or after the evidence of
-    # an earlier run; or if no run ever had all ledgers.
-    since = {"sender": "sender_since", "hub": str(ground.hub_since), "receiver": "receiver_since"}
-    late = {
-        side: f"(carried = {UNHEARD} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {moment})"
-        for side, moment in since.items()
+    # A ledger without a line about the message counts as missing if it was not delivered, if it begins after the
+    # message or after the evidence of an earlier run, or if no earlier run had all ledgers.
+    since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
+    begins_later = {
+        side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"
+        for side, begin in since.items()
     }
-    sender_missing = f"sender_mark IS NULL OR {late['sender']}"
-    unserved = ", ".join(f"'{node}'" for node in sorted(ground.unserved))
-    hub_missing = late["hub"] if ground.hub_complete else "true"
+    sender_missing = f"sender_mark IS NULL OR {begins_later['sender']}"
+    unserved = ", ".join(f"'{node}'" for node in sorted(context.unserved))
+    hub_missing = begins_later["hub"] if context.hub_complete else "true"
     hub_missing += f" OR coalesce(receiver_node IN ({unserved}), false)" if unserved else ""
-    receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {late['receiver']})"
-    remarks = (
-        f"if(coalesce({condition}, false), {bit(FLAGS, flag)}, 0)"
-        for flag, condition in zip(FLAGS, map(_flags(ground).__getitem__, FLAGS), strict=True)
-    )
+    receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {begins_later['receiver']})"
+    conditions = _flags(context)
+    remarks = (f"if(coalesce({conditions[flag]}, false), {bit(FLAGS, flag)}, 0)" for flag in FLAGS)
     return {
         "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), sender_missing)),
-        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(ground), hub_missing)),
+        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(context), hub_missing)),
         "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), receiver_missing)),
         "remarks": F.expr(" | ".join(remarks)),
     }
@@ -237,40 +238,44 @@ def _row() -> Column:
 
 
 def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str, missing: str) -> str:
-    """Return SQL for the index of the word of a side, given its bits. ``special`` is the word at index 2, which has
-    priority; ``missing`` is the condition that the ledger was not delivered, or begins after the message.
+    """Return SQL for the index in ``names`` of the word for one side, from its bits in ``column``.
+
+    ``special``: condition of the word at index 2, which has priority. ``missing``: condition of the word at index 1.
     """
 
-    def row(word: SideStanding) -> str:
+    def case(word: SideStanding) -> str:
         tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
         shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
         return f"WHEN {shown} THEN {names.index(word.name)}"
 
-    by_lines = " ".join(row(word) for word in words if not word.is_by_absence)
-    by_absence = " ".join(row(word) for word in words if word.is_by_absence)
+    by_lines = " ".join(case(word) for word in words if not word.is_by_absence)
+    by_absence = " ".join(case(word) for word in words if word.is_by_absence)
     return f"(CASE WHEN {special} THEN 2 {by_lines} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
 
 
 def _torn() -> str:
+    """Return the SQL condition that the sender reported two outcomes, without an act of an operator."""
     return f"bit_count(sender & {ENDINGS}) > 1 AND (sender & {mask(Event.OPERATOR)}) = 0"
 
 
 def _mixed() -> str:
+    """Return the SQL condition that the receiver has records of two kinds."""
     return f"bit_count(receiver & {RECORDS}) > 1"
 
 
-def _direct(ground: Ground) -> str:
-    """Return SQL for messages without a relay: within one node, to or from the hub itself, or by a direct link only;
-    without a hub, all messages.
+def _direct(context: JudgementContext) -> str:
+    """Return the SQL condition that the hub has no part in a message: it stays within one node, goes to or from the hub
+    itself, or has only used a direct link; without a hub, every message.
     """
-    by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if ground.has_hub else "hub = 0"
+    by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
     return f"{by_link} OR {_WITHOUT_HUB}"
 
 
 _WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
 
 
-def _flags(ground: Ground) -> dict[str, str]:
+def _flags(context: JudgementContext) -> dict[str, str]:
+    """Return the SQL condition of each remark."""
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {
         "unreadable": f"bad & {UNREADABLE} <> 0",
@@ -280,21 +285,21 @@ def _flags(ground: Ground) -> dict[str, str]:
         "twice": "record_low <> record_high",
         "astray": "node_low <> target OR node_high <> target",
         "two_targets": "target_low <> target_high",
-        "young": f"step_at > end_at - {ground.young_ms}",
+        "young": f"step_at > end_at - {context.young_ms}",
         "best_effort": f"traits & {BEST_EFFORT} <> 0",
         "promised": f"traits & {PROMISED} <> 0",
         "untold": f"traits & {BEST_EFFORT} <> 0 AND traits & {NO_ACK2} <> 0",
         "owes": f"receiver & {RECORDS} <> 0 AND ("
         f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
         f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
-        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct(ground)})",
+        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct(context)})",
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
-        "no_hub": "false" if ground.has_hub else "true",
+        "no_hub": "false" if context.has_hub else "true",
     }
 
 
 def cells(verdicts: DataFrame) -> DataFrame:
-    """Count the messages by pair, finding, latency and age: the source of all counts in the report."""
+    """Count the messages by scope, pair, finding, latency and age: the source of all counts in the report."""
     return (
         verdicts.withColumns(
             {"latency": _bucket(F.col("latency_ms"), LATENCIES), "age": _bucket(F.col("age_ms"), AGES)}
@@ -312,14 +317,14 @@ def cells(verdicts: DataFrame) -> DataFrame:
 
 
 def _latency() -> Column:
-    """Return SQL for the latency from acceptance to record, by two clocks.
+    """Return SQL for the latency from acceptance to record, by the clocks of two nodes.
 
-    The bounds come from one clock: not negative, and not longer than until the sender learned of the delivery.
+    It is limited to the range from 0 to the time after which the sender had the outcome, which one clock measured.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
-    latency = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
+    until_outcome = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
     # greatest() and least() ignore nulls.
-    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {latency}), 0L))")
+    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {until_outcome}), 0L))")
 
 
 def _absent_at() -> Column:
@@ -335,7 +340,7 @@ def _absent_at() -> Column:
 
 
 def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
-    """The index of the bucket, null where there is no value."""
+    """Return the index of the first bound that the value does not exceed; null if the value is null."""
     result = F.lit(len(bounds) - 1)
     for index, (bound, _) in reversed(list(enumerate(bounds))):
         if bound is not None:
@@ -344,18 +349,20 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
-    """Return one row per message of the date and per carried one: its verdict, the evidence, its times by the nodes'
-    clocks, whether a carried one has ``turned`` into an exception, and as ``open`` the facts for the next date's run,
-    unless the message is older than ``oldest_at``.
+    """Return one row per message of the date or carried: its verdict, the words of each side, and its times by the
+    nodes' clocks.
+
+    ``turned``: whether a carried message has become an exception. ``open``: the facts for the run of the next date;
+    null if the verdict is final or the message was born before ``oldest_at``.
     """
-    learned = {
-        "carried": F.expr(f"if({_is(lambda verdict: verdict.name == 'SOURCE_MISSING')}, greatest(carried, {UNHEARD}L), "
-                          f"{window.end}L)"),
+    source_missing = _is(lambda verdict: verdict.name == "SOURCE_MISSING")
+    updated = {
+        "carried": F.expr(f"if({source_missing}, greatest(carried, {NEVER_COMPLETE}L), {window.end}L)"),
         "reported": F.expr(f"reported | if({_IS_EXCEPTION}, 1, 0)"),
     }  # fmt: skip
-    facts = (learned[name].alias(name) if name in learned else F.col(name) for name in NAMES)
+    facts = (updated[name].alias(name) if name in updated else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
-    kept = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
+    open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
     # Later readers need valid text; only an unreadable locator can be invalid.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged.where("scope IN ('date', 'carried')").select(
@@ -381,18 +388,20 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         F.expr(f"traits & {PIECE} <> 0").alias("is_piece"),
         F.expr(f"if(document_id IS NULL OR document_inc IS NULL, '', {_document(readable('lk0'))})").alias("document"),
         F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
-        kept.alias("open"),
+        open_facts.alias("open"),
     )
 
 
 def _document(lk0: str) -> str:
-    """Return SQL for the name of the document in pieces; its first four parts are those of its messages."""
+    """Return SQL for the name of the document in pieces, from the LK0 of a message: both begin with the same four
+    parts.
+    """
     return f"concat(substring_index({lk0}, '.', 4), '.', lower(hex(document_inc)), '.', document_id)"
 
 
-def _is(asked: Callable[[Verdict], bool]) -> str:
-    """Return SQL that tests whether the row of the grid has such a verdict."""
-    rows = ", ".join(str(row) for row, rule in enumerate(RULES) if asked(VERDICT[rule.verdict]))
+def _is(condition: Callable[[Verdict], bool]) -> str:
+    """Return the SQL condition that the verdict of the matching row of the grid fulfils ``condition``."""
+    rows = ", ".join(str(row) for row, rule in enumerate(RULES) if condition(VERDICT[rule.verdict]))
     return f"row IN ({rows})"
 
 
@@ -400,6 +409,6 @@ _IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
 
 
 def _named(names: Sequence[str], number: str) -> Column:
-    """Return SQL for the name at this index of a list."""
+    """Return SQL for the element of ``names`` at the index in column ``number``."""
     listed = ", ".join(f"'{name}'" for name in names)
     return F.expr(f"array({listed})[{number}]")

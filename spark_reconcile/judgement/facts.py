@@ -23,7 +23,7 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
-UNHEARD = 1  # value of ``carried``: a ledger was absent in every earlier run
+NEVER_COMPLETE = 1  # value of ``carried``: every earlier run lacked a ledger that the message needs
 BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
@@ -32,7 +32,7 @@ TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # exception.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Texts that are compared in every line; longer ones are cut, so that oversized texts cost nothing.
+# Columns whose texts are cut if they are longer than TEXT_MAX, so that oversized texts need no memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
 TEXT_MAX = 1_000  # bytes
 SIZE_MAX = 2**40  # bytes; no document is larger
@@ -42,7 +42,7 @@ LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _BORN = mask(Event.ACCEPTED)
 _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
-_HEARD = mask(Event.FORWARDED, Event.STORED)
+_CONFIRMED = mask(Event.FORWARDED, Event.STORED)  # at the hub: written; at the sender: noted
 
 
 class Fact(NamedTuple):
@@ -54,6 +54,7 @@ class Fact(NamedTuple):
 
 
 def _when(side: int, events: int, value: str) -> str:
+    """Return SQL for a value of the lines of a side with one of these events; null for other lines."""
     return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
 
 
@@ -64,7 +65,8 @@ _COPY = " | ".join(
 )
 _FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of the first attempt
 _DIGEST = (
-    f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
+    f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 "
+    f"OR side = {_H} AND bit & {_CONFIRMED} <> 0 "
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
 )
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
@@ -77,6 +79,7 @@ _OF_DOCUMENT = (
     f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
     f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
 )
+# The n-th part of that name, counted from 1.
 _DOCUMENT_PART = "substring_index(substring_index(substring_index(reason, '/', 1), '.', {0}), '.', -1)".format
 _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
@@ -108,7 +111,7 @@ FACTS = (
     Fact("accepted_at", "min", _when(_S, _BORN, "at")),
     Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
     Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
-    Fact("heard_at", "min", _when(_S, _HEARD, "at")),
+    Fact("heard_at", "min", _when(_S, _CONFIRMED, "at")),
     Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
     Fact("taken_at", "min", _when(_H, _TAKEN, "at")),
     Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
@@ -135,9 +138,9 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """Read the lines of all extracts; ``outside`` marks times outside the manifest's window.
+    """Read the lines of all extracts, given as addresses by window; ``outside`` marks times outside the window.
 
-    Such times are moved into the window, so that the message belongs to the date of its extract.
+    These times are moved into the window, so that the message belongs to the date of its extract.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
@@ -150,12 +153,12 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
         for window, uris in groups.items()
     ]
     if not parts:
-        nothing = spark.createDataFrame(pa.Table.from_pylist([], ARROW_SCHEMA))
-        return nothing.withColumn("outside", F.lit(False))
+        no_lines = spark.createDataFrame(pa.Table.from_pylist([], ARROW_SCHEMA))
+        return no_lines.withColumn("outside", F.lit(False))
     return reduce(DataFrame.unionByName, parts)
 
 
-# The message of a line; a line without one counts as a message of its own.
+# The name of a line's message; a line without an LK0 counts as a message of its own.
 KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
@@ -164,28 +167,28 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
 
     ``hubs``: the hub's nodes; only their lines count for the side of the hub.
     """
-    read = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
-    single = read.select(
+    with_bits = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
+    single = with_bits.select(
         F.expr(KEY).alias("lk0"),
         *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
     )
     if carried is not None:
-        single = single.unionByName(_as_now(carried))
+        single = single.unionByName(_in_current_form(carried))
     return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
 
 
-def _as_now(carried: DataFrame) -> DataFrame:
-    """Convert carried facts of an earlier version, which may lack a column."""
+def _in_current_form(carried: DataFrame) -> DataFrame:
+    """Convert carried facts, which an earlier version with fewer columns may have written."""
     lacking = [fact for fact in FACTS if fact.name not in carried.columns]
     neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
     return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
 
 
 def _bit(hubs: Collection[str]) -> str:
-    """Return the event as a bit; 0 for an unreadable line.
+    """Return SQL for the event of a line as a bit; 0 for an unreadable line.
 
     Unreadable means: no locator or number, a side or event unknown to schema version 1, or a node that may not write
-    such a line. Remarks on other nodes' messages are allowed in any sender's ledger.
+    such a line. Notes (``schema.NOTES``) about other nodes' messages are allowed in any sender's ledger.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
     known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"

@@ -13,14 +13,15 @@ from spark_reconcile.extracts.schema import NOTES, mask
 
 
 class SideStanding(NamedTuple):
-    """A word for the state of a message at one side, and its condition: any event of ``shown_by``, none of ``unless``,
-    any of ``needs``."""
+    """A word for the state of a message at one side, and its condition: one event of ``shown_by`` is present, none of
+    ``unless``, and one of ``needs`` unless that is empty.
+    """
 
     name: str
     shown_by: int
     unless: int = 0
     needs: int = 0
-    is_by_absence: bool = False  #: derived from absent lines: not valid for an incomplete ledger
+    is_by_absence: bool = False  #: concluded from absent lines, which an incomplete ledger does not allow
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -31,7 +32,8 @@ ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Eve
 # The records of a message in the receiver's ledger: exactly one of these, once.
 RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
-# Word, events that show it, events that exclude it. "torn" (two outcomes) and "mixed" (two kinds of record) come first.
+# Word, events that show it, events that exclude it, events needed in addition. "torn" (two outcomes of a sender) and
+# "mixed" (two kinds of record of a receiver) have priority over these rows; ``assessment`` tests for them.
 SENDER_WORDS = (
     SideStanding("delivered", mask(Event.DELIVERED)),
     SideStanding("rejected", mask(Event.REJECTED)),
@@ -77,13 +79,13 @@ FLAGS = (
     "locator",  # its source locator cannot be read
     "mismatch",  # the same identity was seen with other bytes
     "twice",  # the receiver recorded it twice
-    "astray",  # it was recorded by another node than its target
+    "astray",  # a node that is not its target recorded it
     "two_targets",  # lines name different targets
-    "young",  # its next step is still within its time, or the evidence ends before that time
+    "young",  # its last step is so recent, when the evidence ends, that the next step may follow
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
-    "owes",  # the receiver does not know that its acknowledgements were noted
+    "owes",  # the receiver has no line that its acknowledgements were noted
     "kept",  # the hub has released a copy, but not all stored copies
     "ahead",  # it begins after the end of its sender's evidence
     "no_hub",  # the institutions have no hub
@@ -123,7 +125,7 @@ FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
 
 
 def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
-    """Return the bit of a word in a picture in which these words begin at bit ``first``."""
+    """Return the bit of a word in a picture; ``first`` is the number of the bit of the first of ``words``."""
     return 1 << first + words.index(word)
 
 

@@ -88,8 +88,8 @@ VERDICTS = (
 )
 # fmt: on
 
-# Words for several words, in the grid only.
-SHORT = {
+# Abbreviations in the cells of the grid: one word for several.
+ABBREVIATIONS = {
     "open": "accepted|sent|forwarded|stored",  # states of the sender: not settled
     "moved": "sent|forwarded|stored",
     "settled": "delivered|cancelled|rejected",
@@ -173,10 +173,10 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# Finding | meaning beyond its verdict, safe deed for the repair list, side that does it.
+# Finding | meaning beyond its verdict, side that repairs it, safe deed for the repair list.
 FINDINGS = {
     "line_unreadable": (
-        "A line is not one of schema version 1: by its values, by missing values, or by the ledger that contains it.",
+        "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",
         "",
         "",
     ),
@@ -184,43 +184,55 @@ FINDINGS = {
     "locator_unreadable": ("The source locator LK0 cannot be read.", "", ""),
     "refusal_not_returned": ("The hub refused it; its sender still waits.", "sender", "inquire"),
     "not_at_sender": ("No line of the sender, though its ledger was delivered.", "", ""),
-    "other_bytes": ("The digests differ, or a node raised the alarm itself.", "", ""),
+    "other_bytes": ("The digests differ, or a node reported the mismatch itself.", "", ""),
     "recorded_twice": ("Two records of the same source locator.", "", ""),
-    "recorded_elsewhere": ("Recorded by a node that is not its target.", "", ""),
+    "recorded_elsewhere": ("A node that is not its target recorded it.", "", ""),
     "two_targets": ("Its lines name different targets.", "", ""),
     "two_outcomes": ("The sender reported two final outcomes.", "", ""),
-    "two_records": ("The receiver recorded it as two different things.", "", ""),
-    "traces_without_record": ("The receiver acted on it, but the line that records it is not there.", "", ""),
+    "two_records": ("The receiver made two records of different kinds.", "", ""),
+    "traces_without_record": ("The receiver acted on it, but has no line that records it.", "", ""),
     "refused_yet_moved": ("The sender refused it, yet other ledgers have it.", "", ""),
-    "promise_dropped": ("Dropped though its class promises more.", "sender", "inquire"),
-    "promise_dropped_at_hub": ("The hub dropped it though its class promises more.", "sender", "inquire"),
+    "promise_dropped": ("It was dropped, although its class does not allow that.", "sender", "inquire"),
+    "promise_dropped_at_hub": ("The hub dropped it, although its class does not allow that.", "sender", "inquire"),
     "delivered_yet_refused": ("The outcome at the sender is delivered; the receiver recorded no payload.", "", ""),
     "rejected_yet_recorded": ("The outcome at the sender is rejected; the receiver recorded it.", "", ""),
     "cancelled_yet_recorded": ("The outcome at the sender is cancelled; the receiver recorded it.", "", ""),
     "lost_yet_recorded": ("The outcome at the sender is lost; the receiver recorded it.", "", ""),
     "refused_yet_recorded": ("The hub refused it, the receiver recorded it.", "", ""),
-    "declared_lost": ("Declared lost by its sender: a hub store was lost that held the only copy.", "sender", "close"),
-    "gave_up_too_early": ("The sender reported unknown; the receiver did record it.", "sender", "close"),
-    "unknown_for_ever": ("The sender reported unknown; the receiver never recorded it.", "sender", "close"),
-    "returned": ("An operator of the hub refused its stored copy, with its reason there.", "", ""),
-    "returned_untold": ("An operator of the hub refused its stored copy; its sender did not want to know.", "", ""),
-    "marker_waits": ("An operator of the hub refused its stored copy; a marker asks its receiver.", "", ""),
+    "declared_lost": (
+        "Its sender declared it lost: the store of the hub with the only copy was lost.",
+        "sender",
+        "close",
+    ),
+    "gave_up_too_early": ("The sender reported the outcome as unknown; the receiver recorded it.", "sender", "close"),
+    "unknown_for_ever": (
+        "The sender reported the outcome as unknown; the receiver never recorded it.",
+        "sender",
+        "close",
+    ),
+    "returned": ("An operator of the hub refused its stored copy; the hub's ledger has the reason.", "", ""),
+    "returned_untold": (
+        "An operator of the hub refused its stored copy; its sender had not asked for a receipt.",
+        "",
+        "",
+    ),
+    "marker_waits": ("An operator of the hub refused its stored copy; a void marker waits for the receiver.", "", ""),
     "return_not_noted": (
         "An operator of the hub refused its stored copy; its sender does not know.",
         "sender",
         "inquire",
     ),
-    "parked_by_application": ("It was set aside at its receiver: by its application, or by an operator.", "", ""),
+    "parked_by_application": ("The receiver's application or an operator has set it aside.", "", ""),
     "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
     "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),
     "hub_has_no_trace": (
-        "The receiver has it, the hub has no line: passed on just before a hub was killed, or altered.",
+        "The receiver has it, and the hub has no line: a hub was killed after forwarding it, or a ledger was altered.",
         "",
         "",
     ),
     "hub_uninformed": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
     "hub_keeps_a_copy": (
-        "The hub stored it twice, and of one copy it does not know that it is done.",
+        "The hub stored it twice and does not know that one of the copies was delivered.",
         "hub",
         "inquire",
     ),
@@ -228,30 +240,31 @@ FINDINGS = {
     "settled_without_record": ("The sender has an outcome; the receiver has no record of it.", "", ""),
     "released_without_record": ("The hub released its copy; the receiver has no record of it.", "sender", "inquire"),
     "waits_at_sender": (
-        "Without a hub: accepted and not yet sent. Its receiver is away, or it is held or scheduled.",
+        "Without a hub: accepted and not yet sent. Its receiver is offline, or it is held or scheduled.",
         "",
         "",
     ),
     "never_sent": ("Accepted and never sent: its link was down, or it is held or scheduled.", "sender", "resend"),
     "hub_forgot": ("The hub confirmed it to the sender and has no line about it.", "sender", "inquire"),
     "never_arrived": ("Sent, and not seen at the hub.", "sender", "inquire"),
-    "sent_to_no_avail": ("The hub sent its stored copy; the receiver never recorded it.", "hub", "inquire"),
-    "forwarded_to_no_avail": ("Passed on, and never recorded by the receiver.", "sender", "inquire"),
+    "sent_to_no_avail": ("The hub sent its stored copy, and the receiver never recorded it.", "hub", "inquire"),
+    "forwarded_to_no_avail": (
+        "It was forwarded or sent directly, and the receiver never recorded it.",
+        "sender",
+        "inquire",
+    ),
 }
 
-Flag = tuple[str, bool]
+Flag = tuple[str, bool]  # a remark, and whether it must hold
 
 
 class VerdictRule(NamedTuple):
-    """A row of the grid, read: it fits a situation whose picture has, of the bits ``asked``, exactly those ``wanted``.
-
-    ``asked`` are the words that its cells do not list, which must be absent, and the remarks that it names.
-    """
+    """A row of the grid as a test of one number: it fits a situation if ``picture & asked == wanted``."""
 
     finding: str
     verdict: str
-    asked: int
-    wanted: int
+    asked: int  #: bits of the words that its cells do not list, and of the remarks that it names
+    wanted: int  #: bits of the remarks that must hold
 
     def fits(self, situation: Situation) -> bool:
         """Whether this row describes the situation."""
@@ -259,7 +272,7 @@ class VerdictRule(NamedTuple):
 
 
 def _read(grid: str) -> tuple[VerdictRule, ...]:
-    """Return the rules of a grid; an unknown word raises an error, so that a typing error cannot change a verdict."""
+    """Return the rules of a grid. Raises ValueError for an unknown word, so that a typing error changes no verdict."""
     names = {verdict.name for verdict in VERDICTS}
     rules = []
     for line in grid.strip().splitlines()[1:]:
@@ -269,9 +282,9 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
         if verdict not in names:
             raise ValueError(f"{finding}: no verdict {verdict}")
         excluded = (
-            _others(sender, SENDERS, 0),
-            _others(hub, HUBS, HUB_BIT),
-            _others(receiver, RECEIVERS, RECEIVER_BIT),
+            _unlisted(sender, SENDERS, 0),
+            _unlisted(hub, HUBS, HUB_BIT),
+            _unlisted(receiver, RECEIVERS, RECEIVER_BIT),
         )
         flags = _flags(remarks)
         named = sum(bit(FLAGS, flag, FLAG_BIT) for flag, _ in flags)
@@ -280,13 +293,13 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
     return tuple(rules)
 
 
-def _others(cell: str, known: tuple[str, ...], first: int) -> int:
-    """Return the bits of the words that a cell does not list."""
-    parts = [SHORT.get(part, part) for part in cell.split("|")]
-    words = frozenset(known if cell == "." else "|".join(parts).split("|"))
-    if not words <= set(known):
-        raise ValueError(f"no such word: {words - set(known)}")
-    return sum(bit(known, word, first) for word in known if word not in words)
+def _unlisted(cell: str, words: tuple[str, ...], first: int) -> int:
+    """Return the bits of the words of a side that a cell does not list; a dot lists all."""
+    full = "|".join(ABBREVIATIONS.get(part, part) for part in cell.split("|"))
+    listed = frozenset(words if cell == "." else full.split("|"))
+    if not listed <= set(words):
+        raise ValueError(f"no such word: {listed - set(words)}")
+    return sum(bit(words, word, first) for word in words if word not in listed)
 
 
 def _flags(cell: str) -> tuple[Flag, ...]:
@@ -297,7 +310,7 @@ def _flags(cell: str) -> tuple[Flag, ...]:
 
 
 RULES = _read(GRID)
-VERDICT = {verdict.name: verdict for verdict in VERDICTS}
+VERDICT = {verdict.name: verdict for verdict in VERDICTS}  # by name
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
 # Order of urgency: wrong documents, lost documents, messages with a waiting party, all others.

@@ -23,11 +23,11 @@ from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
-Say = Callable[[str], None]
-TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # unknown, or ended: resolved since the report
+PrintMessage = Callable[[str], None]
+TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # codes of a node that does not know the message, or for which it has ended
 CLASS_3 = 3
 PATIENCE_S = 15.0  # for an unavailable node; short, because a person waits
-UNHEARD_OF: Mapping[str, Any] = {}
+UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
 
 
 class RepairAct(NamedTuple):
@@ -36,7 +36,7 @@ class RepairAct(NamedTuple):
     deed: str
     side: str
     operation: str
-    words: str
+    description: str
 
 
 # fmt: off
@@ -55,20 +55,24 @@ ACTS = (
               "delete the row of the ended message; its history stays in the ledger"),
 )
 # fmt: on
-_ACT = {(act.deed, act.side): act for act in ACTS}
+_ACT = {(act.deed, act.side): act for act in ACTS}  # by deed and side
 
 
-class Applied(NamedTuple):
-    """The result of one deed: planned, done, resolved (nothing left to do), left (the node cannot do it), or failed."""
+class DeedResult(NamedTuple):
+    """What became of one deed of the list."""
 
     lk0: str
     deed: str
-    result: str
+    result: str  #: planned, done, resolved (nothing left to do), left (the node cannot do it) or failed
     note: str
 
 
 def apply(
-    arguments: argparse.Namespace, settings: ReconcileSettings, day: date | None, clock: Clock, say: Say
+    arguments: argparse.Namespace,
+    settings: ReconcileSettings,
+    day: date | None,
+    clock: Clock,
+    print_message: PrintMessage,
 ) -> tuple[int, Any]:
     """Read this node's repair list and apply it, or print what would be done."""
     url = node_url(arguments.node, arguments.config)
@@ -77,18 +81,18 @@ def apply(
         raise NoSuchRun("There is no repair list here.", place=str(place))
     trust = authorities(settings.trust, arguments.config)
     verify = verifier(trust, clock) if trust is not None else None
-    done = asyncio.run(_apply(url, place, verify, say, is_real=arguments.yes))
-    counts = dict(Counter(one.result for one in done))
-    if done:
-        say(", ".join(f"{count} {result}" for result, count in counts.items()))
+    results = asyncio.run(_apply(url, place, verify, print_message, is_real=arguments.yes))
+    counts = dict(Counter(result.result for result in results))
+    if results:
+        print_message(", ".join(f"{count} {result}" for result, count in counts.items()))
     if not arguments.yes and counts.get("planned"):
-        say("Nothing was done. Give --yes to do it.")
+        print_message("Nothing was done. Give --yes to do it.")
     code = 1 if counts.get("failed") else 0
     return code, {
         "outcome": "failed" if code else "applied" if arguments.yes else "planned",
         "exit_code": code,
         "counts": counts,
-        "deeds": [one._asdict() for one in done],
+        "deeds": [result._asdict() for result in results],
     }
 
 
@@ -96,70 +100,75 @@ def _repair_of(settings: ReconcileSettings, day: date, run: str) -> Place:
     return runs.find(Place.at(settings.reports), day, run).place / "repair"
 
 
-async def _apply(url: str, place: Place, verify: Verify | None, say: Say, *, is_real: bool) -> list[Applied]:
+async def _apply(
+    url: str, place: Place, verify: Verify | None, print_message: PrintMessage, *, is_real: bool
+) -> list[DeedResult]:
     async with Client(url, patience_s=PATIENCE_S) as client:
         status = await client.request("node.status")
         name = HUB if status["kind"] == "platform" else str(status["node"])
         deeds = read_repair(place, name, verify)
         if not deeds:
-            say(f"The repair list has nothing for {name}.")
-        done: list[Applied] = []
+            print_message(f"The repair list has nothing for {name}.")
+        results: list[DeedResult] = []
         for deed in deeds:
             try:
-                one = await apply_one(client, deed, is_real=is_real)
+                result = await apply_deed(client, deed, is_real=is_real)
             except NodeUnreachable as error:
-                rest = deeds[len(done) :]
-                say(f"{error.advice()} {len(rest)} of {len(deeds)} were not done.")
-                return [*done, *(Applied(left.lk0, left.deed, "failed", "the node went away") for left in rest)]
-            say(f"{one.result:<9}{one.deed:<8}{one.lk0}  {one.note}")
-            done.append(one)
-        return done
+                remaining = deeds[len(results) :]
+                print_message(f"{error.advice()} {len(remaining)} of {len(deeds)} were not done.")
+                note = "the connection to the node was lost"
+                return [*results, *(DeedResult(failed.lk0, failed.deed, "failed", note) for failed in remaining)]
+            print_message(f"{result.result:<9}{result.deed:<8}{result.lk0}  {result.note}")
+            results.append(result)
+        return results
 
 
-async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
-    """Read the present state of a message, and do the deed if it is still needed."""
+async def apply_deed(client: Client, deed: Deed, *, is_real: bool) -> DeedResult:
+    """Do a deed if the present state of its message still needs it and ``is_real``. Raises NodeUnreachable."""
     act = _ACT.get((deed.deed, deed.side))
     if act is None:
-        return Applied(deed.lk0, deed.deed, "left", f"a {deed.side} cannot do this")
+        return DeedResult(deed.lk0, deed.deed, "left", f"a {deed.side} cannot do this")
     try:
         row = await _row(client, deed.lk0, deed.side)
-        if row == UNHEARD_OF:
-            return Applied(
-                deed.lk0, deed.deed, "left", ("this node has no record of it: check whether its store was restored")
-            )
+        if row == UNKNOWN_MESSAGE:
+            note = "this node has no record of it: check whether its store was restored"
+            return DeedResult(deed.lk0, deed.deed, "left", note)
         if row is None or (act.deed != "close" and _is_resolved(act, row)):
-            return Applied(deed.lk0, deed.deed, "resolved", "nothing left to do")
+            return DeedResult(deed.lk0, deed.deed, "resolved", "nothing left to do")
         if act.deed == "close" and row.get("outcome") is None:
-            return Applied(deed.lk0, deed.deed, "left", "it has not ended at its sender")
+            return DeedResult(deed.lk0, deed.deed, "left", "it has not ended at its sender")
         if not is_real:
-            return Applied(deed.lk0, deed.deed, "planned", act.words)
+            return DeedResult(deed.lk0, deed.deed, "planned", act.description)
         arguments: dict[str, Any] = {"why": f"reconciliation: {deed.finding}"}
         arguments |= {"ids": [deed.lk0]} if act.operation == "failed.remove" else {"id": deed.lk0}
         await client.request(act.operation, arguments, repeat=False)
     except RefusedByNode as error:
         result = "resolved" if error.code in TOO_LATE else "failed"
-        return Applied(deed.lk0, deed.deed, result, error.advice())
+        return DeedResult(deed.lk0, deed.deed, result, error.advice())
     except (NodeBusy, NoAnswer) as error:
-        return Applied(deed.lk0, deed.deed, "failed", error.advice())
-    return Applied(deed.lk0, deed.deed, "done", act.words)
+        return DeedResult(deed.lk0, deed.deed, "failed", error.advice())
+    return DeedResult(deed.lk0, deed.deed, "done", act.description)
 
 
 async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
-    """Return the message's row in the queue of that side; None if it has left the queue, empty if it is unknown."""
-    wanted = "inbound" if side == "receiver" else "outbound"
+    """Return the row of a message in the queue of a side; None if it has left the queue.
+
+    UNKNOWN_MESSAGE is returned if the node does not know the message.
+    """
+    queue = "inbound" if side == "receiver" else "outbound"
     try:
         row = await client.look(lk0)
     except RefusedByNode as error:
         if error.code not in TOO_LATE:
             raise
-        return UNHEARD_OF
-    return row if row.get("side") == wanted and not row.get("cleaned") else None
+        return UNKNOWN_MESSAGE
+    return row if row.get("side") == queue and not row.get("cleaned") else None
 
 
 def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
-    """Whether the row is already in the state that the deed aims at."""
+    """Whether nothing is left to do: the message has an outcome, or its receiver owes no acknowledgement."""
     if act.side != "receiver":
         return row.get("outcome") is not None
-    # The acknowledgements that a row owes, according to the node (R9).
+    # The receiver owes acknowledgements of this row whose status is AS_INIT (PROTOCOL.md, R9).
     owes_hub = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
     return not owes_hub and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

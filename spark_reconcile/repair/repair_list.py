@@ -1,9 +1,8 @@
 """The repair list: exceptions that a node may repair through the protocol; signed, one file per node.
 
-There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send it again; the receiver's ledger
-drops a second copy), ``reack`` (acknowledge again), ``close`` (report to the application the outcome that the ledgers
-agree on). The job writes the list; a node reads its own with ``read_repair`` and applies it through its engine, without
-the messages resolved in the meantime.
+There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
+drops a second copy), ``reack`` (acknowledge again), ``close`` (delete the row of a message that has ended at its
+sender). The job writes the lists. ``acts`` reads the list of one node with ``read_repair`` and carries it out.
 """
 
 import json
@@ -20,7 +19,7 @@ from spark_reconcile.storage import Place
 
 INDEX = "index.json"
 DEEDS = ("inquire", "resend", "reack", "close")
-HUB = "hub"  #: the addressee of deeds for the hub, whichever instance
+HUB = "hub"  #: name of the list for the hub, whatever its address; all instances of a hub use the same list
 _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16
 
@@ -40,21 +39,21 @@ class Deed(msgspec.Struct, frozen=True):
     born_at: int | None = None
 
 
-class Index(NamedTuple):
-    """The index of a run's repair lists: files by node, with rows and hash."""
+class RepairIndex(NamedTuple):
+    """The index of a run's repair lists."""
 
     business_date: str
     run: str
     fingerprint: str
-    nodes: dict[str, dict[str, Any]]
+    nodes: dict[str, dict[str, Any]]  #: by node: ``file``, ``rows``, ``sha256`` of its list
 
 
-def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Index) -> dict[str, int]:
-    """Write the lists of all nodes and their index below ``place``; return the number of deeds by node."""
+def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
+    """Write the lists of all nodes below ``place`` and add them to ``index``; return the messages by deed."""
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
-    wanted = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
+    repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
     columns = [*Deed.__struct_fields__, "node"]
-    wanted.select(*columns).repartition("node").sortWithinPartitions("node", "lk0").write.partitionBy("node").json(
+    repairable.select(*columns).repartition("node").sortWithinPartitions("node", "lk0").write.partitionBy("node").json(
         staging.uri
     )
     deeds: dict[str, int] = {}
@@ -73,7 +72,7 @@ def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Inde
     return deeds
 
 
-def write_index(place: Place, index: Index, sign: Sign | None) -> None:
+def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
     """Write and sign the index, also if all lists are empty, so that an empty list is authentic."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
@@ -83,7 +82,7 @@ def write_index(place: Place, index: Index, sign: Sign | None) -> None:
 def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
     """Read the list of one node, checked against the signed index; empty if there is nothing to do.
 
-    ``verify``: a signature of ``signer`` is required. Raises NoSuchRun, BadRepairList.
+    With ``verify``, a signature of the hub is required. Raises NoSuchRun, BadRepairList.
     """
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
@@ -121,18 +120,18 @@ def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mappi
     return nodes.get(node)
 
 
-def _bad(words: str, state: str, file: Place) -> BadRepairList:
-    return BadRepairList(words, state=state, file=str(file))
+def _bad(message: str, state: str, file: Place) -> BadRepairList:
+    return BadRepairList(message, state=state, file=str(file))
 
 
 def _lines(file: Place) -> Iterator[bytes]:
     """Read the lines of a text file in blocks, without line ends."""
-    rest = b""
+    incomplete = b""
     with file.open() as stream:
         while block := stream.read(1 << 20):
-            *whole, rest = (rest + block).split(b"\n")
-            yield from (line for line in whole if line)
-            if len(rest) > _LINE_MAX:
+            *lines, incomplete = (incomplete + block).split(b"\n")
+            yield from (line for line in lines if line)
+            if len(incomplete) > _LINE_MAX:
                 raise _bad("A line of the list is too long.", "ALTERED", file)
-    if rest:
-        yield rest
+    if incomplete:
+        yield incomplete

@@ -2,6 +2,27 @@
 
 ``job`` calls ``write_report`` once all tables of a run are written. The page needs no network and no script; all its
 numbers except those of stories are also in summary.json.
+
+| module     | subject                                                             |
+|------------|---------------------------------------------------------------------|
+| findings   | the counts of a run                                                 |
+| figures    | the three numbers of a verdict                                      |
+| page       | the page; its parts are in the modules and templates below          |
+| banner     | the result and the first steps                                      |
+| sections   | the parts about the whole date                                      |
+| exceptions | exceptions.csv, and the exceptions with a story                     |
+| stories    | the exceptions on the page, with their ledger lines                 |
+| order      | the order of the lines of a story                                   |
+| steps      | next steps: node and command                                        |
+| pairs      | pairs.csv, and the pairs on the page                                |
+| drill      | the details of each pair                                            |
+| charts     | the charts                                                          |
+| labels     | headings of columns beside the cells, for narrow screens            |
+| words      | texts for events, states, durations and shares; verdicts in Chinese |
+| summary    | summary.json                                                        |
+| metrics    | metrics.prom                                                        |
+| sheets     | files for spreadsheets                                              |
+| tables     | the Parquet tables of a run, read in batches                        |
 """
 
 import json
@@ -11,7 +32,7 @@ from typing import Any
 from semq.clock import Clock
 from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.repair.repair_list import INDEX
-from spark_reconcile.report.drill import nodes_of
+from spark_reconcile.report.drill import worst_nodes
 from spark_reconcile.report.exceptions import write_exceptions
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.metrics import metrics
@@ -37,7 +58,10 @@ def write_report(
     clock: Clock,
     begun: float,
 ) -> None:
-    """Write pairs.csv, exceptions.csv, report.html, summary.json and metrics.prom into a run folder."""
+    """Write pairs.csv, exceptions.csv, report.html, summary.json and metrics.prom into the run folder ``place``.
+
+    ``history``: summaries of earlier dates, oldest first. ``begun``: start of the run by the monotonic clock.
+    """
     history = history[-TREND_DAYS:]
     pairs = _pairs(findings, place, settings, [day for day, _ in history])
     exceptions = write_exceptions(
@@ -48,7 +72,7 @@ def write_report(
         findings.hub,
         [pair.name for pair in pairs.shown],
     )
-    lines = stages.stories(findings.their_lines, [row["lk0"] for row in exceptions.sample])
+    lines = stages.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
     facts = summary(findings, pairs, exceptions)
     content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place))
     (place / "report.html").write(render(content, settings).encode())
@@ -58,20 +82,20 @@ def write_report(
 
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
-    """Write the file of pairs; return all counts of the shown pairs, and those of earlier published runs."""
+    """Write pairs.csv; return the counts of the pairs on the page. ``days``: earlier dates with a published run."""
     sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for row in stages.drill(findings.cells, names):
-        rows[pair_name(row["sender"], row["receiver"])].append(row)
-    nodes = nodes_of(shown)
+    cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for cell in stages.drill(findings.cells, names):
+        cells[pair_name(cell["sender"], cell["receiver"])].append(cell)
+    nodes = worst_nodes(shown)
     reports = Place.at(settings.reports)
     published = [(day, run) for day in days if (run := runs.current(reports, day))]
     return Pairs(
         sheet,
         shown,
         worst,
-        tallies={name: tally(counts) for name, counts in rows.items()},
+        tallies={name: tally(rows) for name, rows in cells.items()},
         matrix=count(place / PAIRS, {pair_name(sender, receiver) for sender in nodes for receiver in nodes}),
         past=[(day, count(run.place / PAIRS, names)) for day, run in published],
     )

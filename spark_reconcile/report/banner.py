@@ -15,28 +15,29 @@ from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 
 Row = dict[str, Any]
+# Sign, CSS class and heading of each outcome.
 OUTCOMES = {
-    "implausible": ("✗", "bad", "Not believed"),
+    "implausible": ("✗", "bad", "The volume is implausible"),
     "breached": ("✗", "bad", "A threshold is exceeded"),
     "partial": ("!", "open", "Published without some sources"),
     "met": ("✓", "fine", "Complete, thresholds met"),
 }
 
 
-def banner(findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
-    """Return the text at the top of the page. ``places``: the anchors of verdicts on the page."""
+def banner(findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
+    """Return the contents of the banner. ``anchors``: by verdict, the anchor of its first exceptions on the page."""
     outcome = outcome_of(findings)
-    sign, kind, words = OUTCOMES[outcome]
-    passed = len(findings.breaches)
-    if outcome == "breached" and passed > 1:
-        words = f"{passed:,} thresholds are exceeded"
+    sign, kind, heading = OUTCOMES[outcome]
+    exceeded = len(findings.breaches)
+    if outcome == "breached" and exceeded > 1:
+        heading = f"{exceeded:,} thresholds are exceeded"
     breaches = sorted(findings.breaches, key=_urgency)
     return {
         "outcome": outcome,
         "sign": sign,
         "kind": kind,
-        "words": words,
-        "lines": [_breach(breach, findings, pairs, places) for breach in breaches],
+        "heading": heading,
+        "lines": [_breach(breach, findings, pairs, anchors) for breach in breaches],
         "gaps": [_gap(gap) for gap in findings.absent],
     }
 
@@ -51,38 +52,42 @@ def outcome_of(findings: Findings) -> str:
 
 
 def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
+    """Return the sort key of a breach: the most urgent verdict first, all pairs before single ones, many messages
+    first.
+    """
     return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
 
 
-def _breach(breach: Breach, findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
+def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
     verdict = VERDICT[breach.verdict]
-    anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
-    mine: Pair | None = next((pair for pair in pairs.shown if pair.name == breach.pair), None)
-    worst, most = (
-        pairs.worst.get(breach.verdict, (None, VerdictFigures())) if not breach.pair else (None, VerdictFigures())
-    )
+    pair_anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
+    pair: Pair | None = next((pair for pair in pairs.shown if pair.name == breach.pair), None)
+    worst: Pair | None = None
+    worst_figures = VerdictFigures()
+    if not breach.pair:
+        worst, worst_figures = pairs.worst.get(breach.verdict, (None, worst_figures))
     figures = VerdictFigures(breach.messages) if breach.pair else findings.tally.figures(breach.verdict)
     return {
         "verdict": verdict,
-        "place": places.get(breach.verdict, "verdicts"),
+        "anchor": anchors.get(breach.verdict, "verdicts"),
         "words": breach_words(breach, figures),
         "owner": verdict.owner if verdict.kind != "fine" else "analyst",
         "next": verdict.next_step
         if verdict.kind != "fine"
-        else "Ask why there are so many of it, or change the threshold.",
-        "pair": mine,
+        else "Ask why there are so many of them, or change the threshold.",
+        "pair": pair,
         "pair_name": breach.pair,
-        "pair_anchor": anchors.get(breach.pair),
+        "pair_anchor": pair_anchors.get(breach.pair),
         "worst": worst,
-        "worst_anchor": worst and anchors.get(worst.name),
-        "worst_words": VerdictFigures(most.date, most.found).words(),
+        "worst_anchor": worst and pair_anchors.get(worst.name),
+        "worst_words": VerdictFigures(worst_figures.date, worst_figures.found).words(),
     }
 
 
-# The next step for a node whose ledgers are all missing.
+# The next step for a missing source whose ledger is unknown.
 _UNKNOWN = {
-    THE_HUB: "have every process of the hub extract this date, then run it again",
-    UNKNOWN_STORE: "its delivered ledgers say nothing of some institutions: find the process of the hub that serves "
+    THE_HUB: "have every process of the hub extract this date, then run the date again",
+    UNKNOWN_STORE: "its delivered ledgers do not mention some institutions: find the process of the hub that serves "
     "them, have it extract and deliver, then run the date again",
 }
 

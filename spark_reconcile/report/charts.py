@@ -1,7 +1,7 @@
 """The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of plain
 HTML. Each has its table on the page.
 
-A picture is a Vega-Lite specification as plain data; the renderer draws it. Colour-blind readers can distinguish the
+A picture is a Vega-Lite specification as plain data; ``vl_convert`` draws it. Colour-blind readers can distinguish the
 colours, and every bar has its number, so that no information depends on colour.
 """
 
@@ -15,17 +15,18 @@ from spark_reconcile.report.figures import FOUND_NOW, KNOWN_BEFORE, OF_THIS_DATE
 
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
 _INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
-_NEW, _FOUND, _OLD = "#b3261e", "#d9776f", "#ecc3bf"
+_OF_DATE_COLOUR, _FOUND_NOW_COLOUR, _KNOWN_COLOUR = "#b3261e", "#d9776f", "#ecc3bf"
 PARTS = (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE)
-# Colour-blind readers can distinguish a few of them; for many series there is the table.
+# Colours of series. Colour-blind readers can distinguish a few of them; the table beside the chart serves for many
+# series.
 _SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
-_DIGIT = 8  # pixels
+_DIGIT_WIDTH = 8  # pixels
 Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
-_TICKS = 8
-_DIGITS = 90  # number of digits that fit side by side into the width of a picture
+_TICKS_MAX = 8
+_DIGITS_MAX = 90  # number of digits that fit side by side into the width of a picture
 _CONFIG = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -37,20 +38,22 @@ _CONFIG = {
 
 
 def bars(rows: Rows, title: str) -> Markup:
-    """Return horizontal bars with their numbers, in the order of the rows (verdict, called, from, messages); rows of
-    one verdict follow each other.
+    """Return a horizontal bar with its numbers for each verdict, in the order of the rows.
+
+    Rows: verdict, called (its name in both languages), from (one of PARTS), messages; those of one verdict follow each
+    other.
     """
     parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
         parts.setdefault(row["verdict"], []).append((row["from"], row["messages"]))
-    texts = {name: " + ".join(f"{count:,}" for _, count in of if count) for name, of in parts.items()}
+    texts = {verdict: " + ".join(f"{count:,}" for _, count in counts if count) for verdict, counts in parts.items()}
     figures = [
         {**row, "all": sum(count for _, count in parts[row["verdict"]]), "text": texts[row["verdict"]]} for row in rows
     ]
-    colours = dict(zip(PARTS, (_NEW, _FOUND, _OLD), strict=True))
+    colours = dict(zip(PARTS, (_OF_DATE_COLOUR, _FOUND_NOW_COLOUR, _KNOWN_COLOUR), strict=True))
     colour = {"field": "from", "type": "nominal", "title": None,
               "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
-    room = _DIGIT * max(map(len, texts.values()), default=0)
+    room = _DIGIT_WIDTH * max(map(len, texts.values()), default=0)
     scale = {"domainMax": max((row["all"] for row in figures), default=1) * _WIDTH / max(_WIDTH - room, _WIDTH / 2)}
     wide = {
         "data": {"values": figures},
@@ -66,12 +69,18 @@ def bars(rows: Rows, title: str) -> Markup:
              "transform": [{"filter": {"field": "from", "equal": PARTS[0]}}]},
         ],
     }  # fmt: skip
-    narrow_rows = [(name, texts[name], [(count, colours[part]) for part, count in of]) for name, of in parts.items()]
+    narrow_rows = [
+        (verdict, texts[verdict], [(count, colours[part]) for part, count in counts])
+        for verdict, counts in parts.items()
+    ]
     return _both(wide, _narrow(narrow_rows, title, colours), title)
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
-    """Return bars in the order of the rows, each with its number; vertical ones if there is room."""
+    """Return a vertical bar with its number for each row; on narrow screens the bars are horizontal.
+
+    ``label``, ``value``: the fields of a row with the name and the number of its bar.
+    """
     wide = {
         "data": {"values": list(rows)},
         "width": _WIDTH,
@@ -91,7 +100,7 @@ def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
     days: dict[str, list[tuple[int, str]]] = {}
     for row in rows:
         days.setdefault(row["day"], []).append((row["messages"], colours[row["verdict"]]))
-    totals = [{"day": day, "messages": sum(count for count, _ in of)} for day, of in days.items()]
+    totals = [{"day": day, "messages": sum(count for count, _ in parts)} for day, parts in days.items()]
     wide = {
         "data": {"values": list(rows)},
         "width": _WIDTH,
@@ -103,7 +112,7 @@ def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
             {"data": {"values": totals}, **_numbers(totals, "messages")},
         ],
     }  # fmt: skip
-    narrow_rows = [(day, f"{sum(count for count, _ in of):,}", of) for day, of in days.items()]
+    narrow_rows = [(day, f"{sum(count for count, _ in parts):,}", parts) for day, parts in days.items()]
     return _both(wide, _narrow(narrow_rows, title, colours), title)
 
 
@@ -112,7 +121,10 @@ NarrowRows = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
 
 
 def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None) -> Markup:
-    """Return bars for a narrow screen: each below its name and number, over the width of the screen."""
+    """Return bars for a narrow screen: each below its name and number, the longest as wide as the screen.
+
+    ``keys``: colours by name, for the legend.
+    """
     most = max((sum(count for count, _ in parts) for _, _, parts in rows), default=0) or 1
     segment = Markup('<i style="width:{}%;background:{}"></i>').format
     key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format
@@ -123,8 +135,8 @@ def _narrow(rows: NarrowRows, title: str, keys: Mapping[str, str] | None = None)
         bar.format(name, text, Markup("").join(segment(f"{100 * n / most:.2f}", colour) for n, colour in parts if n))
         for name, text, parts in rows
     )
-    named = Markup("").join(key(colour, name) for name, colour in (keys or {}).items())
-    return Markup('<p>{}</p><ul aria-label="{}">{}</ul>').format(named, title, Markup("").join(drawn))
+    legend = Markup("").join(key(colour, name) for name, colour in (keys or {}).items())
+    return Markup('<p>{}</p><ul aria-label="{}">{}</ul>').format(legend, title, Markup("").join(drawn))
 
 
 def _both(wide: Spec, narrow: Markup, title: str) -> Markup:
@@ -133,29 +145,30 @@ def _both(wide: Spec, narrow: Markup, title: str) -> Markup:
 
 
 def _named(field: str, **axis: Any) -> Spec:
+    """Return an axis of names in the order of the rows."""
     return {"field": field, "type": "nominal", "sort": None, "title": None, "axis": axis}
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """Return a scale of whole numbers, so that few messages get no ticks at halves."""
+    """Return an axis of whole numbers. The number of ticks is limited, so that few messages get no ticks at halves."""
     most = max((row[field] for row in rows), default=0)
-    axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS)}
+    axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS_MAX)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}
 
 
 def _numbers(rows: Rows, field: str) -> Spec:
-    """Return the number above each vertical bar: complete, or with three digits and a unit if complete ones would
-    touch.
+    """Return the number above each vertical bar: complete, or with three digits and a unit if complete numbers would
+    touch each other.
     """
     widest = max((len(f"{row[field]:,}") for row in rows), default=0)
-    form = ",d" if len(rows) * (widest + 1) <= _DIGITS else ".3~s"
+    form = ",d" if len(rows) * (widest + 1) <= _DIGITS_MAX else ".3~s"
     text = {"field": field, "type": "quantitative", "format": form}
     return {"mark": {"type": "text", "dy": -6}, "encoding": {"text": text}}
 
 
 def _draw(spec: Spec, title: str) -> Markup:
-    """Return the picture, with its title as text for screen readers. The renderer escapes texts of rows."""
-    # The renderer measures text by a font of its own, and a browser's may be wider: room is left around the picture.
+    """Return the picture, with its title as text for screen readers. ``vl_convert`` escapes texts of rows."""
+    # ``vl_convert`` measures text with a font of its own. The browser's font may be wider, so there is room around it.
     room = {"left": 24, "right": 12, "top": 5, "bottom": 5}
     svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": room, **spec})
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))

@@ -1,5 +1,8 @@
-"""Details of one pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix of the worst
-nodes. Called by ``page``; the pairs themselves come from ``pairs``."""
+"""Details of each pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix of the worst
+nodes.
+
+Called by ``page``; ``pairs`` chooses the pairs.
+"""
 
 from collections.abc import Sequence
 from datetime import date
@@ -15,13 +18,13 @@ from spark_reconcile.settings import ReconcileSettings
 MATRIX_NODES = 12
 
 
-def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
-    """Return the details of every pair, the worst first. ``groups``: the exceptions on the page, by finding."""
-    pages: dict[str, list[Row]] = {}
+def pair_details(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
+    """Return the details of every shown pair, the worst first. ``groups``: the exceptions on the page, by finding."""
+    by_pair: dict[str, list[Row]] = {}
     for group in groups:
         for message in group["messages"]:
             name = pair_name(message["row"]["sender"], message["row"]["receiver"])
-            pages.setdefault(name, []).append({**message, "verdict": group["verdict"], "words": group["words"]})
+            by_pair.setdefault(name, []).append({**message, "verdict": group["verdict"], "words": group["words"]})
     return [
         {
             "anchor": f"p{number}",
@@ -31,7 +34,7 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Reco
             "ages": ages(pairs.tallies[pair.name]),
             "latency": latency(pairs.tallies[pair.name]),
             "past": _past(pair, pairs, findings.day),
-            "messages": pages.get(pair.name, []),
+            "messages": by_pair.get(pair.name, []),
             "breaches": [(b.verdict, breach_words(b)) for b in findings.breaches if b.pair == pair.name],
             "is_fine": not pair.figures().all and not any(b.pair == pair.name for b in findings.breaches),
         }
@@ -41,14 +44,14 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Reco
 
 def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileSettings) -> list[Row]:
     limits = settings.pair_thresholds.get(pair.name, {})
-    passed = {breach.verdict for breach in findings.breaches if breach.pair == pair.name}
+    exceeded = {breach.verdict for breach in findings.breaches if breach.pair == pair.name}
     oldest: dict[str, int] = {}
     for row in pairs.tallies[pair.name].by_finding:
         if row["oldest_at"] is not None:
             oldest[row["verdict"]] = min(row["oldest_at"], oldest.get(row["verdict"], row["oldest_at"]))
     return [
         {"verdict": verdict, "figures": pair.figures(verdict.name),
-         "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in passed,
+         "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in exceeded,
          "oldest_at": None if verdict.kind == "fine" else oldest.get(verdict.name)}
         for verdict in VERDICTS
         if pair.date[verdict.name] or pair.carried[verdict.name] or verdict.name in limits
@@ -56,38 +59,40 @@ def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileS
 
 
 def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, DateCount]]:
-    """Messages and exceptions of the dates before, and of this one; empty if there are none before."""
+    """Return the counts of a pair on earlier dates and on this one; empty if no earlier date was published."""
     before = [(earlier, counts.get(pair.name, DateCount())) for earlier, counts in pairs.past]
     today = DateCount(pair.messages, pair.exceptions, pair.carried_exceptions)
     return [*before, (day, today)] if before else []
 
 
-def nodes_of(shown: Sequence[Pair]) -> list[str]:
-    """The nodes with most exceptions among these pairs."""
-    wrong: dict[str, int] = {}
+def worst_nodes(shown: Sequence[Pair]) -> list[str]:
+    """Return the nodes with most exceptions among these pairs, at most MATRIX_NODES."""
+    exceptions: dict[str, int] = {}
     for pair in shown:
         for node in (pair.sender, pair.receiver):
-            wrong[node] = wrong.get(node, 0) + pair.exceptions + pair.carried_exceptions
-    return sorted(wrong, key=lambda node: (-wrong[node], node))[:MATRIX_NODES]
+            exceptions[node] = exceptions.get(node, 0) + pair.exceptions + pair.carried_exceptions
+    return sorted(exceptions, key=lambda node: (-exceptions[node], node))[:MATRIX_NODES]
 
 
 def matrix(pairs: Pairs) -> Row:
-    """Exceptions by sender and receiver, those of earlier dates included: rows of cells, with the shade of each."""
+    """Return the exceptions by sender and receiver, including those of earlier dates, as rows of shaded cells."""
     anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
-    nodes = sorted(nodes_of(pairs.shown))
-    most = max((one.exceptions + one.carried for one in pairs.matrix.values()), default=0)
+    nodes = sorted(worst_nodes(pairs.shown))
+    most = max((counts.exceptions + counts.carried for counts in pairs.matrix.values()), default=0)
 
     def cell(sender: str, receiver: str) -> Row:
         name = pair_name(sender, receiver)
-        one = pairs.matrix.get(name)
-        wrong = one.exceptions + one.carried if one else 0
+        counts = pairs.matrix.get(name)
+        exceptions = counts.exceptions + counts.carried if counts else 0
         # Zero is white; the smallest number has a visible shade.
-        shade = 0.12 + 0.5 * wrong / most if wrong else 0
-        return {"count": wrong, "is_known": one is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)}
+        shade = 0.12 + 0.5 * exceptions / most if exceptions else 0
+        return {
+            "count": exceptions, "is_known": counts is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)
+        }  # fmt: skip
 
     return {
         "nodes": nodes,
         "rows": [{"sender": sender, "cells": [cell(sender, receiver) for receiver in nodes]} for sender in nodes],
-        "is_whole": len(nodes) < MATRIX_NODES,
-        "any": most > 0,
+        "has_all_nodes": len(nodes) < MATRIX_NODES,
+        "has_exceptions": most > 0,
     }

@@ -1,5 +1,5 @@
-"""exceptions.csv, and the few exceptions with a story on the page: some of every finding, and some of every pair that
-the page shows.
+"""exceptions.csv, and the choice of exceptions with a story on the page: some of every finding, and some of every pair
+that the page shows.
 
 The sorted table of exceptions is read once, in batches, so that neither the driver's memory nor the order depends on
 their number.
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from spark_reconcile.judgement.verdicts import VERDICT, advice
-from spark_reconcile.report.sheets import Written, write_sheet
+from spark_reconcile.report.sheets import SheetSize, write_sheet
 from spark_reconcile.report.steps import next_steps
 from spark_reconcile.report.tables import read_rows
 from spark_reconcile.report.words import app_key_type, duration, pair_name
@@ -18,18 +18,18 @@ from spark_reconcile.storage import Place
 
 Row = dict[str, Any]
 
-PER_PAIR = 6  # stories of each shown pair, of as many findings as there are
+PER_PAIR = 6  # stories of each shown pair, of as many different findings as possible
 PER_PAIR_AND_FINDING = 2
 
 
 class ExceptionColumn(NamedTuple):
-    """A column of the file: its heading, and the field of the exception or a name of ``_derived``."""
+    """A column of the file: its heading, and the name of its value, a field of the exception or of ``_derived``."""
 
     heading: str
     name: str
 
 
-CELLS = (
+COLUMNS = (
     ExceptionColumn("Verdict", "verdict"),
     ExceptionColumn("Finding", "finding"),
     ExceptionColumn("Pair", "pair"),
@@ -62,21 +62,23 @@ CELLS = (
 
 
 class Exceptions(NamedTuple):
-    """The written exceptions: the file, and those with a story on the page, in the order of the report."""
+    """The written exceptions."""
 
-    sheet: Written
-    sample: list[Row]
+    sheet: SheetSize
+    sample: list[Row]  #: exceptions with a story on the page, in the order of the report
 
 
 def write_exceptions(
     table: Place, target: Place, settings: ReconcileSettings, day: str, hub: str, pairs: Collection[str]
 ) -> Exceptions:
-    """Write the file and choose the stories. ``hub``: its address; ``pairs``: those that the page shows, such as
-    ``1.10008>1.56001``."""
+    """Write the file and choose the exceptions with a story.
+
+    ``hub``: address of the hub. ``pairs``: names of the pairs on the page, such as ``1.10008>1.56001``.
+    """
     sample = _Sample(settings.stories_max, pairs)
     sheet = write_sheet(
         target,
-        [cell.heading for cell in CELLS],
+        [column.heading for column in COLUMNS],
         sample.watch(read_rows(table)),
         lambda row: _cells(row, settings, day, hub),
         settings.csv_rows_max,
@@ -86,14 +88,15 @@ def write_exceptions(
 
 
 class _Sample:
-    """The first of every finding, and of every shown pair as many findings as possible."""
+    """A choice of exceptions: the first of every finding, and of every shown pair as many findings as possible."""
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:
         self._per_finding = per_finding
-        self._of_finding: dict[str, int] = {}
+        self._of_finding: dict[str, int] = {}  # number of rows by finding
+        # By pair: how many rows of the same pair and finding came before, number of the row, row.
         self._of_pair: dict[str, list[tuple[int, int, Row]]] = {pair: [] for pair in pairs}
-        self._of_both: dict[tuple[str, str], int] = {}
-        self._kept: dict[int, Row] = {}
+        self._of_pair_and_finding: dict[tuple[str, str], int] = {}
+        self._kept: dict[int, Row] = {}  # by number of the row
 
     def watch(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Yield all rows, and keep some of them."""
@@ -102,28 +105,27 @@ class _Sample:
             if nth < self._per_finding:
                 self._of_finding[row["finding"]] = nth + 1
                 self._kept[number] = row
-            of_pair = self._of_pair.get(pair_name(row["sender"], row["receiver"]))
-            if of_pair is not None:
-                both = (pair_name(row["sender"], row["receiver"]), row["finding"])
-                nth = self._of_both.get(both, 0)
+            pair = pair_name(row["sender"], row["receiver"])
+            if pair in self._of_pair:
+                nth = self._of_pair_and_finding.get((pair, row["finding"]), 0)
                 if nth < PER_PAIR_AND_FINDING:
-                    self._of_both[both] = nth + 1
-                    of_pair.append((nth, number, row))
+                    self._of_pair_and_finding[pair, row["finding"]] = nth + 1
+                    self._of_pair[pair].append((nth, number, row))
             yield row
 
     def chosen(self) -> list[Row]:
         """Return the rows that were kept, in the order of the input."""
         for rows in self._of_pair.values():
-            rows.sort(key=lambda one: one[:2])
+            rows.sort(key=lambda entry: entry[:2])
             self._kept |= {number: row for _, number, row in rows[:PER_PAIR]}
         return [self._kept[number] for number in sorted(self._kept)]
 
 
 def _cells(row: Row, settings: ReconcileSettings, day: str, hub: str) -> list[Any]:
-    first = next(iter(next_steps(row, day, hub)), None)
-    act = {"at": first and (first.node or first.side), "command": first and first.command}
-    values = {**row, **_derived(row, settings), **act}
-    return [values[cell.name] for cell in CELLS]
+    steps = next_steps(row, day, hub)
+    at, command = (steps[0].node or steps[0].side, steps[0].command) if steps else (None, None)
+    values = {**row, **_derived(row, settings), "at": at, "command": command}
+    return [values[column.name] for column in COLUMNS]
 
 
 def _derived(row: Row, settings: ReconcileSettings) -> Row:

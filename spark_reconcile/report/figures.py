@@ -1,4 +1,4 @@
-"""The figures of a verdict: three numbers that never overlap, each with one name, on the whole page.
+"""The figures of a verdict: three numbers that never overlap. Each has the same name on the whole page.
 
 Banner, charts, tables and headings show these and no sums of them, so that a number has the same meaning everywhere.
 Thresholds are compared with the first two, the new ones.
@@ -15,11 +15,11 @@ class VerdictFigures(NamedTuple):
 
     date: int = 0  #: messages of this date
     found: int = 0  #: exceptions of earlier dates that no earlier run has reported
-    known: int = 0  #: all other messages of earlier dates: exceptions reported before, and messages that are none
+    known: int = 0  #: other messages of earlier dates: exceptions reported before, and messages that are no exceptions
 
     @property
     def new(self) -> int:
-        """Return the number that thresholds are compared with: messages that no earlier run has counted."""
+        """The number that thresholds are compared with: messages that no earlier run has counted."""
         return self.date + self.found
 
     @property
@@ -42,12 +42,12 @@ class VerdictFigures(NamedTuple):
 
 
 def figures(rows: Iterable[dict[str, Any]]) -> VerdictFigures:
-    """Add up rows that have scope, messages and turned."""
+    """Add up rows with the fields ``scope``, ``messages`` and ``turned``."""
     total = VerdictFigures()
     for row in rows:
-        is_date = row["scope"] == "date"
-        turned = 0 if is_date else row["turned"] or 0
-        total = total.plus(
-            VerdictFigures(row["messages"] * is_date, turned, 0 if is_date else row["messages"] - turned)
-        )
+        if row["scope"] == "date":
+            total = total.plus(VerdictFigures(row["messages"]))
+        else:
+            turned = row["turned"] or 0
+            total = total.plus(VerdictFigures(0, turned, row["messages"] - turned))
     return total

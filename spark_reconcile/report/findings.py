@@ -26,7 +26,7 @@ class Tally:
     latencies: dict[int, int]  #: bucket of LATENCIES, messages of the date
 
     def verdicts(self, scope: str) -> dict[str, int]:
-        """Messages by verdict, every verdict named."""
+        """Return the number of messages of a scope by verdict, for all verdicts."""
         counts = {verdict.name: 0 for verdict in VERDICTS}
         for row in self.by_finding:
             if row["scope"] == scope:
@@ -34,20 +34,22 @@ class Tally:
         return counts
 
     def figures(self, verdict: str = "", finding: str = "") -> VerdictFigures:
-        """Return the number of messages with a verdict, with a finding, or with any verdict that needs action."""
-        return figures(
-            row
-            for row in self.by_finding
-            if (row["verdict"] == verdict if verdict else VERDICT[row["verdict"]].kind == "exception" or finding)
-            and (not finding or row["finding"] == finding)
-        )
+        """Return the number of messages with a verdict, or with a finding, or of all exceptions."""
+        rows: Iterable[dict[str, Any]] = self.by_finding
+        if verdict:
+            rows = (row for row in rows if row["verdict"] == verdict)
+        if finding:
+            rows = (row for row in rows if row["finding"] == finding)
+        if not verdict and not finding:
+            rows = (row for row in rows if VERDICT[row["verdict"]].kind == "exception")
+        return figures(rows)
 
     def messages(self, scope: str) -> int:
-        """Messages of a scope."""
+        """Return the number of messages of a scope."""
         return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
 
     def pieces(self, scope: str) -> int:
-        """Messages of a scope that are pieces of large documents."""
+        """Return the number of messages of a scope that are pieces of large documents."""
         return sum(row["pieces"] for row in self.by_finding if row["scope"] == scope)
 
     def has(self, verdict: str) -> bool:
@@ -56,7 +58,7 @@ class Tally:
 
     @property
     def exceptions(self) -> int:
-        """Messages that need action, carried ones included."""
+        """The number of exceptions, including carried messages."""
         return self.figures().all
 
 
@@ -70,17 +72,17 @@ def tally(profile: Iterable[dict[str, Any]]) -> Tally:
         sums = findings.setdefault(key, dict(zip(("scope", "verdict", "finding"), key, strict=True)))
         for name in ("messages", "bytes", "resends", "turned", "pieces"):
             sums[name] = sums.get(name, 0) + (row[name] or 0)
-        born = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
-        sums["oldest_at"] = min(born, default=None)
+        known = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
+        sums["oldest_at"] = min(known, default=None)
         if row["age"] is not None:
-            at_age = (row["scope"], row["verdict"], row["age"])
-            ages[at_age] = ages.get(at_age, 0) + row["messages"]
+            age_key = (row["scope"], row["verdict"], row["age"])
+            ages[age_key] = ages.get(age_key, 0) + row["messages"]
         if row["latency"] is not None and row["scope"] == "date":
             latencies[row["latency"]] = latencies.get(row["latency"], 0) + row["messages"]
     return Tally(tuple(findings[key] for key in sorted(findings)), ages, latencies)
 
 
-_BELIEVED = Plausibility(True, "", 0, None)
+_PLAUSIBLE = Plausibility(True, "", 0, None)
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ class Findings:
     window: Window
     calendar: Calendar
     fingerprint: str
-    evidence_until: int  #: all ledgers that were delivered reach up to here
+    evidence_until: int  #: all delivered ledgers are complete up to this time
     sources: tuple[Source, ...]
     is_partial: bool
     skews: dict[str, Skew]
@@ -100,19 +102,19 @@ class Findings:
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: DataFrame  #: all counts by pair
-    limited_pairs: list[dict[str, Any]]
+    limited_pairs: list[dict[str, Any]]  #: counts of the date, by verdict, of pairs with thresholds of their own
     exceptions: DataFrame
-    their_lines: DataFrame  #: ledger lines of the exceptions
-    other_dates: dict[str, int]  #: messages of other dates in the lines read, and identities that only notes name
+    exception_lines: DataFrame  #: ledger lines of the exceptions
+    other_dates: dict[str, int]  #: by scope: messages of other dates in the lines, and names that occur only in notes
     documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)
-    plausibility: Plausibility = _BELIEVED
+    plausibility: Plausibility = _PLAUSIBLE
 
     @property
     def hubs(self) -> frozenset[str]:
         """The addresses of the hub's nodes whose ledgers are used."""
-        known = (one.manifest for one in self.sources if one.is_used)
-        return frozenset(m.node for m in known if m is not None and m.role == "platform")
+        manifests = (source.manifest for source in self.sources if source.is_used)
+        return frozenset(m.node for m in manifests if m is not None and m.role == "platform")
 
     @property
     def hub(self) -> str:
@@ -126,7 +128,7 @@ class Findings:
 
     @property
     def pieces(self) -> int:
-        """The messages of the date that are pieces of large documents; each such document is one further message."""
+        """The number of messages of the date that are pieces of large documents."""
         return self.tally.pieces("date")
 
     @property
@@ -140,26 +142,28 @@ class Findings:
         return self.tally.verdicts("carried")
 
     def counts(self) -> list[VerdictCount]:
-        """The verdicts of the date for the thresholds, with the exceptions among messages that were open on earlier
-        dates."""
+        """Return the counts for the thresholds: of the date, and exceptions of earlier dates that this run found."""
         return [
             VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(name))
             for name in self.verdicts
         ]
 
     def counts_of(self, pair: str) -> list[VerdictCount]:
-        """The verdicts of one pair that has thresholds of its own."""
+        """Return the counts for the thresholds of one pair: of the date only."""
         rows = [row for row in self.limited_pairs if row["pair"] == pair]
-        of = sum(row["messages"] for row in rows)
-        return [VerdictCount(pair, row["verdict"], row["messages"], of, self._since(row["oldest_at"])) for row in rows]
+        total = sum(row["messages"] for row in rows)
+        return [
+            VerdictCount(pair, row["verdict"], row["messages"], total, self._seconds_since(row["oldest_at"]))
+            for row in rows
+        ]
 
     def _age_s(self, verdict: str) -> int:
-        born = [
+        times = [
             row["oldest_at"]
             for row in self.tally.by_finding
             if row["scope"] == "date" and row["verdict"] == verdict and row["oldest_at"] is not None
         ]
-        return self._since(min(born)) if born else 0
+        return self._seconds_since(min(times)) if times else 0
 
-    def _since(self, at: int | None) -> int:
+    def _seconds_since(self, at: int | None) -> int:
         return max(self.evidence_until - at, 0) // 1000 if at is not None else 0

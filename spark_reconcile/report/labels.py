@@ -1,5 +1,6 @@
-"""Labels of the cells: each cell of a table gets the heading of its column, which narrow screens show beside it instead
-of a heading far above. The labels are copied from the headings of the page, so that label and heading never differ."""
+"""Labels of the cells of tables. Each cell gets the heading of its column as a label. Narrow screens show the label
+beside the cell, because the heading is far above it. The labels are copied from the finished page.
+"""
 
 import re
 
@@ -7,15 +8,16 @@ _TABLE = re.compile(r"<table\b.*?</table>", re.DOTALL)
 _HEAD = re.compile(r"<thead>(.*?)</thead>", re.DOTALL)
 _HEADING = re.compile(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_PART = re.compile(r"<tr\b|<t(?P<kind>[dh])\b(?P<given>[^>]*)>")
+_START_TAG = re.compile(r"<tr\b|<t(?P<kind>[dh])\b(?P<attributes>[^>]*)>")
 _SPAN = re.compile(r'colspan="(\d+)"')
 
 
 def labelled(page: str) -> str:
-    """Return the page with ``data-label`` at every cell below a heading. Foreign texts are escaped and contain
-    no tags.
+    """Return the page with ``data-label`` at every cell below a heading.
+
+    Regular expressions suffice, because foreign texts are escaped and contain no tags.
     """
-    return _TABLE.sub(lambda found: _table(found[0]), page)
+    return _TABLE.sub(lambda match: _table(match[0]), page)
 
 
 def _table(table: str) -> str:
@@ -25,15 +27,16 @@ def _table(table: str) -> str:
     headings = [" ".join(_TAG.sub(" ", text).split()) for text in _HEADING.findall(head[1])]
     column = 0
 
-    def cell(found: re.Match[str]) -> str:
+    def label(tag: re.Match[str]) -> str:
+        """Return a start tag, with the label of its column if it is that of a cell."""
         nonlocal column
-        if not found["kind"]:
+        if not tag["kind"]:  # a row begins
             column = 0
-            return found[0]
-        at, span = column, _SPAN.search(found["given"])
+            return tag[0]
+        at, span = column, _SPAN.search(tag["attributes"])
         column += int(span[1]) if span else 1
-        if found["kind"] == "h" or span or at >= len(headings) or not headings[at]:
-            return found[0]
-        return f'<td data-label="{headings[at]}"{found["given"]}>'
+        if tag["kind"] == "h" or span or at >= len(headings) or not headings[at]:
+            return tag[0]
+        return f'<td data-label="{headings[at]}"{tag["attributes"]}>'
 
-    return table[: head.end()] + _PART.sub(cell, table[head.end() :])
+    return table[: head.end()] + _START_TAG.sub(label, table[head.end() :])

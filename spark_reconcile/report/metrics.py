@@ -10,7 +10,7 @@ from spark_reconcile.report.findings import Findings
 
 
 def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
-    """The families of one run."""
+    """Return metrics.prom. ``finished_at``: seconds since 1970 UTC; ``seconds``: duration of the run."""
     day = datetime.combine(findings.day, time(), UTC).timestamp()
     states = Counter(source.state for source in findings.sources)
     families = (
@@ -28,7 +28,7 @@ def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
         ("reconcile_threshold_breaches", "Thresholds that were passed.", [("", len(findings.breaches))]),
     )  # fmt: skip
     lines = []
-    for name, words, values in families:
-        lines += [f"# HELP semq_{name} {words}", f"# TYPE semq_{name} gauge"]
+    for name, description, values in families:
+        lines += [f"# HELP semq_{name} {description}", f"# TYPE semq_{name} gauge"]
         lines += [f"semq_{name}{labels} {value:.15g}" for labels, value in values]
     return "\n".join(lines) + "\n"

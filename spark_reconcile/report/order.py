@@ -1,6 +1,6 @@
 """The order of the lines of a story. The lines of one ledger keep their order, no effect precedes its cause, and
-otherwise the corrected times decide. Times alone are not sufficient: they are exact to some hundredths of a second,
-and the delivery of a document takes less.
+otherwise the corrected times decide. Times alone are not sufficient, because corrected times are exact to some
+hundredths of a second, and a document may be delivered in less time. Called by ``stories``.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,43 +48,49 @@ CAUSES = (
 
 def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
     """Return the lines of one message in the order of its story. ``moment``: the time of a line by the hub's clock."""
-    before: list[set[int]] = [set() for _ in lines]
+    before: list[set[int]] = [set() for _ in lines]  # of each line, the numbers of the lines that precede it
     for ledger in {(line["node"], line["store"]) for line in lines}:
-        own = [n for n, line in enumerate(lines) if (line["node"], line["store"]) == ledger and line["seq"] is not None]
-        own.sort(key=lambda n: lines[n]["seq"])
-        for earlier, later in pairwise(own):
+        of_ledger = [
+            n for n, line in enumerate(lines) if (line["node"], line["store"]) == ledger and line["seq"] is not None
+        ]
+        of_ledger.sort(key=lambda n: lines[n]["seq"])
+        for earlier, later in pairwise(of_ledger):
             before[later].add(earlier)
-    for cause in CAUSES:
-        first = _first(lines, cause.by, cause.causes, moment)
-        effect = _first(lines, cause.side, cause.events, moment)
-        if first is not None and effect is not None:
-            before[effect].add(first)
+    for rule in CAUSES:
+        cause = _first(lines, rule.by, rule.causes, moment)
+        effect = _first(lines, rule.side, rule.events, moment)
+        if cause is not None and effect is not None:
+            before[effect].add(cause)
     return [lines[n] for n in _sorted(before, [moment(line) for line in lines])]
 
 
 def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: Callable[[Row], int]) -> int | None:
-    """Return the first line of a side with one of these events. Later lines have no certain cause."""
-    found = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
-    return min(found, key=lambda n: moment(lines[n]), default=None)
+    """Return the number of the first line of a side with one of these events; None if there is none.
+
+    Only first lines are ordered by causes, because the causes of later ones are not certain.
+    """
+    numbers = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
+    return min(numbers, key=lambda n: moment(lines[n]), default=None)
 
 
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
-    """Return numbers by their times, but each after those that must precede it. Where ledgers contradict each other,
-    the earliest is first.
+    """Return the numbers of lines by time, but each line after those that must precede it.
+
+    If ledgers contradict each other, so that no remaining line may come first, the earliest does.
     """
-    waits = [set(numbers) for numbers in before]
-    ready = [(moments[n], n) for n, numbers in enumerate(waits) if not numbers]
+    predecessors = [set(numbers) for numbers in before]
+    ready = [(moments[n], n) for n, numbers in enumerate(predecessors) if not numbers]
     heapify(ready)
-    left, sorted_places = set(range(len(moments))), []
-    while left:
-        n = heappop(ready)[1] if ready else min(left, key=lambda n: (moments[n], n))
-        if n not in left:
+    remaining, ordered = set(range(len(moments))), []
+    while remaining:
+        n = heappop(ready)[1] if ready else min(remaining, key=lambda n: (moments[n], n))
+        if n not in remaining:
             continue
-        left.discard(n)
-        sorted_places.append(n)
-        for other in left:
-            if n in waits[other]:
-                waits[other].discard(n)
-                if not waits[other]:
-                    heappush(ready, (moments[other], other))
-    return sorted_places
+        remaining.discard(n)
+        ordered.append(n)
+        for follower in remaining:
+            if n in predecessors[follower]:
+                predecessors[follower].discard(n)
+                if not predecessors[follower]:
+                    heappush(ready, (moments[follower], follower))
+    return ordered

@@ -1,8 +1,8 @@
-"""The page for analysts: selects its contents and passes them to the templates, which have the layout.
+"""The page for analysts: ``render`` selects the contents and passes them to the templates, which have the layout.
 
-Order of the page: result and first steps, verdicts, every kind of exception with stories and next steps, missing
-ledgers, pairs, each pair by itself, trend, ages, latencies. Runs of equal inputs and history give equal pages. Text of
-ledgers and names is escaped by the templates.
+Order of the page: result and first steps, verdicts, every kind of exception with stories and next steps, sources,
+pairs, each pair by itself, trend, ages, latencies, reading aid. Runs of equal inputs and history give equal pages. Text
+of ledgers and names is escaped by the templates.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ DOCUMENTS_SHOWN = 20  # documents in pieces that are not matched
 NODES_SHOWN = 30  # number of repair lists that the page shows, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
-ABSENT_SHOWN = 30  # in the banner, those with the most messages
+ABSENT_SHOWN = 30  # missing extracts in the banner, those with the most messages
 
 
 class PageContent(NamedTuple):
@@ -43,7 +43,7 @@ class PageContent(NamedTuple):
 
 
 def render(content: PageContent, settings: ReconcileSettings) -> str:
-    """The page as one HTML text without any reference to the outside."""
+    """Return the page as one HTML text that refers to no other file or server."""
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
     by_verdict = {group["verdict"].name: group for group in reversed(groups)}
@@ -66,7 +66,7 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
         names=settings.names,
         pairs=content.pairs,
         matrix=drill.matrix(content.pairs),
-        drill=drill.each(f, content.pairs, groups, settings),
+        drill=drill.pair_details(f, content.pairs, groups, settings),
         trend=sections.trend(f, content.facts, content.history),
         ages=ages,
         ages_chart=charts.columns(ages, "age", "exceptions", "Exceptions by age") if ages else None,
@@ -74,11 +74,11 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
         latency_chart=_latency_chart(latency) if latency else None,
         groups=groups,
         by_verdict=by_verdict,
-        opened=next((one["anchor"] for group in groups for one in group["messages"] if one["story"]), ""),
+        opened=next((message["anchor"] for group in groups for message in group["messages"] if message["story"]), ""),
         precision=sections.precision(f),
         sheet=content.exceptions.sheet,
         stories_max=settings.stories_max,
-        repair=sorted(content.repair.items(), key=lambda one: (-one[1], one[0])),
+        repair=sorted(content.repair.items(), key=lambda entry: (-entry[1], entry[0])),
         nodes_shown=NODES_SHOWN,
         hub=f.hub,
     )
@@ -106,12 +106,12 @@ def _latency_chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def _lines(findings: Findings) -> list[dict[str, Any]]:
-    """Lines of the date by side and event, all nodes together."""
-    summed: dict[tuple[int, int], int] = {}
+    """Return the number of lines of the date by side and event, of all nodes together."""
+    sums: dict[tuple[int, int], int] = {}
     for row in findings.lines:
         key = (row["side"] or 0, row["event"] or 0)
-        summed[key] = summed.get(key, 0) + row["lines"]
+        sums[key] = sums.get(key, 0) + row["lines"]
     return [
         {"side": side_word(side), "event": event_words(side, event), "lines": count}
-        for (side, event), count in sorted(summed.items())
+        for (side, event), count in sorted(sums.items())
     ]

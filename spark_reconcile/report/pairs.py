@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICTS
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Tally
-from spark_reconcile.report.sheets import Written, write_sheet
+from spark_reconcile.report.sheets import SheetSize, write_sheet
 from spark_reconcile.report.tables import read_batches, read_rows, rows_of
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.run.limits import Breach
@@ -36,16 +36,16 @@ HEADINGS = (
 
 @dataclass(slots=True)
 class Pair:
-    """One sender and one receiver: messages by verdict, of the date and of earlier ones."""
+    """The counts of one sender and one receiver."""
 
     sender: str
     receiver: str
-    date: Counter[str] = field(default_factory=Counter)
-    carried: Counter[str] = field(default_factory=Counter)
+    date: Counter[str] = field(default_factory=Counter)  #: messages of the date by verdict
+    carried: Counter[str] = field(default_factory=Counter)  #: messages of earlier dates by verdict
     found: Counter[str] = field(default_factory=Counter)  #: carried messages that became exceptions in this run
     oldest_at: int | None = None  #: oldest exception: milliseconds since 1970 UTC, by the sender's clock
-    bytes: int = 0
-    resends: int = 0
+    bytes: int = 0  #: payload of the messages of the date
+    resends: int = 0  #: of the messages of the date
     pieces: int = 0  #: messages of the date that are pieces of large documents
 
     @property
@@ -61,63 +61,64 @@ class Pair:
     @property
     def exceptions(self) -> int:
         """The number of exceptions of the date."""
-        return _wrong(self.date)
+        return _exceptions(self.date)
 
     @property
     def carried_exceptions(self) -> int:
         """The number of exceptions of earlier dates."""
-        return _wrong(self.carried)
+        return _exceptions(self.carried)
 
     def figures(self, verdict: str = "") -> VerdictFigures:
-        """Return the number of messages with a verdict, or of exceptions."""
+        """Return the number of messages with a verdict; without one, of all exceptions."""
         names = (verdict,) if verdict else EXCEPTIONS
         date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
         return VerdictFigures(date, found, carried - found)
 
 
-def _wrong(counts: Counter[str]) -> int:
+def _exceptions(counts: Counter[str]) -> int:
     return sum(count for name, count in counts.items() if name in EXCEPTIONS)
 
 
 class DateCount(NamedTuple):
-    """Numbers of a date: messages, exceptions among them, exceptions of earlier dates."""
+    """The counts of one pair in the run of one date."""
 
-    messages: int = 0
-    exceptions: int = 0
-    carried: int = 0
+    messages: int = 0  #: of the date
+    exceptions: int = 0  #: of the date
+    carried: int = 0  #: exceptions of earlier dates
 
 
 Counts = Mapping[str, DateCount]  #: by name of the pair
 
 
 class Pairs(NamedTuple):
-    """The result: the file, and for the shown pairs all counts, those of earlier dates included."""
+    """The written pairs, and the counts of the pairs on the page."""
 
-    sheet: Written
+    sheet: SheetSize
     shown: tuple[Pair, ...]
-    worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages
+    worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages, and its figures
     tallies: Mapping[str, Tally]  #: by name of the pair
     matrix: Counts  #: all pairs in which both institutions are among the worst
-    past: Sequence[tuple[date, Counts]]  #: counts of the dates before, oldest first
+    past: Sequence[tuple[date, Counts]]  #: counts of earlier dates, oldest first
 
 
 def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
-) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]]]:
+) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]]]:
     """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
-    passed: dict[str, list[str]] = {}
+    exceeded: dict[str, list[str]] = {}  # verdicts whose threshold a pair exceeds
     for breach in breaches:
-        passed.setdefault(breach.pair, []).append(breach.verdict)
+        exceeded.setdefault(breach.pair, []).append(breach.verdict)
     shown: list[Pair] = []
     worst: dict[str, tuple[Pair, VerdictFigures]] = {}
 
-    def watch(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    def selected(pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """Yield all pairs, and note those for the page."""
         for pair in pairs:
             for name in {*pair.date, *pair.found}:
-                here = pair.figures(name)
-                if here.new > (worst[name][1].new if name in worst else 0):
-                    worst[name] = pair, here
-            if len(shown) < PAIRS_SHOWN or pair.name in passed:
+                figures = pair.figures(name)
+                if figures.new > (worst[name][1].new if name in worst else 0):
+                    worst[name] = pair, figures
+            if len(shown) < PAIRS_SHOWN or pair.name in exceeded:
                 shown.append(pair)
             yield pair
 
@@ -127,11 +128,11 @@ def write_pairs(
         return [
             pair.name, pair.sender, settings.names.get(pair.sender, ""), pair.receiver,
             settings.names.get(pair.receiver, ""), pair.messages, pair.date["MATCHED"], pair.exceptions, share,
-            pair.carried_exceptions, oldest, pair.bytes, pair.resends, ", ".join(passed.get(pair.name, [])),
+            pair.carried_exceptions, oldest, pair.bytes, pair.resends, ", ".join(exceeded.get(pair.name, [])),
             *(pair.date[name] for name in _NAMES), pair.pieces,
         ]  # fmt: skip
 
-    sheet = write_sheet(target, HEADINGS, watch(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
+    sheet = write_sheet(target, HEADINGS, selected(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
     return sheet, tuple(shown), worst
 
 
@@ -139,33 +140,32 @@ def _read(table: Place) -> Iterator[Pair]:
     for (sender, receiver), rows in groupby(read_rows(table), key=lambda row: (row["sender"], row["receiver"])):
         pair = Pair(sender, receiver)
         for row in rows:
-            counts = pair.date if row["scope"] == "date" else pair.carried
-            counts[row["verdict"]] += row["messages"]
-            if row["scope"] != "date":
-                pair.found[row["verdict"]] += row["turned"]
             if row["scope"] == "date":
+                pair.date[row["verdict"]] += row["messages"]
                 pair.bytes += row["bytes"]
                 pair.resends += row["resends"]
                 pair.pieces += row["pieces"]
+            else:
+                pair.carried[row["verdict"]] += row["messages"]
+                pair.found[row["verdict"]] += row["turned"]
             if row["verdict"] in EXCEPTIONS and row["oldest_at"] is not None:
-                known = pair.oldest_at
-                pair.oldest_at = row["oldest_at"] if known is None else min(known, row["oldest_at"])
+                oldest_at = pair.oldest_at
+                pair.oldest_at = row["oldest_at"] if oldest_at is None else min(oldest_at, row["oldest_at"])
         yield pair
 
 
 def count(table: Place, names: Collection[str]) -> dict[str, DateCount]:
-    """Return messages and exceptions of some pairs in the table of a run, without unknown pairs."""
+    """Return the counts of some pairs in the table of a run; pairs that it does not contain are left out."""
     wanted = pa.array(sorted(names), pa.string())
     counted: dict[str, DateCount] = {}
     for batch in read_batches(table):
         name = pc.binary_join_element_wise(batch["sender"], batch["receiver"], ">")
         for row in rows_of(batch.append_column("name", name).filter(pc.is_in(name, value_set=wanted))):
-            is_wrong = row["verdict"] in EXCEPTIONS
-            is_today = row["scope"] == "date"
-            here, of = counted.get(row["name"], DateCount()), row["messages"]
-            counted[row["name"]] = DateCount(
-                here.messages + of * is_today,
-                here.exceptions + of * (is_today and is_wrong),
-                here.carried + of * (is_wrong and not is_today),
-            )
+            sums = counted.get(row["name"], DateCount())
+            exceptions = row["messages"] if row["verdict"] in EXCEPTIONS else 0
+            if row["scope"] == "date":
+                sums = DateCount(sums.messages + row["messages"], sums.exceptions + exceptions, sums.carried)
+            else:
+                sums = sums._replace(carried=sums.carried + exceptions)
+            counted[row["name"]] = sums
     return counted

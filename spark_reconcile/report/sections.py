@@ -1,5 +1,6 @@
-"""The parts of the page about the whole date: verdicts, sources, trend, ages and latency; ``page`` puts them
-together. Each chart has its table beside it, made of the same rows."""
+"""The parts of the page about the whole date: verdicts, sources, trend, ages and latency. Each chart has a table beside
+it, made from the same rows. Called by ``page``.
+"""
 
 from collections.abc import Sequence
 from datetime import date
@@ -20,7 +21,7 @@ History = Sequence[tuple[date, dict[str, Any]]]
 
 
 def both_names(verdict: str) -> str:
-    """Return a verdict in both languages."""
+    """Return the name of a verdict in English and Chinese."""
     return f"{verdict} {CHINESE[verdict]}"
 
 
@@ -45,20 +46,24 @@ def limit_words(limit: Limit | None) -> str:
     """Return a threshold in words; empty if there is none."""
     if limit is None:
         return ""
-    given = (("max_count", limit.max_count), ("max_rate", limit.max_rate), ("max_age_s", limit.max_age_s))
-    return ", ".join(_accepted(what, value) for what, value in given if value is not None)
+    bounds = (("max_count", limit.max_count), ("max_rate", limit.max_rate), ("max_age_s", limit.max_age_s))
+    return ", ".join(_accepted(what, bound) for what, bound in bounds if bound is not None)
 
 
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
-    """Return a rate and its threshold, with enough digits to differ."""
-    new = figures or VerdictFigures(breach.messages)
-    what = VerdictFigures(new.date, new.found).words()
-    found = {
-        "max_count": lambda: what,
-        "max_rate": lambda: f"{percent_above(breach.found, breach.accepted)} of {breach.of:,} messages ({what})",
-        "max_age_s": lambda: f"the oldest is {longer(int(breach.found) * 1000, int(breach.accepted) * 1000)} old",
-    }[breach.what]()
-    return f"{found}; accepted: {_accepted(breach.what, breach.accepted)}"
+    """Return an exceeded threshold in words, with enough digits to show the difference.
+
+    ``figures``: the figures of the verdict; by default, all messages are of the date.
+    """
+    figures = figures or VerdictFigures(breach.messages)
+    new = VerdictFigures(figures.date, figures.found).words()
+    if breach.what == "max_count":
+        measured = new
+    elif breach.what == "max_rate":
+        measured = f"{percent_above(breach.found, breach.accepted)} of {breach.of:,} messages ({new})"
+    else:
+        measured = f"the oldest is {longer(int(breach.found) * 1000, int(breach.accepted) * 1000)} old"
+    return f"{measured}; accepted: {_accepted(breach.what, breach.accepted)}"
 
 
 def _accepted(what: str, value: float) -> str:
@@ -71,18 +76,18 @@ def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[d
     """Return the ledgers that need attention, and those that are in order."""
     trouble: list[dict[str, Any]] = []
     fine: list[dict[str, Any]] = []
-    wanted = {(gap.name, gap.day): gap.messages for gap in findings.absent}
+    unjudged = {(gap.name, gap.day): gap.messages for gap in findings.absent}
     for source in findings.sources:
-        is_wanted = (source.source, source.day) in wanted
-        if source.day != findings.day and source.is_used and not is_wanted:
-            continue  # neighbours that are in order are only counted
+        is_needed = (source.source, source.day) in unjudged
+        if source.day != findings.day and source.is_used and not is_needed:
+            continue  # extracts of neighbouring dates are shown only if something is wrong with them
         row = _source(findings, source, settings)
-        row["unjudged"] = wanted.pop((source.source, source.day), 0)
-        is_fine = source.is_used and not row["is_off"] and not source.note and not is_wanted
+        row["unjudged"] = unjudged.pop((source.source, source.day), 0)
+        is_fine = source.is_used and not row["is_off"] and not source.note and not is_needed
         (fine if is_fine else trouble).append(row)
     trouble += [
         {**_source(findings, Source(day, name, "MISSING"), settings), "unjudged": messages}
-        for (name, day), messages in wanted.items()
+        for (name, day), messages in unjudged.items()
     ]
     return {"trouble": sorted(trouble, key=lambda row: -row["unjudged"]), "fine": fine}
 
@@ -96,7 +101,7 @@ def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> 
         "called": settings.names.get(node, ""),
         "day": source.day,
         "state": STATE[source.state],
-        "note": source.note or ("it ends before its date does" if m and m.watermark < m.window_end else ""),
+        "note": source.note or ("it was made before the date was over" if m and m.watermark < m.window_end else ""),
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
         "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),
@@ -117,24 +122,26 @@ def _clock_words(skew: Skew | None) -> str:
 
 
 def precision(findings: Findings) -> dict[str, Any]:
-    """Return the precision of the clocks of the latencies: the worst error, and the number of unknown clocks."""
+    """Return the precision of latencies: the largest error of a clock, and the number of unknown clocks."""
     worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
     nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
     return {"worst": None if worst is None else span(worst), "unknown": len(nodes - findings.skews.keys())}
 
 
 def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
-    """Messages and exceptions of the dates before this one, and of this one."""
+    """Return messages and exceptions of earlier dates and of this one; None if no earlier date was published."""
     days = [*history, (findings.day, facts)]
     if len(days) < 2:
         return None
-    seen = [name for name in EXCEPTIONS if any(summary["verdicts"].get(name) for _, summary in days)]
-    shown = ["MATCHED", *seen, *(["SOURCE_MISSING"] if any(_unjudged(summary) for _, summary in days) else [])]
+    occurring = [name for name in EXCEPTIONS if any(summary["verdicts"].get(name) for _, summary in days)]
+    shown = ["MATCHED", *occurring]
+    if any(summary["verdicts"].get("SOURCE_MISSING") for _, summary in days):
+        shown.append("SOURCE_MISSING")
     volume = [{"day": day.isoformat()[5:], "messages": summary["messages"]} for day, summary in days]
     series = [
         {"day": day.isoformat()[5:], "verdict": name, "rank": rank, "messages": summary["verdicts"].get(name, 0)}
         for day, summary in days
-        for rank, name in enumerate(seen)
+        for rank, name in enumerate(occurring)
         if summary["verdicts"].get(name) or rank == 0  # a date without exceptions keeps its place
     ]
     return {
@@ -145,34 +152,27 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
             for day, summary in days
         ],
         "volume": charts.columns(volume, "day", "messages", "Messages by business date"),
-        "bad": charts.stacked(series, seen, "Exceptions by business date and verdict") if series else None,
+        "bad": charts.stacked(series, occurring, "Exceptions by business date and verdict") if series else None,
     }  # fmt: skip
 
 
-def _unjudged(summary: dict[str, Any]) -> int:
-    return int(summary["verdicts"].get("SOURCE_MISSING", 0))
-
-
 def ages(tally: Tally) -> list[dict[str, Any]]:
-    """Exceptions and open messages by age, those of earlier dates included; empty if everything is settled."""
-    counted = [[0, 0] for _ in AGES]
+    """Return exceptions and open messages by age, including those of earlier dates; empty if there are none."""
+    rows: list[dict[str, Any]] = [{"age": label, "exceptions": 0, "open": 0, "messages": 0} for _, label in AGES]
+    columns = {"exception": "exceptions", "open": "open"}
     for (_, verdict, bucket), count in tally.ages.items():
         kind = VERDICT[verdict].kind
-        if kind != "fine":
-            counted[bucket][kind == "open"] += count
-    if not any(map(sum, counted)):
-        return []
-    return [
-        {"age": words, "exceptions": bad, "open": waiting, "messages": bad + waiting}
-        for (_, words), (bad, waiting) in zip(AGES, counted, strict=True)
-    ]
+        if kind in columns:
+            rows[bucket][columns[kind]] += count
+            rows[bucket]["messages"] += count
+    return rows if any(row["messages"] for row in rows) else []
 
 
 def latency(tally: Tally) -> list[dict[str, Any]]:
-    """Messages of the date by time from acceptance to record; empty if none was recorded."""
-    counted = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
-    total, so_far, rows = sum(counted), 0, []
-    for (_, words), count in zip(LATENCIES, counted, strict=True):
+    """Return the messages of the date by time from acceptance to record; empty if none was recorded."""
+    counts = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
+    total, so_far, rows = sum(counts), 0, []
+    for (_, label), count in zip(LATENCIES, counts, strict=True):
         so_far += count
-        rows.append({"within": words, "messages": count, "so_far": so_far, "total": total})
+        rows.append({"within": label, "messages": count, "so_far": so_far, "total": total})
     return rows if total else []

@@ -3,7 +3,7 @@
 Texts come from other institutions, and spreadsheets convert texts that resemble a formula, a number or a date. Such a
 text begins with an apostrophe in the file, which marks it as text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a
 locator, not a day in January. Numbers are written unchanged. The file begins with the byte order mark of UTF-8; if rows
-were left out, its last line says how many. Programs read the Parquet tables, which need none of this.
+were left out, its last line states how many rows there are. Programs read the Parquet tables, which need none of this.
 """
 
 import csv
@@ -22,14 +22,14 @@ _BLOCK = 1 << 20
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # including full-width characters
 _NUMBER = r"\d+[.,]?\d*(e[+-]?\d+)?%?|\d{1,3}([.,' ]\d{3})+"
 _DATE = r"\d{1,4}[-./:]\d{1,5}([-./:]\d{1,5})?"
-_GUESSED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
+_CONVERTED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
 
 
-class Written(NamedTuple):
-    """Numbers of rows: of the table, and of the file."""
+class SheetSize(NamedTuple):
+    """The numbers of rows of a table and of its file; the file has fewer if ``csv_rows_max`` has cut it."""
 
-    found: int
-    written: int
+    found: int  #: rows of the table
+    written: int  #: rows of the file
 
 
 def write_sheet(
@@ -38,9 +38,9 @@ def write_sheet(
     rows: Iterable[Row],
     cells: Callable[[Row], Iterable[Any]],
     rows_max: int,
-    all_of_them: str,
-) -> Written:
-    """Write at most ``rows_max`` of the rows; all are counted. ``all_of_them`` names the place with all rows."""
+    table_name: str,
+) -> SheetSize:
+    """Write at most ``rows_max`` of the rows; all are counted. ``table_name``: the Parquet table with all rows."""
     found = written = 0
     with target.writer() as stream:
         text = io.StringIO(newline="")
@@ -57,9 +57,9 @@ def write_sheet(
                 text.seek(0)
                 text.truncate()
         if written < found:
-            sheet.writerow([f"Cut: the first {written:,} of {found:,} rows; all of them are in {all_of_them}."])
+            sheet.writerow([f"Cut: the first {written:,} of {found:,} rows; all of them are in {table_name}."])
         stream.write(text.getvalue().encode())
-    return Written(found, written)
+    return SheetSize(found, written)
 
 
 def cell(value: Any) -> Any:
@@ -67,8 +67,5 @@ def cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = in_page(value)
-    return (
-        f"'{text}"
-        if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) or _GUESSED.fullmatch(text)
-        else text
-    )
+    is_formula = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
+    return f"'{text}" if is_formula or _CONVERTED.fullmatch(text) else text

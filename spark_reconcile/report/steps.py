@@ -1,8 +1,8 @@
-"""The next step for every exception: the node at which an operator acts, and the command.
+"""The next steps for every exception: the nodes at which operators act, and the commands.
 
 Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Commands that
-only show something come first. ``FILE`` is the configuration of the named node. Of a message's own texts, commands
-contain only its locator, because the others are foreign text.
+only show something come first. ``FILE`` is the configuration of the named node. The locator is the only text of the
+message in a command, because all its other texts are foreign.
 """
 
 import shlex
@@ -13,7 +13,7 @@ from spark_reconcile.repair.acts import ACTS
 from spark_reconcile.repair.repair_list import HUB
 
 
-class NextStep(NamedTuple):
+class StepRule(NamedTuple):
     """A row of the table: for a verdict, the side whose operator acts, and the command."""
 
     verdict: str
@@ -23,17 +23,17 @@ class NextStep(NamedTuple):
 
 # fmt: off
 STEPS = (
-    NextStep("PARKED",              "receiver", "semq failed show {lk0}"),
-    NextStep("PARKED",              "receiver", "semq failed requeue {lk0} --why {why}"),
-    NextStep("DUPLICATE_DELIVERED", "receiver", "semq msg trace {lk0}"),
-    NextStep("DIGEST_MISMATCH",     "sender",   "semq msg trace {lk0}"),
-    NextStep("DIGEST_MISMATCH",     "receiver", "semq msg trace {lk0}"),
-    NextStep("UNKNOWN_ORIGIN",      "sender",   "semq msg trace {lk0}"),
-    NextStep("UNKNOWN_ORIGIN",      "sender",   "semq node incarnation"),
-    NextStep("STATE_CONTRADICTION", "sender",   "semq msg trace {lk0}"),
-    NextStep("STATE_CONTRADICTION", "hub",      "semq ledger verify"),
-    NextStep("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
-    NextStep("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
+    StepRule("PARKED",              "receiver", "semq failed show {lk0}"),
+    StepRule("PARKED",              "receiver", "semq failed requeue {lk0} --why {why}"),
+    StepRule("DUPLICATE_DELIVERED", "receiver", "semq msg trace {lk0}"),
+    StepRule("DIGEST_MISMATCH",     "sender",   "semq msg trace {lk0}"),
+    StepRule("DIGEST_MISMATCH",     "receiver", "semq msg trace {lk0}"),
+    StepRule("UNKNOWN_ORIGIN",      "sender",   "semq msg trace {lk0}"),
+    StepRule("UNKNOWN_ORIGIN",      "sender",   "semq node incarnation"),
+    StepRule("STATE_CONTRADICTION", "sender",   "semq msg trace {lk0}"),
+    StepRule("STATE_CONTRADICTION", "hub",      "semq ledger verify"),
+    StepRule("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
+    StepRule("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
 )
 # The command for each operation of a node.
 COMMANDS = {
@@ -45,7 +45,7 @@ COMMANDS = {
 _DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}
 
 
-class Next(NamedTuple):
+class NextStep(NamedTuple):
     """A node and the command to enter there."""
 
     side: str  #: its role: sender, hub, receiver, writer
@@ -53,18 +53,19 @@ class Next(NamedTuple):
     command: str
 
 
-def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[Next]:
+def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[NextStep]:
     """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes, if they are known."""
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
     _, side, deed = FINDINGS.get(row["finding"], ("", "", ""))
     rows = [(side, _DEEDS[deed, side])] if deed else [(s.at, s.command) for s in STEPS if s.verdict == row["verdict"]]
     why = shlex.quote(f"reconciliation {day}: {row['finding']}")
-    words = {"lk0": shlex.quote(row["lk0"]), "day": day, "why": why}
-    return [Next(at, nodes[at], f"{command.format(**words)} --config FILE") for at, command in rows]
+    values = {"lk0": shlex.quote(row["lk0"]), "day": day, "why": why}
+    return [NextStep(at, nodes[at], f"{command.format(**values)} --config FILE") for at, command in rows]
 
 
-def owner_of(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
-    """Return the nodes that have to act on an exception: roles and addresses."""
+def owners(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
+    """Return the parties that have to act on an exception: role, and address (empty if the role is not a node)."""
     owner = VERDICT[row["verdict"]].owner
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}
-    return [(role, nodes.get(role, "")) for role in (("sender", "receiver") if owner == "both ends" else (owner,))]
+    roles = ("sender", "receiver") if owner == "both ends" else (owner,)
+    return [(role, nodes.get(role, "")) for role in roles]

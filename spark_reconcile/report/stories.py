@@ -1,5 +1,6 @@
-"""The exceptions on the page: each finding with its meaning, the institution that must act and the next steps; and
-sample messages with their ledger lines, in the time of the hub's clock."""
+"""The exceptions on the page: each finding with its meaning, the responsible party and the next steps; and sample
+messages with their ledger lines, in the order of the hub's clock. Called by ``page``.
+"""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -12,8 +13,8 @@ from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.steps import next_steps, owner_of
-from spark_reconcile.report.words import app_key_type, event_words, side_word, span, stands
+from spark_reconcile.report.steps import next_steps, owners
+from spark_reconcile.report.words import app_key_type, event_words, side_word, span, state_words
 from spark_reconcile.run.stages import STORY_LINES
 
 Row = dict[str, Any]
@@ -22,23 +23,26 @@ PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 
 def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
-    """Return every finding that is an exception, in the order of the table of exceptions, with sample messages."""
-    described = []
+    """Return every finding that is an exception, the most urgent verdict first, with sample messages.
+
+    ``sample``: exceptions, sorted by finding. ``lines``: ledger lines by LK0.
+    """
+    groups = []
     numbers = iter(range(1, len(sample) + 1))
     texts = _MessageTexts(findings)
     for finding, rows in groupby(sample, key=lambda row: row["finding"]):
         messages = [texts.describe(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
         verdict = messages[0]["row"]["verdict"]
-        words, _, deed = FINDINGS.get(finding, ("", "", ""))
-        described.append({
-            "finding": finding, "verdict": VERDICT[verdict], "words": words, "deed": deed, "messages": messages,
-            "figures": findings.tally.figures(finding=finding), "where": _where(pairs, finding),
+        meaning, _, deed = FINDINGS.get(finding, ("", "", ""))
+        groups.append({
+            "finding": finding, "verdict": VERDICT[verdict], "words": meaning, "deed": deed, "messages": messages,
+            "figures": findings.tally.figures(finding=finding), "where": _worst_pairs(pairs, finding),
         })  # fmt: skip
-    return sorted(described, key=lambda group: URGENCY.index(group["verdict"].name))
+    return sorted(groups, key=lambda group: URGENCY.index(group["verdict"].name))
 
 
-def _where(pairs: Pairs, finding: str) -> list[Row]:
-    """Return those of the shown pairs that have most messages with a finding."""
+def _worst_pairs(pairs: Pairs, finding: str) -> list[Row]:
+    """Return the shown pairs with most messages of a finding, at most PAIRS_NAMED."""
     counted: list[Row] = []
     for number, pair in enumerate(pairs.shown, 1):
         figures = pairs.tallies[pair.name].figures(finding=finding)
@@ -48,7 +52,7 @@ def _where(pairs: Pairs, finding: str) -> list[Row]:
 
 
 class _MessageTexts:
-    """Describes messages in words, for one hub and its clock."""
+    """Descriptions of messages in words, for the hub and the clocks of one run."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -56,18 +60,18 @@ class _MessageTexts:
         self._skew = findings.clock_ms
 
     def describe(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
-        """Describe one message: the institution that must act, its state in each ledger, its lines, and the next
-        commands."""
+        """Return the description of one message: owners, states in the ledgers, lines, and next steps."""
         ordered = in_order(lines[:STORY_LINES], self._moment)
         faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
-        writer = next((x["node"] for x, fault in zip(ordered, faults, strict=True) if x["outside"] or fault), "")
+        unusable = (line for line, fault in zip(ordered, faults, strict=True) if line["outside"] or fault)
+        writer = next((line["node"] for line in unusable), "")
         return {
             "row": row,
             "anchor": anchor,
-            "owner": owner_of(row, self._hub),
+            "owners": owners(row, self._hub),
             "key_type": app_key_type(row),
             "shown": shlex.quote(row["lk0"]),
-            "stands": [(side, stands(side, row[f"{side}_word"])) for side in SIDES],
+            "state_words": [(side, state_words(side, row[f"{side}_word"])) for side in SIDES],
             "steps": next_steps(row, self._findings.day.isoformat(), self._hub, writer),
             "story": [self._line(line, fault) for line, fault in zip(ordered, faults, strict=True)],
             "is_cut": len(lines) > STORY_LINES,
@@ -80,13 +84,14 @@ class _MessageTexts:
 
     def _line(self, line: Row, fault: str) -> Row:
         return {
-            # A time outside the dates of its extract was changed on reading, so the line's own time is not known here.
+            # ``read_lines`` has replaced a time outside the dates of its extract, so that the line's own time is
+            # unknown.
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
             "node": line["node"],
             "side": side_word(line["side"]),
             "words": event_words(line["side"], line["event"]),
             "att": line["att"] or "",
-            "more": " ".join(filter(None, (fault, line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
+            "details": " ".join(filter(None, (fault, line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
@@ -96,18 +101,18 @@ class _MessageTexts:
 
 
 def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:
-    """Return why a line is unreadable; empty if it is readable. The rule is that of ``facts``."""
+    """Return the reason why a line is unreadable; empty if it is readable. ``facts`` has the same rule in SQL."""
     try:
         side, event = Side(line["side"] or 0), Event(line["event"] or 0)
     except ValueError:
         return "unreadable: no such side or event"
-    is_remark = bool(mask(event) & NOTES)
-    faults = (
+    is_note = bool(mask(event) & NOTES)
+    conditions = (
         (lk0.startswith("?"), "it names no message"),
         (line["seq"] is None, "it has no number"),
         (event not in EVENTS_OF[side], f"a {side_word(side)} writes no such line"),
-        (side is Side.SENDER and not is_remark and not lk0.startswith(f"{line['node']}."),
+        (side is Side.SENDER and not is_note and not lk0.startswith(f"{line['node']}."),
          "it is in the ledger of another node than its sender's"),
-        (side is Side.HUB and line["node"] not in hubs, "it is in the ledger of a node that is no hub"),
+        (side is Side.HUB and line["node"] not in hubs, "it is in the ledger of a node that is not a hub"),
     )  # fmt: skip
-    return next((f"unreadable: {words}" for holds, words in faults if holds), "")
+    return next((f"unreadable: {fault}" for holds, fault in conditions if holds), "")

@@ -9,14 +9,14 @@ from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pair, Pairs
-from spark_reconcile.report.sheets import Written
+from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.sources.evidence import VERSION
 
 SUMMARY_VERSION = 1
 
 
 def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[str, Any]:
-    """The facts of a run in a fixed form."""
+    """Return the contents of summary.json."""
     f = findings
     return {
         "schema_version": SUMMARY_VERSION,
@@ -51,7 +51,7 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         "files": {"exceptions.csv": _rows(exceptions.sheet), "pairs.csv": _rows(pairs.sheet)},
         "sources": [source.facts() for source in f.sources],
         "absent": [
-            {"source": one.name, "business_date": one.day.isoformat(), "messages": one.messages} for one in f.absent
+            {"source": gap.name, "business_date": gap.day.isoformat(), "messages": gap.messages} for gap in f.absent
         ],
         "clocks": {node: skew._asdict() for node, skew in sorted(f.skews.items())},
         "lines": f.lines,
@@ -59,16 +59,16 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
     }
 
 
-def _findings(tally: Tally, wanted: str) -> list[dict[str, Any]]:
+def _findings(tally: Tally, scope: str) -> list[dict[str, Any]]:
     names = ("verdict", "finding", "messages", "oldest_at", "bytes", "resends")
-    return [{name: row[name] for name in names} for row in tally.by_finding if row["scope"] == wanted]
+    return [{name: row[name] for name in names} for row in tally.by_finding if row["scope"] == scope]
 
 
-def _ages(tally: Tally, wanted: str) -> list[dict[str, Any]]:
+def _ages(tally: Tally, scope: str) -> list[dict[str, Any]]:
     return [
         {"verdict": verdict, "age": AGES[bucket][1], "messages": count}
-        for (scope, verdict, bucket), count in sorted(tally.ages.items())
-        if scope == wanted
+        for (age_scope, verdict, bucket), count in sorted(tally.ages.items())
+        if age_scope == scope
     ]
 
 
@@ -97,6 +97,6 @@ def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
     }
 
 
-def _rows(sheet: Written) -> dict[str, int]:
-    """Return the numbers of rows of a file and of its table; the file has fewer if ``csv_rows_max`` has cut it."""
+def _rows(sheet: SheetSize) -> dict[str, int]:
+    """Return the numbers of rows of a file (``rows``) and of its table (``of``)."""
     return {"rows": sheet.written, "of": sheet.found}

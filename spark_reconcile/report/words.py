@@ -1,4 +1,6 @@
-"""The ledger's events in the words of the report, by side; and the forms of times and durations for people."""
+"""Texts of the report: the ledger's events and the states of messages in words, verdicts in Chinese, durations and
+shares.
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -28,7 +30,7 @@ EVENTS: dict[tuple[Side | None, Event], str] = {
     (None, Event.AGAIN): "to be sent again",
     (None, Event.INQUIRED): "inquired",
     (None, Event.ANSWERED): "answer noted",
-    (None, Event.VOIDED): "cancel or expiry asked for",
+    (None, Event.VOIDED): "cancellation or expiry requested",
     (None, Event.RELEASED): "stored copy released (Ack)",
     (None, Event.REFUSED): "refused",
     (None, Event.RECEIVED): "recorded",
@@ -66,7 +68,7 @@ CHINESE = {
 
 
 # States of a message in one ledger (``situation``), in words.
-STANDS = {
+STATE_WORDS = {
     "sender": {
         "none": "has no line", "missing": "was not delivered", "torn": "states two outcomes",
         "delivered": "noted the delivery", "rejected": "noted the rejection", "cancelled": "noted the cancellation",
@@ -81,7 +83,7 @@ STANDS = {
         "returning": "refused its copy by an operator's order", "returned": "refused its copy, and the sender noted it",
     },
     "receiver": {
-        "none": "has no line", "missing": "was not delivered", "mixed": "recorded two different things",
+        "none": "has no line", "missing": "was not delivered", "mixed": "made two records of different kinds",
         "parked": "recorded it and set it aside", "received": "recorded it", "rejected": "recorded a refusal",
         "void": "recorded a void marker", "traces": "acted on it without a record",
     },
@@ -89,7 +91,7 @@ STANDS = {
 
 
 def pair_name(sender: str, receiver: str) -> str:
-    """A pair as the settings name it."""
+    """Return the name of a pair, as in the settings."""
     return f"{sender}>{receiver}"
 
 
@@ -99,53 +101,57 @@ def app_key_type(row: Mapping[str, Any]) -> str:
     return "/".join(parts) if any(parts) else ""
 
 
-def stands(side: str, word: str) -> str:
-    """Return the state of a message in one side's ledger, in words."""
-    return STANDS[side].get(word, word)
+def state_words(side: str, word: str) -> str:
+    """Return the text for the state of a message in one side's ledger. ``word``: a word of ``situation``."""
+    return STATE_WORDS[side].get(word, word)
 
 
 def event_words(side: int | None, event: int | None) -> str:
-    """Return the event of a line in words; an unknown number as it is."""
+    """Return the event of a line in words; an unknown side or event as its number."""
     try:
-        known = Event(event or 0)
-        by_side = EVENTS.get((Side(side or 0), known))
+        member = Event(event or 0)
+        of_side = EVENTS.get((Side(side or 0), member))
     except ValueError:
         return f"unreadable: side {side}, event {event}"
-    return by_side or EVENTS.get((None, known), known.name.lower())
+    return of_side or EVENTS.get((None, member), member.name.lower())
 
 
 def side_word(side: int | None) -> str:
-    """Return the role in which a line was written."""
-    return SIDES[Side(side)] if side in {int(one) for one in Side} else "?"
+    """Return the name of the side for which a line was written."""
+    return SIDES[Side(side)] if side in {int(member) for member in Side} else "?"
 
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def duration(ms: int | None, units: int = 2) -> str:
-    """A duration from its largest unit on, in at most so many units; the rest is cut off."""
-    return "" if ms is None else " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"
+    """Return a duration in at most ``units`` units, from the largest that occurs; smaller units are cut off."""
+    if ms is None:
+        return ""
+    return " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"
 
 
 def span(ms: int) -> str:
-    """Return a short time with few digits, a long one as a duration."""
-    return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 10_000 else duration(round(ms, -3))
+    """Return a time below ten seconds in seconds with two digits, a longer one as a duration."""
+    if ms < 10_000:
+        return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s"
+    return duration(round(ms, -3))
 
 
 def longer(ms: int, than_ms: int) -> str:
     """Return a duration in as many units as are needed to show that it is longer than another one."""
-    shown = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
-    return duration(ms, next(shown, 4))
+    sufficient = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
+    return duration(ms, next(sufficient, 4))
 
 
 def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
-    """Yield the first units of a duration, from the largest that occurs: number, seconds and name of each."""
-    rest = ms // 1000
+    """Return the first units of a duration, from the largest that occurs: number, seconds and name of each."""
+    seconds = ms // 1000
     parts: list[tuple[int, int, str]] = []
     for size, unit in _UNITS:
-        if rest >= size or parts:
-            parts.append((rest // size, size, unit))
-            rest %= size
+        if seconds >= size or parts:
+            parts.append((seconds // size, size, unit))
+            seconds %= size
     return parts[:units]
 
 
@@ -157,11 +163,13 @@ def percent(part: float, of: float) -> str:
     if share >= 99.95 and part < of:
         texts = (f"{share:.{digits}f}" for digits in (2, 3))
         return next((f"{text} %" for text in texts if not text.startswith("100")), "> 99.999 %")
-    return f"{share:.1f} %" if share >= 0.1 or not part else f"{share:.2g} %" if share >= 0.001 else "< 0.001 %"
+    if share >= 0.1 or not part:
+        return f"{share:.1f} %"
+    return f"{share:.2g} %" if share >= 0.001 else "< 0.001 %"
 
 
 def percent_above(share: float, limit: float) -> str:
-    """Return a share with enough digits to show that it is above another one."""
+    """Return a share with enough digits to show that it is above a limit."""
     accepted = Decimal(repr(limit)) * 100
     texts = (percent(share, 1).removesuffix(" %"), *(f"{100 * share:.{digits}f}" for digits in range(2, 16)))
     exact = (text for text in texts if text[0] not in "<>")

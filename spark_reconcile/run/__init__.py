@@ -1,10 +1,11 @@
-"""A run: one business date compared, with its own folder.
+"""A run: the comparison of one business date, with a folder of its own.
 
-| module | subject                                                 |
-|--------|---------------------------------------------------------|
-| job    | the steps of a run                                      |
-| stages | the steps that touch rows, in Spark                     |
-| runs   | the folders of runs, and the pointer to the current one |
-| limits | thresholds of verdicts and volume                       |
-| diff   | differences between two runs of a date                  |
+| module    | subject                                                 |
+|-----------|---------------------------------------------------------|
+| job       | the steps of a run                                      |
+| stages    | the steps that read rows, in Spark                      |
+| documents | verdicts of documents in pieces                         |
+| runs      | the folders of runs, and the pointer to the current run |
+| limits    | thresholds of verdicts and volume                       |
+| diff      | differences between two runs of a date                  |
 """

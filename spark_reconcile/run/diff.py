@@ -12,23 +12,23 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_reconcile.run.runs import Run
 from spark_reconcile.run.stages import read
 
-SAMPLE = 50
-NOT_THERE = "-"
+SAMPLE = 50  # messages
+ABSENT = "-"  # verdict of a message that a run does not contain
 
 
 def diff(spark: SparkSession, old: Run, new: Run, sample: int = SAMPLE) -> dict[str, Any]:
-    """Return the number of messages by old and new verdict, with examples."""
-    both = changed_verdicts(spark, old, new)
-    moves = both.groupBy("old", "new").agg(F.count("*").alias("messages"))
+    """Return the number of messages by old and new verdict, with up to ``sample`` examples."""
+    changed = changed_verdicts(spark, old, new)
+    moves = changed.groupBy("old", "new").agg(F.count("*").alias("messages"))
     rows = sorted((row.asDict() for row in moves.collect()), key=lambda row: (-row["messages"], row["old"], row["new"]))
-    some = both.orderBy("old", "new", "lk0").limit(sample).collect()
+    examples = changed.orderBy("old", "new", "lk0").limit(sample).collect()
     return {
         "business_date": new.day.isoformat(),
-        "old": _of(old),
-        "new": _of(new),
+        "old": _described(old),
+        "new": _described(new),
         "changed": sum(row["messages"] for row in rows),
         "moves": rows,
-        "sample": [row.asDict() for row in some],
+        "sample": [row.asDict() for row in examples],
     }
 
 
@@ -39,7 +39,7 @@ def changed_verdicts(spark: SparkSession, old: Run, new: Run) -> DataFrame:
         "lk0",
         F.coalesce("new_sender", "old_sender").alias("sender"),
         F.coalesce("new_receiver", "old_receiver").alias("receiver"),
-        *(F.coalesce(name, F.lit(NOT_THERE)).alias(name) for name in ("old", "new", "old_finding", "new_finding")),
+        *(F.coalesce(name, F.lit(ABSENT)).alias(name) for name in ("old", "new", "old_finding", "new_finding")),
     )
     return both.where("old <> new OR old_finding <> new_finding")
 
@@ -56,6 +56,6 @@ def _verdicts(spark: SparkSession, run: Run, prefix: str) -> DataFrame:
     )
 
 
-def _of(run: Run) -> dict[str, Any]:
+def _described(run: Run) -> dict[str, Any]:
     result = run.result
     return {"run": run.name, **{name: result.get(name) for name in ("outcome", "messages", "verdicts", "fingerprint")}}

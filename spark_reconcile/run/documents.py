@@ -24,24 +24,24 @@ _RANK = " ".join(f"WHEN '{verdict}' THEN {rank}" for rank, verdict in enumerate(
 
 @dataclass(frozen=True, slots=True)
 class LargeDocuments:
-    """The documents in pieces of a run: their number by scope (date, carried) and verdict, and the worst ones."""
+    """The documents in pieces of a run."""
 
-    counts: tuple[tuple[str, str, int], ...] = ()
+    counts: tuple[tuple[str, str, int], ...] = ()  #: scope (date or carried), verdict, number of documents
     worst: tuple[dict[str, Any], ...] = ()  #: at most SHOWN_MAX documents that are not MATCHED
 
     def verdicts(self, scope: str) -> dict[str, int]:
-        """Return the documents by verdict; only verdicts that occur."""
-        return {verdict: count for of, verdict, count in self.counts if of == scope}
+        """Return the number of documents of a scope by verdict; only verdicts that occur."""
+        return {verdict: count for row_scope, verdict, count in self.counts if row_scope == scope}
 
     def words(self, scope: str) -> str:
         """Return the numbers by verdict as words: ``2 MATCHED, 1 NOT_DELIVERED``; empty if there are none."""
-        found = self.verdicts(scope)
-        return ", ".join(f"{found[name]:,} {name}" for name in VERDICT if name in found)
+        counts = self.verdicts(scope)
+        return ", ".join(f"{counts[name]:,} {name}" for name in VERDICT if name in counts)
 
 
 def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
-    """Write one row per document in pieces of which the run has a message, the worst first."""
-    # A refused message does not count beside a delivered manifest: its content was sent again as another message, for
+    """Write one row for each document in pieces of which the run has a message, the worst first."""
+    # With a delivered manifest, a refused piece does not count: its content was sent again as another message, for
     # instance for a renewed certificate.
     delivered = "count_if(NOT is_piece AND verdict = 'MATCHED') > 0"
     worst = f"min(struct(CASE verdict {_RANK} END AS rank, lk0 AS message))"
@@ -71,5 +71,6 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
     counted = written.groupBy("scope", "verdict").agg(F.count("*").alias("documents")).collect()
     counts = sorted((row["scope"], row["verdict"], row["documents"]) for row in counted)
     by_rank = [F.expr(f"CASE verdict {_RANK} END"), F.col("document")]
-    bad = written.where("verdict <> 'MATCHED'").orderBy(*by_rank).limit(SHOWN_MAX).collect() if counts else []
-    return LargeDocuments(tuple(counts), tuple(row.asDict() for row in bad))
+    unmatched = written.where("verdict <> 'MATCHED'").orderBy(*by_rank)
+    worst_rows = unmatched.limit(SHOWN_MAX).collect() if counts else []
+    return LargeDocuments(tuple(counts), tuple(row.asDict() for row in worst_rows))

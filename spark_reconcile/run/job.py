@@ -1,11 +1,11 @@
 """One run: check the inputs, judge each message, apply thresholds, write the report. ``run`` lists the steps.
 
-Called by the command line, by ``backfill`` and under ``spark-submit``. A run writes into its own folder and moves the
-pointer of its date last; after any earlier failure the published run is unchanged.
+Called by ``commands`` (``run``, ``backfill``), also under ``spark-submit``. A run writes into its own folder and moves
+the pointer of its date last; after any earlier failure the published run is unchanged.
 """
 
 from dataclasses import asdict, dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,13 +26,13 @@ from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources import clocks, gaps
-from spark_reconcile.sources.evidence import Evidence, believe, refuse_missing, refuse_unheard
+from spark_reconcile.sources.evidence import Evidence, collect_evidence, refuse_absent, refuse_missing
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
 
 STAGING = "_staging"
 
-# Outcomes of a run with their exit codes; the first row that applies.
+# Outcomes of a run with their exit codes. If several apply, the first one counts.
 OUTCOMES = {
     "being_run": 5,  # another process runs this date
     "refused": 65,  # an extract is unusable; nothing published
@@ -97,26 +97,28 @@ def run(
     reports = Place.at(settings.reports)
     with (reports / date_folder(request.day)).lock():
         with progress.step("read the manifests"):
-            evidence = believe(settings, request.day, allow_partial=request.allow_partial, verify=request.verify)
+            evidence = collect_evidence(
+                settings, request.day, allow_partial=request.allow_partial, verify=request.verify
+            )
         if not request.allow_partial:
             refuse_missing(evidence, settings)
         if request.require_all:
             with progress.step("look for absent ledgers"):
-                refuse_unheard(evidence)
+                refuse_absent(evidence)
         with progress.step("start Spark"):
             spark = spark or session.start(master=request.master, memory=request.memory, rows=evidence.rows)
             session.fit_to(spark, evidence.rows)
             progress.session = spark
-        runs.clear(reports, request.day, STAGING)
-        this = runs.begin(reports, request.day, clock, evidence.fingerprint)
+        runs.remove_staging(reports, request.day, STAGING)
+        new_run = runs.begin(reports, request.day, clock, evidence.fingerprint)
         try:
             with session.semq_errors():
-                return _in_folder(spark, settings, request, evidence, this, reports, clock, progress)
+                return _in_folder(spark, settings, request, evidence, new_run, reports, clock, progress)
         except BaseException as error:
-            _note_failure(this, error, clock)
+            _note_failure(new_run, error, clock)
             raise
         finally:
-            (this.place / STAGING).remove()
+            (new_run.place / STAGING).remove()
 
 
 def _in_folder(
@@ -124,75 +126,79 @@ def _in_folder(
     settings: ReconcileSettings,
     request: RunRequest,
     evidence: Evidence,
-    this: Run,
+    new_run: Run,
     reports: Place,
     clock: Clock,
     progress: Progress,
 ) -> RunResult:
     begun = clock.monotonic()
-    findings = _compare(spark, settings, evidence, this, progress)
+    findings = _compare(spark, settings, evidence, new_run, progress)
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
-    _weigh(findings, settings, history)
+    _apply_limits(findings, settings, history)
     with progress.step("write the report"):
-        deeds = _write_repair(findings, this, request.sign)
-        write_report(findings, this.place, settings, history, clock, begun)
-    result = _result(findings, evidence, this, deeds, progress, clock)
-    runs.finish(this, result.facts())
-    runs.point_to(reports, this)
+        deeds = _write_repair(findings, new_run, request.sign)
+        write_report(findings, new_run.place, settings, history, clock, begun)
+    result = _result(findings, evidence, new_run, deeds, progress, clock)
+    runs.finish(new_run, result.facts())
+    runs.point_to(reports, new_run)
     return result
 
 
 def _compare(
-    spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, this: Run, progress: Progress
+    spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, new_run: Run, progress: Progress
 ) -> Findings:
     """Run the stages that read rows."""
-    staging = this.place / STAGING
+    staging = new_run.place / STAGING
     lines = read_lines(spark, evidence.groups)
-    carried = stages.left_open(spark, evidence.carried.verdicts) if evidence.carried else None
+    carried = stages.open_messages(spark, evidence.carried.verdicts) if evidence.carried else None
     with progress.step("survey the ledgers"):
         survey = stages.survey(lines, evidence.window, staging / "survey")
-        nodes, counted = stages.who_takes_part(survey)
+        nodes, line_counts = stages.participants(survey)
         names = stages.names(spark, nodes, carried)
         stores, unserved = stages.hub_traces(survey, evidence.hubs)
         evidence = evidence.with_stores(stores)
     with progress.step("gather facts by message"):
-        facts, others = stages.facts(lines, evidence.hubs, carried, evidence.window, staging / "facts")
+        facts, other_dates = stages.facts(lines, evidence.hubs, carried, evidence.window, staging / "facts")
     with progress.step("compare the clocks"):
         skews = clocks.estimate(facts, names)
-        clock_ms = clocks.applied(skews, evidence.stated_skew)
-        ground = evidence.ground(clock_ms, clocks.at_first(skews, evidence.stated_skew), frozenset(unserved))
+        clock_ms = clocks.corrections(skews, evidence.stated_skew)
+        context = evidence.judgement_context(
+            clock_ms, clocks.first_corrections(skews, evidence.stated_skew), frozenset(unserved)
+        )
     with progress.step("judge"):
-        judged = assessment.judged(spark, facts, names, ground)
-        oldest = evidence.window.start - settings.carry_days * DAY_MS
-        verdicts, moved = stages.verdicts(judged, evidence.window, oldest, this.verdicts)
+        judged = assessment.judged(spark, facts, names, context)
+        oldest_at = evidence.window.start - settings.carry_days * DAY_MS
+        verdicts, moved_by_clocks = stages.verdicts(judged, evidence.window, oldest_at, new_run.verdicts)
         (staging / "facts").remove()
     with progress.step("count the findings"):
         cells = stages.cells(verdicts, staging / "cells")
-        numbers = tally(stages.profile(cells))
+        message_tally = tally(stages.profile(cells))
         absences = (
             stages.absences(verdicts, unserved, settings.calendar, evidence.day, settings.carry_days)
-            if numbers.has("SOURCE_MISSING")
+            if message_tally.has("SOURCE_MISSING")
             else []
         )
     with progress.step("collect the exceptions"):
-        their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
-        exceptions = stages.exceptions(verdicts, their_lines, this.place / "exceptions.parquet")
+        exception_lines = stages.exception_lines(lines, verdicts, message_tally.exceptions, staging / "exception_lines")
+        exceptions = stages.exceptions(verdicts, exception_lines, new_run.place / "exceptions.parquet")
     with progress.step("judge the documents in pieces"):
-        documents = write_documents(verdicts, this.place / "documents.parquet")
+        documents = write_documents(verdicts, new_run.place / "documents.parquet")
     with progress.step("add up the pairs"):
-        pairs = stages.pairs(cells, this.place / "pairs.parquet")
+        pairs = stages.pairs(cells, new_run.place / "pairs.parquet")
         return Findings(
             day=evidence.day,
             window=evidence.window,
             calendar=settings.calendar,
             fingerprint=evidence.fingerprint,
-            evidence_until=min([ground.hub_watermark, *(one.watermark - one.skew for one in ground.ledgers)]),
+            evidence_until=min(
+                [context.hub_watermark, *(ledger.watermark - ledger.skew for ledger in context.ledgers)]
+            ),
             sources=evidence.sources,
             is_partial=evidence.is_partial,
             skews=skews,
             clock_ms=clock_ms,
-            lines=counted,
-            tally=numbers,
+            lines=line_counts,
+            tally=message_tally,
             absent=gaps.gaps(
                 evidence.sources,
                 evidence.hubs,
@@ -203,27 +209,26 @@ def _compare(
             documents=documents,
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
-            their_lines=their_lines,
-            other_dates={scope: count + moved[scope] for scope, count in others.items()},
+            exception_lines=exception_lines,
+            other_dates={scope: count + moved_by_clocks[scope] for scope, count in other_dates.items()},
         )
 
 
-def _weigh(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:
-    """Apply thresholds and plausibility."""
+def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:
+    """Set the breaches of thresholds and the plausibility of the volume."""
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
-    for pair, own in settings.pair_thresholds.items():
-        findings.breaches += limits.breaches(findings.counts_of(pair), own)
-    earlier = [
-        summary["messages"] for day, summary in history if (findings.day - day) % timedelta(days=7) == timedelta()
-    ]
+    for pair, pair_limits in settings.pair_thresholds.items():
+        findings.breaches += limits.breaches(findings.counts_of(pair), pair_limits)
+    earlier = [summary["messages"] for day, summary in history if day.weekday() == findings.day.weekday()]
     findings.plausibility = limits.plausibility(
         findings.messages, earlier, settings.plausible_low, settings.plausible_high
     )
 
 
-def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str, int]:
-    index = repair_list.Index(findings.day.isoformat(), this.name, findings.fingerprint, {})
-    place, staging = this.place / "repair", this.place / STAGING / "repair"
+def _write_repair(findings: Findings, new_run: Run, sign: Sign | None) -> dict[str, int]:
+    """Write the repair lists and their index; return the number of messages by deed."""
+    index = repair_list.RepairIndex(findings.day.isoformat(), new_run.name, findings.fingerprint, {})
+    place, staging = new_run.place / "repair", new_run.place / STAGING / "repair"
     deeds: dict[str, int] = {}
     if findings.tally.exceptions:
         deeds = repair_list.write_lists(findings.exceptions, place, staging, index)
@@ -232,18 +237,18 @@ def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str,
 
 
 def _result(
-    findings: Findings, evidence: Evidence, this: Run, deeds: dict[str, int], progress: Progress, clock: Clock
+    findings: Findings, evidence: Evidence, new_run: Run, deeds: dict[str, int], progress: Progress, clock: Clock
 ) -> RunResult:
     outcome = outcome_of(findings)
     return RunResult(
         outcome=outcome,
         exit_code=OUTCOMES[outcome],
         business_date=findings.day.isoformat(),
-        run=this.name,
+        run=new_run.name,
         messages=findings.messages,
         verdicts=findings.verdicts,
         carried={name: count for name, count in findings.carried.items() if count},
-        report=str(this.place / "report.html"),
+        report=str(new_run.place / "report.html"),
         missing=gaps.missing(findings.sources, findings.absent),
         breaches=[breach._asdict() for breach in findings.breaches],
         plausibility=findings.plausibility._asdict(),
@@ -255,9 +260,9 @@ def _result(
     )
 
 
-def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
+def _note_failure(new_run: Run, error: BaseException, clock: Clock) -> None:
     """Keep a failed run as a folder with its result; the pointer never moves to it."""
     text = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
-    result = RunResult("failed", 1, this.day.isoformat(), this.name, created_at=moment)
-    runs.finish(this, {**result.facts(), "error": text[:2000]})
+    result = RunResult("failed", 1, new_run.day.isoformat(), new_run.name, created_at=moment)
+    runs.finish(new_run, {**result.facts(), "error": text[:2000]})

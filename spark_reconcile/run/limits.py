@@ -1,7 +1,7 @@
 """Thresholds per verdict and pair, and the plausibility of the volume.
 
 An empty extract agrees with another empty extract. The number of messages is therefore compared with the usual number
-on this weekday, and a date without messages is never good. Pure: counts in, breaches out.
+on this weekday; without a history, a date without messages is implausible. Pure. Called by ``job``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,37 +14,37 @@ from spark_reconcile.settings import Limit
 class VerdictCount(NamedTuple):
     """The number of messages with a verdict, of all pairs or of one."""
 
-    pair: str  #: empty for all
+    pair: str  #: empty for all pairs
     verdict: str
     messages: int
-    of: int  #: messages of the date, or of the pair
+    of: int  #: all messages of the date, or of the pair
     age_s: int = 0  #: age of the oldest message
 
 
 class Breach(NamedTuple):
-    """An exceeded threshold: value found and accepted, unrounded, and the number of messages."""
+    """An exceeded threshold. Values are not rounded."""
 
-    pair: str
+    pair: str  #: empty for all pairs
     verdict: str
     what: str  #: max_count, max_rate or max_age_s
     found: float
     accepted: float
-    messages: int = 0
-    of: int = 0
+    messages: int = 0  #: messages with the verdict
+    of: int = 0  #: all messages of the date, or of the pair
 
 
 def breaches(counts: Iterable[VerdictCount], limits: Mapping[str, Limit]) -> list[Breach]:
     """Return the thresholds exceeded by some counts, in the order of the counts."""
-    return [breach for count in counts for breach in _of(count, limits.get(count.verdict, Limit()))]
+    return [breach for count in counts for breach in _breaches(count, limits.get(count.verdict, Limit()))]
 
 
-def _of(count: VerdictCount, limit: Limit) -> Iterable[Breach]:
-    found = (
+def _breaches(count: VerdictCount, limit: Limit) -> Iterable[Breach]:
+    measured = (
         ("max_count", count.messages, limit.max_count),
         ("max_rate", count.messages / count.of if count.of else 0.0, limit.max_rate),
         ("max_age_s", count.age_s if count.messages else 0, limit.max_age_s),
     )
-    for what, value, accepted in found:
+    for what, value, accepted in measured:
         if accepted is not None and value > accepted:
             yield Breach(count.pair, count.verdict, what, value, accepted, count.messages, count.of)
 
@@ -53,17 +53,19 @@ class Plausibility(NamedTuple):
     """Whether the volume of a date is plausible, and the reason if not."""
 
     believed: bool
-    why: str
+    why: str  #: empty if the volume is plausible
     messages: int
     usual: float | None  #: median of the same weekday in earlier weeks; None without a history
 
 
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
-    """Compare the messages of a date with earlier dates of the same weekday; a history needs two of them."""
+    """Compare the messages of a date with earlier dates of the same weekday, of which at least two are needed."""
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:
-        way = "fewer" if messages < usual else "more"
-        return Plausibility(False, f"far {way} messages than the {usual:g} usual on this weekday", messages, usual)
+        comparison = "fewer" if messages < usual else "more"
+        return Plausibility(
+            False, f"far {comparison} messages than the {usual:g} usual on this weekday", messages, usual
+        )
     if messages == 0 and usual != 0:
         return Plausibility(False, "no message at all", messages, usual)
     return Plausibility(True, "", messages, usual)

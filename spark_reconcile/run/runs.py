@@ -4,8 +4,7 @@
       run=20261121T021503Z-7f3a9c21-4d0e/  output of ``job``; complete when _RESULT.json exists
       CURRENT                              the name of the current run, replaced as a whole
 
-Neither Spark's overwrite modes nor an editor are involved: a second run of a date is a second folder, and only the
-pointer moves.
+A second run of a date is a second folder; nothing is overwritten except the pointer.
 """
 
 import json
@@ -20,7 +19,7 @@ from spark_reconcile.storage import Place
 
 CURRENT, RESULT, SUMMARY = "CURRENT", "_RESULT.json", "summary.json"
 _RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
-_SMALL = 64 << 20  # bytes: more than any summary can have
+_JSON_MAX = 64 << 20  # bytes; every summary is smaller
 
 
 class Run(NamedTuple):
@@ -55,10 +54,10 @@ def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
     return Run(day, name, place)
 
 
-def clear(reports: Place, day: date, staging: str) -> None:
-    """Remove the ``staging`` folders of killed runs of this date.
+def remove_staging(reports: Place, day: date, staging: str) -> None:
+    """Remove the ``staging`` folders of killed runs of a date. The caller holds the lock of the date.
 
-    Only while the date is locked, and not on an object store, where no lock distinguishes killed from working runs.
+    On an object store, nothing is removed, because no lock distinguishes killed from working runs there.
     """
     if reports.is_local:
         for run in of_date(reports, day):
@@ -105,32 +104,32 @@ def of_date(reports: Place, day: date) -> list[Run]:
 
 def dates(reports: Place) -> list[date]:
     """Return the business dates that have a folder, oldest first."""
-    found = []
+    days = []
     for folder in reports.folders():
         try:
-            found.append(date.fromisoformat(folder.name.removeprefix("business_date=")))
+            days.append(date.fromisoformat(folder.name.removeprefix("business_date=")))
         except ValueError:
             continue
-    return found
+    return days
 
 
 def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, Any]]]:
-    """Return the published summaries of earlier dates, oldest first; dates without one are left out."""
-    found = []
+    """Return the published summaries of the last ``days`` dates before ``day``, oldest first."""
+    summaries = []
     for step in range(days, 0, -1):
         earlier = day - timedelta(days=step)
         run = current(reports, earlier)
         if run is not None and (summary := run.summary):
-            found.append((earlier, summary))
-    return found
+            summaries.append((earlier, summary))
+    return summaries
 
 
 def _json(place: Place) -> dict[str, Any]:
-    """Read a file of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
+    """Read a JSON object of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
     if not place.exists():
         return {}
     try:
-        content = json.loads(place.read(_SMALL))
+        content = json.loads(place.read(_JSON_MAX))
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -21,7 +21,7 @@ from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
 
 S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
-BACK_MS = 60_000
+MOVED_BACK_MS = 60_000
 ROWS_MAX = 1_000_000
 Line = dict[str, Any]
 Change = Callable[[list[Line]], list[Line]]
@@ -32,49 +32,49 @@ class Planted(NamedTuple):
 
     lk0: str
     verdict: str
-    how: str
+    how: str  #: description of the change
 
 
 def _without(*unwanted: tuple[Side, Event | None]) -> Change:
-    """Leave out lines of a side, by event or (None) all."""
-    return lambda lines: [
-        line for line in lines if (line["side"], line["event"]) not in unwanted and (line["side"], None) not in unwanted
-    ]
+    """Return a change that leaves out the lines of a side with an event; None: all lines of the side."""
+
+    def change(lines: list[Line]) -> list[Line]:
+        return [line for line in lines if not {(line["side"], line["event"]), (line["side"], None)} & set(unwanted)]
+
+    return change
 
 
-def _record(line: Line) -> bool:
+def _is_record(line: Line) -> bool:
     return bool(line["side"] == R and line["event"] == Event.RECEIVED)
 
 
 def _other_bytes(lines: list[Line]) -> list[Line]:
-    return [{**line, "digest": line["digest"][::-1]} if _record(line) else line for line in lines]
+    return [{**line, "digest": line["digest"][::-1]} if _is_record(line) else line for line in lines]
 
 
 def _record_twice(lines: list[Line]) -> list[Line]:
-    return [
-        *lines,
-        *({**line, "seq": line["seq"] + (1 << 40), "at": line["at"] + 1} for line in lines if _record(line)),
-    ]
+    second = [{**line, "seq": line["seq"] + (1 << 40), "at": line["at"] + 1} for line in lines if _is_record(line)]
+    return [*lines, *second]
 
 
-_UNTOLD = ((S, Event.DELIVERED), (R, Event.SENDER_ACKED))
+_RECEIPT = ((S, Event.DELIVERED), (R, Event.SENDER_ACKED))
 # Verdict | change to a delivered message | description.
 DEFECTS: tuple[tuple[str, Change, str], ...] = (
-    ("NOT_DELIVERED", _without((R, None), *_UNTOLD), "the receiver's lines and the sender's receipt left out"),
+    ("NOT_DELIVERED", _without((R, None), *_RECEIPT), "the receiver's lines and the sender's receipt left out"),
     ("DIGEST_MISMATCH", _other_bytes, "another digest at the receiver"),
     ("DUPLICATE_DELIVERED", _record_twice, "recorded a second time"),
-    ("ACK_NOT_RETURNED", _without(*_UNTOLD), "the sender's receipt left out"),
+    ("ACK_NOT_RETURNED", _without(*_RECEIPT), "the sender's receipt left out"),
     ("UNKNOWN_ORIGIN", _without((S, None)), "the sender's lines left out"),
     ("STATE_CONTRADICTION", _without((H, None)), "the hub's lines left out"),
 )  # fmt: skip
 
 
 def plant(
-    root: Place, day: date, calendar: Calendar, clock: Clock, signs: Mapping[str, Sign | None] | None = None
+    root: Place, day: date, calendar: Calendar, clock: Clock, signers: Mapping[str, Sign | None] | None = None
 ) -> list[Planted]:
-    """Change the extracts of a date, with as many defects as there are suitable messages. Raises BadRequest.
+    """Change the extracts of a date, with as many defects as there are suitable messages. Raises BadRunRequest.
 
-    ``signs``: by node, a signer for its changed extract; without one, the extract loses its signature.
+    ``signers``: by node, the signing function for its changed extract; without one, the extract loses its signature.
     """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:
@@ -83,20 +83,21 @@ def plant(
     stories: dict[str, list[Line]] = {}
     for line in (line for lines in ledgers.values() for line in lines):
         stories.setdefault(line["lk0"], []).append(line)
-    whole = sorted(lk0 for lk0, lines in stories.items() if _is_whole(lines))
-    done, changed = [], {}
-    for lk0, (verdict, change, how) in zip(whole, DEFECTS, strict=False):
+    suitable = sorted(lk0 for lk0, lines in stories.items() if _is_suitable(lines))
+    planted: list[Planted] = []
+    changed: dict[str, list[Line]] = {}
+    for lk0, (verdict, change, how) in zip(suitable, DEFECTS, strict=False):
         earliest = calendar.window(day).start
-        changed[lk0] = change([{**line, "at": max(line["at"] - BACK_MS, earliest)} for line in stories[lk0]])
-        done.append(Planted(lk0, verdict, how))
-    new = [line for lines in changed.values() for line in lines]
+        changed[lk0] = change([{**line, "at": max(line["at"] - MOVED_BACK_MS, earliest)} for line in stories[lk0]])
+        planted.append(Planted(lk0, verdict, how))
+    changed_lines = [line for lines in changed.values() for line in lines]
     for source in sources:
         assert source.manifest is not None
-        kept = [line for line in ledgers[source.source] if line["lk0"] not in changed]
-        own = [line for line in new if f"{line['node']}.{line['store']}" == source.source]
-        sign = (signs or {}).get(source.manifest.node)
-        _rewrite(root, source.manifest, calendar, clock, [*kept, *own], sign)
-    return done
+        lines = [line for line in ledgers[source.source] if line["lk0"] not in changed]
+        lines += [line for line in changed_lines if f"{line['node']}.{line['store']}" == source.source]
+        sign = (signers or {}).get(source.manifest.node)
+        _rewrite(root, source.manifest, calendar, clock, lines, sign)
+    return planted
 
 
 def _lines(folder: Place | None, manifest: Manifest | None) -> Iterable[Line]:
@@ -107,11 +108,12 @@ def _lines(folder: Place | None, manifest: Manifest | None) -> Iterable[Line]:
             yield from pq.read_table(stream).to_pylist()
 
 
-def _is_whole(lines: list[Line]) -> bool:
-    """Whether its sender knows that it was delivered, the receiver that this was noted, and the hub had it."""
+def _is_suitable(lines: list[Line]) -> bool:
+    """Whether a message was forwarded by the hub and delivered, and both ends have noted the delivery."""
     present = {(line["side"], line["event"]) for line in lines}
-    wanted = {(S, Event.ACCEPTED), (S, Event.DELIVERED), (R, Event.RECEIVED), (R, Event.SENDER_ACKED)}
-    return wanted <= present and (H, Event.FORWARDED) in present
+    return present >= {
+        (S, Event.ACCEPTED), (H, Event.FORWARDED), (R, Event.RECEIVED), (S, Event.DELIVERED), (R, Event.SENDER_ACKED)
+    }  # fmt: skip
 
 
 def _rewrite(

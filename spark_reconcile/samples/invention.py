@@ -1,8 +1,8 @@
 """Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
-Each message follows one of the courses below; each course has the verdict that the job must give. The truth is written
-apart from the extracts, in a form that the job never reads. Columns are made for one slice of the day at a time, so
-that memory is bounded.
+Each message follows one of the courses below; each course has the verdict that the job must give. The true verdicts are
+written to a folder of their own, which the job never reads. Columns are made for one slice of the day at a time, so
+that memory is bounded. Called by ``semq reconcile generate`` and by bench/reconciliation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,18 @@ from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
 HUB = "2.hub"
-# the incarnation of every store is this and the date, so that messages of different dates have different names
-INC = "3f2a"
+# The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
+INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
+# Periods at the end and at the begin of the date in which no message is accepted, except the late ones, because some of
+# its lines would belong to the next date or to the date before.
 _TAIL_MS = 7_200_000
-_LEAD_MS = 60_000  # without messages, because some of their lines would be in the extracts of the day before
+_LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]
 
-# Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
-# other bytes, o outside the dates of the extract.
-PIECES = {
+# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c with a stored
+# copy's locator, x with other bytes, o outside the dates of the extract.
+COURSE_PARTS = {
     "go": "S:ACCEPTED@0 S:SENT@3",
     "forward": "H:FORWARDED@24",
     "forwarded": "S:FORWARDED@46",
@@ -48,7 +50,8 @@ PIECES = {
     "release": "H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c",
     "deliver2": "S:DELIVERED@3600090 R:SENDER_ACKED@3600130",
 }
-# Verdict, part of all messages (0: the rest; late: some, in the last minutes), class, then pieces and single lines.
+# Verdict, share of all messages (0: all that have no other course; late: a small share, in the last minutes of the
+# date), class, then parts and single lines.
 COURSES = """
 MATCHED             0      3  go forward record forwarded deliver noted
 MATCHED             0.05   3  go store unload record2 release deliver2
@@ -72,7 +75,8 @@ UNKNOWN_ORIGIN      0.0001 3  forward record
 STATE_CONTRADICTION 0.0001 3  go forward forwarded deliver
 QUARANTINED         0.0001 3  go forward record forwarded deliver R:SENDER_ACKED@120o
 """
-_DIGESTS = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
+# Lines with digest and size.
+_WITH_DIGEST = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
 _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
@@ -81,16 +85,16 @@ class CourseStep(NamedTuple):
 
     side: Side
     event: Event
-    after_ms: int
-    marks: str
+    after_ms: int  #: time after the acceptance
+    marks: str  #: letters explained at COURSE_PARTS
 
 
 class Course(NamedTuple):
-    """A course: its lines, its share of all messages, and the verdict."""
+    """A course that messages may take, and its verdict."""
 
     verdict: str
-    part: float
-    is_late: bool
+    share: float  #: of all messages
+    is_late: bool  #: accepted in the last minutes of the date
     save_fwd: int
     steps: tuple[CourseStep, ...]
 
@@ -98,26 +102,27 @@ class Course(NamedTuple):
 def _read(text: str) -> list[Course]:
     courses = []
     for row in text.strip().splitlines():
-        verdict, part, save_fwd, *pieces = row.split()
-        steps = " ".join(PIECES.get(piece, piece) for piece in pieces).split()
-        late = part == "late"
-        courses.append(Course(verdict, 0.0005 if late else float(part), late, int(save_fwd), tuple(map(_step, steps))))
+        verdict, share, save_fwd, *parts = row.split()
+        steps = " ".join(COURSE_PARTS.get(part, part) for part in parts).split()
+        is_late = share == "late"
+        number = 0.0005 if is_late else float(share)
+        courses.append(Course(verdict, number, is_late, int(save_fwd), tuple(map(_step, steps))))
     return courses
 
 
 def _step(text: str) -> CourseStep:
-    side, _, rest = text.partition(":")
-    event, _, when = rest.partition("@")
-    after = when.rstrip("xoc")
-    return CourseStep(_SIDES[side], Event[event], int(after), when[len(after) :])
+    side, _, event_and_time = text.partition(":")
+    event, _, time_and_marks = event_and_time.partition("@")
+    after_ms = time_and_marks.rstrip("xoc")
+    return CourseStep(_SIDES[side], Event[event], int(after_ms), time_and_marks[len(after_ms) :])
 
 
-ALL = _read(COURSES)
+ALL_COURSES = _read(COURSES)
 
 
 @dataclass(slots=True)
 class Truth:
-    """The truth about the generated extracts: the verdicts to find, and the number of rows."""
+    """The numbers of generated messages and lines, and of messages by true verdict."""
 
     messages: int = 0
     rows: int = 0
@@ -137,13 +142,14 @@ def generate(
     defects: float = 1.0,
     skew: bool = True,
 ) -> Truth:
-    """Write the extracts of ``nodes`` institutions and the hub for one date; the truth about them goes below ``truth``.
+    """Write the extracts of ``nodes`` institutions and the hub for one date, and the true verdicts below ``truth``.
 
-    ``defects`` multiplies the parts of all courses but the first; ``skew``: one institution sends half of everything.
+    ``defects`` multiplies the shares of all courses but the first two. With ``skew``, one institution sends half of all
+    messages.
     """
     dice = np.random.default_rng((seed, day.toordinal()))
     window = calendar.window(day)
-    made = Truth()
+    totals = Truth()
     truth.make()
     with ExitStack() as stack:
         names = [f"1.{10001 + number}" for number in range(nodes)]
@@ -155,16 +161,16 @@ def generate(
         ]
         ledgers = [_Ledger(name, extract) for name, extract in zip((*names, HUB), extracts, strict=True)]
         stream = stack.enter_context((truth / "truth.parquet").writer())
-        known = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
+        truth_writer = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
         for first in range(0, messages, SLICE):
             batch = _Slice(first, min(SLICE, messages - first), messages, nodes, dice, defects, skew, window.start, day)
             for ledger, number in zip(ledgers, (*range(nodes), -1), strict=True):
                 batch.write(ledger, number, names)
-            known.write_table(batch.truth(names, made))
-        made.rows = sum(extract.finish().rows for extract in extracts)
-    made.messages = messages
-    (truth / "truth.json").write(canonical({"messages": messages, "rows": made.rows, "verdicts": made.verdicts}))
-    return made
+            truth_writer.write_table(batch.truth(names, totals))
+        totals.rows = sum(extract.finish().rows for extract in extracts)
+    totals.messages = messages
+    (truth / "truth.json").write(canonical({"messages": messages, "rows": totals.rows, "verdicts": totals.verdicts}))
+    return totals
 
 
 _TRUTH = pa.schema([("lk0", pa.string()), ("verdict", pa.string())])
@@ -184,7 +190,7 @@ class _Slice:
         self,
         first: int,
         count: int,
-        of: int,
+        total: int,
         nodes: int,
         dice: np.random.Generator,
         defects: float,
@@ -197,97 +203,97 @@ class _Slice:
         if skew:
             self.senders = np.where(dice.random(count) < 0.5, 0, self.senders)
         self.receivers: Numbers = (self.senders + dice.integers(1, max(nodes, 2), count)) % nodes
-        parts = np.array([course.part * (1 if index == 1 else defects) for index, course in enumerate(ALL)])
-        parts[0] = max(1 - parts[1:].sum(), 0)
-        self.courses: Numbers = dice.choice(len(ALL), count, p=parts / parts.sum())
+        shares = np.array([course.share * (1 if index == 1 else defects) for index, course in enumerate(ALL_COURSES)])
+        shares[0] = max(1 - shares[1:].sum(), 0)
+        self.courses: Numbers = dice.choice(len(ALL_COURSES), count, p=shares / shares.sum())
         room = DAY_MS - _TAIL_MS - _LEAD_MS
-        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * room // of + dice.integers(0, 1000, count)
-        late = np.array([course.is_late for course in ALL])[self.courses]
+        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * room // total + dice.integers(0, 1000, count)
+        late = np.array([course.is_late for course in ALL_COURSES])[self.courses]
         self.accepted = np.where(late, begin + DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
         self.jitter: Numbers = dice.integers(0, 10, count)
         self.digests = np.frombuffer(dice.bytes(32 * count).hex().encode(), dtype="S64")
-        self._begin = begin
-        self._inc = f"{INC}{day:%Y%m%d}"
+        self._incarnation = f"{INCARNATION_PREFIX}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
-        """Write the lines of one node in this slice, ordered by time; node -1 is the hub."""
-        lines = list(self._lines(node))
-        if not lines:
+        """Write the lines of one node in this slice, ordered by time. ``node``: index in ``names``; -1 is the hub."""
+        groups = list(self._lines(node))
+        if not groups:
             return
-        who = np.concatenate([index for index, _, _, _ in lines])
-        at = np.concatenate([times for _, times, _, _ in lines])
-        step = np.concatenate([np.full(len(index), number) for number, (index, _, _, _) in enumerate(lines)])
+        message = np.concatenate([indexes for indexes, _, _, _ in groups])
+        at = np.concatenate([times for _, times, _, _ in groups])
+        step = np.concatenate([np.full(len(indexes), number) for number, (indexes, _, _, _) in enumerate(groups)])
         order = np.argsort(at, kind="stable")
-        who, at, step = who[order], at[order], step[order]
-        facts = [(s, c) for _, _, s, c in lines]
-        ledger.extract.add(self._batch(ledger, who, at, step, facts, names))
-        ledger.seq += len(who)
+        message, at, step = message[order], at[order], step[order]
+        steps = [(course_step, course) for _, _, course_step, course in groups]
+        ledger.extract.add(self._batch(ledger, message, at, step, steps, names))
+        ledger.seq += len(message)
 
     def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, CourseStep, Course]]:
-        for number, course in enumerate(ALL):
-            mine = self.courses == number
+        """Yield, for each step of a course that a node writes, the indexes of messages and the times of lines."""
+        for number, course in enumerate(ALL_COURSES):
+            on_course = self.courses == number
             for step in course.steps:
-                owner = {Side.SENDER: self.senders, Side.RECEIVER: self.receivers}.get(step.side)
-                chosen = mine if owner is None else mine & (owner == node)
                 if (step.side is Side.HUB) is not (node == -1):
                     continue
-                index = np.flatnonzero(chosen)
-                if len(index):
-                    at = self.accepted[index] + step.after_ms + self.jitter[index]
-                    yield index, at + (5 * DAY_MS if "o" in step.marks else 0), step, course
+                writer = {Side.SENDER: self.senders, Side.RECEIVER: self.receivers}.get(step.side)
+                indexes = np.flatnonzero(on_course if writer is None else on_course & (writer == node))
+                if len(indexes):
+                    at = self.accepted[indexes] + step.after_ms + self.jitter[indexes]
+                    yield indexes, at + (5 * DAY_MS if "o" in step.marks else 0), step, course
 
     def _batch(
         self,
         ledger: _Ledger,
-        who: Numbers,
+        message: Numbers,
         at: Numbers,
         step: Numbers,
-        facts: list[tuple[CourseStep, Course]],
+        steps: list[tuple[CourseStep, Course]],
         names: list[str],
     ) -> pa.RecordBatch:
-        count = len(who)
-        words = pa.array(names)
+        """Return lines as a batch: of each line the index of its message, its time, and its index in ``steps``."""
+        count = len(message)
+        nodes = pa.array(names)
 
         def per_step(values: Sequence[object], kind: pa.DataType) -> pa.Array:
             return pa.array(values, kind).take(pa.array(step))
 
-        digest = pa.array(self.digests[who]).cast(pa.string())
-        other = pc.utf8_reverse(digest)
-        shown = [1 if (s.side, s.event) in _DIGESTS else 0 for s, _ in facts]
-        changed = [2 if "x" in s.marks else flag for (s, _), flag in zip(facts, shown, strict=True)]
-        says = per_step(list(changed), pa.int8())
+        digest = pa.array(self.digests[message]).cast(pa.string())
+        has_digest = per_step([(s.side, s.event) in _WITH_DIGEST for s, _ in steps], pa.bool_())
+        has_other_bytes = per_step(["x" in s.marks for s, _ in steps], pa.bool_())
         empty = pa.repeat(pa.scalar(""), count)
         columns = {
             "node": pa.repeat(pa.scalar(ledger.name), count),
             "store": pa.repeat(pa.scalar("1.1"), count),
             "seq": pa.array(np.arange(ledger.seq, ledger.seq + count, dtype=np.int64)),
             "at": pa.array(at),
-            "side": per_step([int(s.side) for s, _ in facts], pa.int8()),
-            "event": per_step([int(s.event) for s, _ in facts], pa.int16()),
-            "lk0": self._lk0(who, words),
-            "source": words.take(pa.array(self.senders[who])),
-            "target": words.take(pa.array(self.receivers[who])),
-            "att": per_step([1 if s.event is Event.SENT else 0 for s, _ in facts], pa.int32()),
+            "side": per_step([int(s.side) for s, _ in steps], pa.int8()),
+            "event": per_step([int(s.event) for s, _ in steps], pa.int16()),
+            "lk0": self._lk0(message, nodes),
+            "source": nodes.take(pa.array(self.senders[message])),
+            "target": nodes.take(pa.array(self.receivers[message])),
+            "att": per_step([1 if s.event is Event.SENT else 0 for s, _ in steps], pa.int32()),
             "lk1": pc.if_else(
-                per_step(["c" in s.marks for s, _ in facts], pa.bool_()),
-                pc.binary_join_element_wise("1.1", pa.array(self.ids[who]).cast(pa.string()), "."), empty),
-            "digest": pc.if_else(pc.equal(says, 1), digest, pc.if_else(pc.equal(says, 2), other, empty)),
-            "size": pc.if_else(pc.greater(says, 0), pa.array(1000 + self.ids[who] % 4000), 0),
-            "reason": per_step(["SEMQ-1101" if s.event is Event.REFUSED else "" for s, _ in facts], pa.string()),
-            "save_fwd": per_step([c.save_fwd if s.event is Event.ACCEPTED else None for s, c in facts], pa.int8()),
-            "ack2": per_step([c.save_fwd == 3 if s.event is Event.ACCEPTED else None for s, c in facts], pa.bool_()),
+                per_step(["c" in s.marks for s, _ in steps], pa.bool_()),
+                pc.binary_join_element_wise("1.1", pa.array(self.ids[message]).cast(pa.string()), "."), empty),
+            "digest": pc.if_else(
+                has_other_bytes, pc.utf8_reverse(digest), pc.if_else(has_digest, digest, empty)),
+            "size": pc.if_else(
+                pc.or_(has_digest, has_other_bytes), pa.array(1000 + self.ids[message] % 4000), 0),
+            "reason": per_step(["SEMQ-1101" if s.event is Event.REFUSED else "" for s, _ in steps], pa.string()),
+            "save_fwd": per_step([c.save_fwd if s.event is Event.ACCEPTED else None for s, c in steps], pa.int8()),
+            "ack2": per_step([c.save_fwd == 3 if s.event is Event.ACCEPTED else None for s, c in steps], pa.bool_()),
         }  # fmt: skip
         arrays = [columns.get(name, pa.nulls(count, ARROW_SCHEMA.field(name).type)) for name in ARROW_SCHEMA.names]
         return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
-    def _lk0(self, who: Numbers, words: pa.Array) -> pa.Array:
-        sender = words.take(pa.array(self.senders[who]))
-        return pc.binary_join_element_wise(sender, "1.1", self._inc, pa.array(self.ids[who]).cast(pa.string()), ".")
+    def _lk0(self, message: Numbers, nodes: pa.Array) -> pa.Array:
+        sender, object_id = nodes.take(pa.array(self.senders[message])), pa.array(self.ids[message])
+        return pc.binary_join_element_wise(sender, "1.1", self._incarnation, object_id.cast(pa.string()), ".")
 
-    def truth(self, names: list[str], made: Truth) -> pa.Table:
-        """Return the expected verdicts of these messages."""
-        everything: Numbers = np.arange(len(self.ids))
-        verdicts = pa.array([course.verdict for course in ALL]).take(pa.array(self.courses))
+    def truth(self, names: list[str], totals: Truth) -> pa.Table:
+        """Return the true verdicts of these messages, and add their numbers to ``totals``."""
+        messages: Numbers = np.arange(len(self.ids))
+        verdicts = pa.array([course.verdict for course in ALL_COURSES]).take(pa.array(self.courses))
         for entry in verdicts.value_counts().to_pylist():
-            made.verdicts[entry["values"]] = made.verdicts.get(entry["values"], 0) + entry["counts"]
-        return pa.table([self._lk0(everything, pa.array(names)), verdicts], schema=_TRUTH)
+            totals.verdicts[entry["values"]] = totals.verdicts.get(entry["values"], 0) + entry["counts"]
+        return pa.table([self._lk0(messages, pa.array(names)), verdicts], schema=_TRUTH)

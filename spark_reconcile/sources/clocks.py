@@ -1,5 +1,5 @@
 """The difference between each node's clock and the hub's, estimated from the ledgers, so that a wrong clock does not
-look like loss.
+look like loss. Called by ``job``.
 
 A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. The middle
 of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The same holds for the
@@ -17,24 +17,23 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.days import DAY_MS
 
-WAY_MAX_MS = 10_000  # longer round trips are too imprecise
+ROUND_TRIP_MAX_MS = 10_000  # longer round trips are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
-WRONG_FROM_MS = (
-    2_000  # an operator should correct a clock above this; a difference that is only stated counts from here on
-)
-STATED_TO_MS = DAY_MS
-ENOUGH = 3  # messages per hour, so that a single wrong line does not decide
+# From this difference on, an operator should correct the clock, and the difference stated in a manifest is used.
+WRONG_FROM_MS = 2_000
+STATED_MAX_MS = DAY_MS  # larger differences stated in manifests are not used
+HOUR_MESSAGES_MIN = 3  # an hour with fewer messages is not used, so that a single wrong line does not decide
 HOUR_MS = 3_600_000
 
 
 class Skew(NamedTuple):
-    """A node's clock minus the hub's: estimate, messages used, all messages, first hour, precision."""
+    """The estimate of a node's clock minus the hub's, in milliseconds."""
 
     ms: int
-    agreeing: int
-    of: int
-    first_ms: int
-    within_ms: int = 0
+    agreeing: int  #: messages in whose hour the estimate differs from ``ms`` by less than WRONG_FROM_MS
+    of: int  #: messages in all hours
+    first_ms: int  #: estimate of the first hour
+    within_ms: int = 0  #: error of the estimate
 
     @property
     def is_known_to_differ(self) -> bool:
@@ -43,13 +42,13 @@ class Skew(NamedTuple):
 
 
 def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
-    """Estimate the clock of each node, where possible. ``names``: hash, node.
+    """Estimate the clock of each node with suitable messages. ``names``: table of nodes and their hashes.
 
     Spark returns one row per node and hour.
     """
     counted = (
-        facts.where(_TELLS)
-        .selectExpr(*(f"{what} AS {name}" for name, what in _ESTIMATES))
+        facts.where(_IS_USABLE)
+        .selectExpr(*(f"{expression} AS {name}" for name, expression in _ESTIMATES))
         .selectExpr(
             "stack(2, sender, sender_ms, sender_way, sender_h, receiver, receiver_ms, receiver_way, receiver_h) "
             "AS (hash, ms, way, h)"
@@ -63,48 +62,48 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
         F.sum("messages").alias("messages"),
         F.sum("way").alias("way"),
     )
-    by_node: dict[str, list[Hour]] = {}
+    by_node: dict[str, list[ClockHour]] = {}
     for row in hours.join(F.broadcast(names), "hash").collect():
-        way = round(row["way"] / row["messages"])
-        by_node.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["ms"]), int(row["messages"]), way))
+        hour = ClockHour(int(row["h"]), round(row["ms"]), int(row["messages"]), round(row["way"] / row["messages"]))
+        by_node.setdefault(row["node"], []).append(hour)
     return {node: latest(hours_of) for node, hours_of in sorted(by_node.items())}
 
 
-class Hour(NamedTuple):
+class ClockHour(NamedTuple):
     """The estimate of a clock from the messages of one hour."""
 
     hour: int  #: hours since 1970, by the hub's clock
-    ms: int  #: the median
+    ms: int  #: median of the estimates
     messages: int
-    way_ms: int = 0  #: the mean round trip
+    round_trip_ms: int = 0  #: mean of the round trips
 
 
-def latest(hours: Sequence[Hour]) -> Skew:
-    """Return the clock at the end: of the last hour with enough messages, else of all messages."""
-    enough = [one for one in hours if one.messages >= ENOUGH]
-    of = sum(one.messages for one in hours)
-    if enough:
-        first, ms, way = min(enough).ms, max(enough).ms, max(enough).way_ms
+def latest(hours: Sequence[ClockHour]) -> Skew:
+    """Return the clock at the end: by the last hour with enough messages, else by all messages."""
+    usable = [hour for hour in hours if hour.messages >= HOUR_MESSAGES_MIN]
+    messages = sum(hour.messages for hour in hours)
+    if usable:
+        first_ms, ms, round_trip_ms = min(usable).ms, max(usable).ms, max(usable).round_trip_ms
     else:
-        every = sorted(one.ms for one in hours for _ in range(one.messages))
-        first = ms = every[len(every) // 2]
-        way = sum(one.way_ms * one.messages for one in hours) // of
-    agreeing = sum(one.messages for one in hours if abs(one.ms - ms) < WRONG_FROM_MS)
-    return Skew(ms, agreeing, of, first, (way + STEP_MS) // 2)
+        estimates = sorted(hour.ms for hour in hours for _ in range(hour.messages))
+        first_ms = ms = estimates[len(estimates) // 2]
+        round_trip_ms = sum(hour.round_trip_ms * hour.messages for hour in hours) // messages
+    agreeing = sum(hour.messages for hour in hours if abs(hour.ms - ms) < WRONG_FROM_MS)
+    return Skew(ms, agreeing, messages, first_ms, (round_trip_ms + STEP_MS) // 2)
 
 
 # The sender's clock minus the hub's: from messages that were sent once and answered soon enough.
 _BEGUN, _HEARD = "coalesce(sent_at, accepted_at)", "least(heard_at, ended_at)"
-_IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND {_HEARD} - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
+_IN_TIME = f"att <= 1 AND taken_at IS NOT NULL AND {_HEARD} - {_BEGUN} BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
 _SENDER_MS = f"(({_BEGUN} + {_HEARD}) / 2 - taken_at)"
-# The receiver's minus the hub's: directly for a stored copy, otherwise through the sender's clock.
-_KEPT = f"released_at - hub_sent_at BETWEEN 0 AND {WAY_MAX_MS}"
-_ACKED = f"{_IN_TIME} AND ended_at - {_BEGUN} BETWEEN 0 AND {WAY_MAX_MS}"
+# The receiver's clock minus the hub's: directly for a stored copy, otherwise through the sender's clock.
+_KEPT = f"released_at - hub_sent_at BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
+_ACKED = f"{_IN_TIME} AND ended_at - {_BEGUN} BETWEEN 0 AND {ROUND_TRIP_MAX_MS}"
 _RECEIVER_MS = (
     f"if({_KEPT}, recorded_at - (hub_sent_at + released_at) / 2, "
     f"if({_ACKED}, recorded_at - ({_BEGUN} + ended_at) / 2 + {_SENDER_MS}, NULL))"
 )
-_TELLS = f"{_IN_TIME} OR {_KEPT}"
+_IS_USABLE = f"{_IN_TIME} OR {_KEPT}"
 _ESTIMATES = (
     ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
     ("sender_ms", f"if({_IN_TIME}, {_SENDER_MS}, NULL)"),
@@ -117,17 +116,19 @@ _ESTIMATES = (
 )
 
 
-def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
+def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return the correction of each node's times in milliseconds: the estimate, else the value of its manifest.
 
-    A value of the manifest is used up to one day, because a larger one would keep lost messages in flight beyond the
+    A value of a manifest is used up to one day, because a larger one would keep lost messages in flight beyond the
     next run. Its precision is unknown, so small values count as zero.
     """
-    believed = {node: ms for node, ms in stated.items() if WRONG_FROM_MS <= abs(ms) <= STATED_TO_MS}
-    shifts = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
-    return {**{node: ms for node, ms in believed.items() if node not in estimated}, **shifts}
+    from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
+    from_manifests = {
+        node: ms for node, ms in stated.items() if node not in estimated and WRONG_FROM_MS <= abs(ms) <= STATED_MAX_MS
+    }
+    return from_manifests | from_estimates
 
 
-def at_first(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
+def first_corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return the corrections of the first hour, which apply to the beginning of each node's ledgers."""
-    return applied({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)
+    return corrections({node: skew._replace(ms=skew.first_ms) for node, skew in estimated.items()}, stated)

@@ -15,7 +15,7 @@ from semq.umx_t.address import NodeType
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
 from spark_reconcile.extracts.manifest import Manifest, Verify, canonical
-from spark_reconcile.judgement.assessment import FAR, EvidenceCoverage, Ground
+from spark_reconcile.judgement.assessment import FAR, EvidenceCoverage, JudgementContext
 from spark_reconcile.run import runs
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
@@ -26,7 +26,7 @@ from spark_reconcile.storage import Place
 
 VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
-NAMED_BY_OTHERS = "ledgers of others name a copy in it"
+NAMED_BY_OTHERS = "ledgers of other nodes name a copy in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Evidence:
     day: date
     window: Window
     sources: tuple[Source, ...]
-    carried: Run | None
+    carried: Run | None  #: the earlier run whose open messages are judged again
     fingerprint: str
-    young_ms: int
+    young_ms: int  #: age of the last step below which a message is in flight
     has_hub: bool = True  #: whether the institutions have a hub
 
     @property
@@ -48,9 +48,9 @@ class Evidence:
 
     @property
     def hubs(self) -> frozenset[str]:
-        """The hub's nodes, of any of these dates."""
-        known = (source.manifest for source in self.sources if source.is_used)
-        return frozenset(m.node for m in known if m is not None and m.role == "platform")
+        """The hub's nodes that delivered an extract of any of the dates."""
+        manifests = (source.manifest for source in self.sources if source.is_used)
+        return frozenset(m.node for m in manifests if m is not None and m.role == "platform")
 
     @property
     def rows(self) -> int:
@@ -61,9 +61,9 @@ class Evidence:
     def stated_skew(self) -> dict[str, int]:
         """The clock differences stated in the manifests of the date, by node."""
         return {
-            one.manifest.node: one.manifest.clock_skew_ms
-            for one in self._today()
-            if one.manifest is not None and one.manifest.clock_skew_ms is not None
+            source.manifest.node: source.manifest.clock_skew_ms
+            for source in self._used_on_date()
+            if source.manifest is not None and source.manifest.clock_skew_ms is not None
         }
 
     @property
@@ -72,148 +72,164 @@ class Evidence:
         return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
-        """Return the same with the hub's stores that other ledgers name; those without an extract are absent."""
-        known = {one.source.split(".", 2)[2] for one in self._of_hub()}
-        hub = min(self.hubs, default=THE_HUB)
-        new = [Source(self.day, f"{hub}.{store}", "MISSING", NAMED_BY_OTHERS) for store in sorted(set(stores) - known)]
-        return replace(self, sources=(*self.sources, *new)) if self.hubs else self
-
-    def _of_hub(self) -> list[Source]:
-        """Return the known ledgers of the hub, delivered or not."""
-        return [one for one in self.sources if one.node != one.source and (one.node in self.hubs or _is_hub(one))]
-
-    def ground(
-        self, skew: Mapping[str, int], first: Mapping[str, int], unserved: frozenset[str] = frozenset()
-    ) -> Ground:
-        """Return the data for judging messages, with the estimated clocks at the end and at ``first``.
-
-        If a clock was slow at first, its ledger begins later than its times say: the difference is added.
+        """Return this evidence with a missing source for each store of the hub that other ledgers name and that has no
+        extract.
         """
-        spans = self._without_gap()
+        if not self.hubs:
+            return self
+        known = {source.source.split(".", 2)[2] for source in self._hub_sources()}
+        absent = sorted(set(stores) - known)
+        missing = [Source(self.day, f"{min(self.hubs)}.{store}", "MISSING", NAMED_BY_OTHERS) for store in absent]
+        return replace(self, sources=(*self.sources, *missing))
+
+    def _hub_sources(self) -> list[Source]:
+        """Return the known ledgers of the hub, delivered or not."""
+        ledgers = (source for source in self.sources if source.node != source.source)
+        return [source for source in ledgers if source.node in self.hubs or _is_hub(source)]
+
+    def judgement_context(
+        self, skew: Mapping[str, int], first: Mapping[str, int], unserved: frozenset[str] = frozenset()
+    ) -> JudgementContext:
+        """Return the data for judging messages.
+
+        ``skew``, ``first``: by node, the correction of its clock at the end and in the first hour. If a clock was slow
+        in the first hour, its ledger begins later than its times state: the difference is added.
+        """
+        periods = self._periods()
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
-        late = {node: ms for node, ms in slower.items() if ms >= WRONG_FROM_MS}  # less is what clocks drift in a day
-        ledgers = tuple(
-            EvidenceCoverage(m.node, m.store, reach, skew.get(m.node, 0), since + late.get(m.node, 0))
-            for one in self._today()
-            for since, reach in [spans[one.source]]
-            if (m := one.manifest) is not None
-        )
-        here = {one.source for one in self._today()}
+        # Smaller differences are the drift of a day.
+        late = {node: ms for node, ms in slower.items() if ms >= WRONG_FROM_MS}
+        ledgers: list[EvidenceCoverage] = []
+        for source in self._used_on_date():
+            m = source.manifest
+            if m is not None:
+                begin, end = periods[source.source]
+                correction = skew.get(m.node, 0)
+                ledgers.append(EvidenceCoverage(m.node, m.store, end, correction, begin + late.get(m.node, 0)))
+        delivered = {source.source for source in self._used_on_date()}
         # Extracts without a readable manifest count only if they are expected on this date.
-        known = {one.source: one.node for one in self.sources if one.manifest is not None or one.day == self.day}
-        hubs = {one.source for one in self._of_hub()} & known.keys()
-        of_hubs = [one for one in ledgers if f"{one.node}.{one.store}" in hubs]
-        return Ground(
+        expected = {
+            source.source: source.node
+            for source in self.sources
+            if source.manifest is not None or source.day == self.day
+        }
+        hub_names = {source.source for source in self._hub_sources()} & expected.keys()
+        hub_ledgers = [ledger for ledger in ledgers if f"{ledger.node}.{ledger.store}" in hub_names]
+        return JudgementContext(
             self.window,
             self.young_ms,
-            ledgers,
-            hub_complete=(bool(of_hubs) or not self.has_hub) and hubs <= here,
-            hub_watermark=min((one.watermark for one in of_hubs), default=FAR),
-            hub_since=max((one.since for one in of_hubs), default=-FAR),
-            incomplete=frozenset(node for source, node in known.items() if source not in here and source != node),
+            tuple(ledgers),
+            hub_complete=(bool(hub_ledgers) or not self.has_hub) and hub_names <= delivered,
+            hub_watermark=min((ledger.watermark for ledger in hub_ledgers), default=FAR),
+            hub_since=max((ledger.since for ledger in hub_ledgers), default=-FAR),
+            incomplete=frozenset(node for name, node in expected.items() if name not in delivered and name != node),
             unserved=unserved,
             has_hub=self.has_hub,
         )
 
-    def _today(self) -> list[Source]:
+    def _used_on_date(self) -> list[Source]:
+        """Return the used extracts of the date itself."""
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
-    def _without_gap(self) -> dict[str, tuple[int, int]]:
-        """Return, per ledger, the longest gap-free period of evidence that contains the date."""
+    def _periods(self) -> dict[str, tuple[int, int]]:
+        """Return, per ledger, begin and end of the longest gap-free evidence that contains the date."""
         extracts: dict[str, list[Manifest]] = {}
-        for one in sorted(self.sources, key=lambda one: one.day):
-            if one.is_used and one.manifest is not None:
-                extracts.setdefault(one.source, []).append(one.manifest)
-        return {one.source: _span(extracts[one.source], self.day) for one in self._today() if one.manifest is not None}
+        for source in sorted(self.sources, key=lambda source: source.day):
+            if source.is_used and source.manifest is not None:
+                extracts.setdefault(source.source, []).append(source.manifest)
+        names = (source.source for source in self._used_on_date() if source.manifest is not None)
+        return {name: _period(extracts[name], self.day) for name in names}
 
 
 def _is_hub(source: Source) -> bool:
-    """Whether an extract is the hub's, according to a correct manifest, else to its name."""
+    """Whether an extract is the hub's: by the role in a correct manifest, else by the type of the node."""
     if source.manifest is not None and source.state != "MANIFEST_WRONG":
         return source.manifest.role == "platform"
     return source.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
 
-def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
-    """Return begin and end of the gap-free evidence around this date, from one ledger's extracts by date."""
-    here = next(m for m in extracts if m.day == day)
-    since, reach = here.window_start, here.watermark
+def _period(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
+    """Return begin and end of the gap-free evidence around a date, from one ledger's extracts in the order of dates."""
+    of_day = next(m for m in extracts if m.day == day)
+    begin, end = of_day.window_start, of_day.watermark
     for earlier in reversed([m for m in extracts if m.day < day]):
-        if earlier.watermark < since:
+        if earlier.watermark < begin:
             break
-        since = min(since, earlier.window_start)
+        begin = min(begin, earlier.window_start)
     for later in (m for m in extracts if m.day > day):
-        if later.window_start > reach:
+        if later.window_start > end:
             break
-        reach = max(reach, later.watermark)
-    return since, reach
+        end = max(end, later.watermark)
+    return begin, end
 
 
-def believe(
+def collect_evidence(
     settings: ReconcileSettings, day: date, *, allow_partial: bool = False, verify: Verify | None = None
 ) -> Evidence:
-    """Collect the inputs of a date. Raises BadExtract or SourcesMissing unless ``allow_partial``."""
+    """Collect the inputs of a date. Raises BadExtract for an unusable extract unless ``allow_partial``."""
     days = neighbours(day, settings.days_before, settings.days_after)
-    found = inputs.gather(Place.at(settings.extracts), days, verify)
-    found = [*found, *_missing(settings, found, day)]
+    sources = inputs.gather(Place.at(settings.extracts), days, verify)
+    sources += _missing(settings, sources, day)
     if not allow_partial:
-        _refuse(found)
+        _refuse_unusable(sources)
     carried = _carried(settings, day)
     return Evidence(
         day=day,
         window=settings.calendar.window(day),
-        sources=tuple(found),
+        sources=tuple(sources),
         carried=carried,
-        fingerprint=_fingerprint(settings, day, found, carried),
+        fingerprint=_fingerprint(settings, day, sources, carried),
         young_ms=settings.in_flight_s * 1000,
         has_hub=settings.hub,
     )
 
 
-def _missing(settings: ReconcileSettings, found: Sequence[Source], day: date) -> list[Source]:
+def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) -> list[Source]:
     """Return the expected sources without an extract of this date.
 
     Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ledgers of the hub that
     published runs of the last weeks have read.
     """
-    neighbours_had = {one.source for one in found if one.is_used and one.day != day}
-    unusable = {one.source for one in found if one.day == day}
-    absent = inputs.missing({*settings.required, *neighbours_had, *_hub_had(settings, day)}, found, day)
-    if settings.hub and not any(
-        one.manifest and one.manifest.role == "platform" and one.is_used for one in found if one.day == day
-    ):
+    on_neighbours = {source.source for source in sources if source.is_used and source.day != day}
+    of_date = [source for source in sources if source.day == day]
+    absent = inputs.missing({*settings.required, *on_neighbours, *_remembered_of_hub(settings, day)}, sources, day)
+    has_hub = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
+    if settings.hub and not has_hub:
         absent.append(Source(day, THE_HUB, "MISSING"))
-    return [source for source in absent if source.source not in unusable]
+    # An extract of the date that is not usable has a state of its own already.
+    delivered = {source.source for source in of_date}
+    return [source for source in absent if source.source not in delivered]
 
 
-def _hub_had(settings: ReconcileSettings, day: date) -> set[str]:
-    """Return the ledgers of the hub that published runs of the last weeks have read."""
+def _remembered_of_hub(settings: ReconcileSettings, day: date) -> set[str]:
+    """Return the ledgers of the hub that published runs of the last HUB_REMEMBERED_DAYS have read."""
     published = runs.history(Place.at(settings.reports), day, HUB_REMEMBERED_DAYS)
-    read = (source for _, summary in published for source in summary.get("sources", ()))
-    return {one["source"] for one in read if one["role"] == "platform" and STATE[one["state"]].used}
+    sources = (source for _, summary in published for source in summary.get("sources", ()))
+    return {source["source"] for source in sources if source["role"] == "platform" and STATE[source["state"]].used}
 
 
-def _refuse(found: Sequence[Source]) -> None:
-    bad = [source for source in found if STATE[source.state].refuses]
+def _refuse_unusable(sources: Sequence[Source]) -> None:
+    bad = [source for source in sources if STATE[source.state].refuses]
     if bad:
         raise BadExtract(
             f"{len(bad)} extracts cannot be used.",
-            sources=[f"{one.day} {one.source} {one.state} {one.note}".strip() for one in bad[:20]],
+            sources=[f"{source.day} {source.source} {source.state} {source.note}".strip() for source in bad[:20]],
         )
 
 
 def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
-    """Raise SourcesMissing if the hub's source or a required one is missing: nothing is published then. Without a hub
-    (``hub = false``) its source is not among the expected ones.
+    """Raise SourcesMissing if the hub or a required source has no usable extract of the date.
+
+    With ``hub = false``, ``_missing`` does not expect the hub.
     """
-    needed = {THE_HUB, *settings.required}
-    absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
-    unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
-    if absent or unusable:
-        raise SourcesMissing(sources=sorted({*absent, *unusable}), business_date=evidence.day.isoformat())
+    absent = {source.source for source in inputs.missing(settings.required, evidence.sources, evidence.day)}
+    if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
+        absent.add(THE_HUB)
+    if absent:
+        raise SourcesMissing(sources=sorted(absent), business_date=evidence.day.isoformat())
 
 
-def refuse_unheard(evidence: Evidence) -> None:
+def refuse_absent(evidence: Evidence) -> None:
     """Raise SourcesMissing if the lines of the date name a ledger or a node that has not delivered."""
     absent = mentions.absent_sources(evidence.sources, evidence.day)
     if absent:
@@ -221,7 +237,7 @@ def refuse_unheard(evidence: Evidence) -> None:
 
 
 def _carried(settings: ReconcileSettings, day: date) -> Run | None:
-    """Return the latest earlier run whose open messages can be judged again without a gap in the lines."""
+    """Return the current run of the latest earlier date whose later lines this run reads; None if there is none."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
         if run is not None and run.verdicts.exists():
@@ -229,18 +245,18 @@ def _carried(settings: ReconcileSettings, day: date) -> Run | None:
     return None
 
 
-def _fingerprint(settings: ReconcileSettings, day: date, found: Sequence[Source], carried: Run | None) -> str:
-    judged_by = {
+def _fingerprint(settings: ReconcileSettings, day: date, sources: Sequence[Source], carried: Run | None) -> str:
+    relevant = {
         name: getattr(settings, name)
         for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")
     }
     facts = ({} if settings.hub else {"hub": False}) | {
         "version": VERSION,
         "day": day.isoformat(),
-        "settings": judged_by,
+        "settings": relevant,
         "limits": msgspec.to_builtins(settings.limits),
         "pair_limits": msgspec.to_builtins(settings.pair_thresholds),
-        "sources": [one.facts() for one in found],
+        "sources": [source.facts() for source in sources],
         "carried": carried.summary.get("fingerprint", "") if carried else "",
     }
     return hashlib.sha256(canonical(facts)).hexdigest()

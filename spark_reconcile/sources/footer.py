@@ -1,7 +1,7 @@
 """The footer of a foreign Parquet file: the descriptions of its column chunks.
 
-It is read in Python, because Arrow ends the whole process on a footer that contradicts itself. A footer is a struct of
-Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which checks the
+The footer is read in Python, because Arrow ends the whole process on a footer that contradicts itself. A footer is a
+struct of Thrift's compact protocol; the field numbers are those of parquet.thrift. Used by ``parts``, which checks the
 descriptions, and by ``storage`` for the tables of a run.
 """
 
@@ -15,9 +15,10 @@ from pyarrow import NativeFile
 MAGIC = b"PAR1"
 FOOTER_MAX = 16 << 20  # bytes, enough for thousands of row groups
 VALUES_MAX = 1_000_000  # an empty element takes one byte in the file, and a hundred times that in memory
-DEEP = 12  # nesting of structs and lists; a footer has seven levels
+DEPTH_MAX = 12  # nesting of structs and lists; a footer has seven levels
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
-_FALSE, _TRUE = 2, 1
+# Kinds of fields in Thrift's compact protocol.
+_TRUE, _FALSE, _BYTE = 1, 2, 3
 _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, 6)
 _Struct = dict[int, Any]
@@ -46,15 +47,15 @@ class Chunk(NamedTuple):
 
 def chunks(stream: NativeFile) -> list[Chunk]:
     """Read the descriptions of all column chunks. Raises BadFooter, OSError."""
-    file = _read(_footer(stream))
+    metadata = _read(_footer(stream))
     try:
-        return [_chunk(column) for group in file.get(4, []) for column in group[1]]
+        return [_chunk(column) for group in metadata.get(4, []) for column in group[1]]
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise BadFooter("a column chunk is not described") from error
+        raise BadFooter("the description of a column chunk is incomplete") from error
 
 
 def put_in_order(path: Path) -> None:
-    """Sort the encodings of each column in the footer of an own file, so that equal runs give equal bytes.
+    """Sort the encodings of each column in the footer of a file of a run, so that equal runs give equal bytes.
 
     Spark lists them in the order of Java's hashes, which differs between processes. Raises BadFooter.
     """
@@ -76,7 +77,7 @@ def _footer(stream: Any) -> bytes:
     end = stream.read(8)
     length = int.from_bytes(end[:4], "little")
     if end[4:] != MAGIC or length > min(size - 8, FOOTER_MAX):
-        raise BadFooter("it has no footer, or a longer one than a ledger's can be")
+        raise BadFooter("it has no footer, or its footer is too long for a ledger")
     stream.seek(size - 8 - length)
     return bytes(stream.read(length))
 
@@ -84,7 +85,7 @@ def _footer(stream: Any) -> bytes:
 def _chunk(column: _Struct) -> Chunk:
     fields = column[3]
     if not all(type(fields[number]) is int for number in (4, 5, 6)):
-        raise BadFooter("a number of a column chunk is none")
+        raise BadFooter("a field of a column chunk is not a number")
     name = b".".join(fields[3]).decode()
     codec = CODECS[fields[4]] if 0 <= fields[4] < len(CODECS) else str(fields[4])
     return Chunk(name, codec, fields[5], fields[6], _range(fields.get(12, {})), 1 in column)
@@ -99,7 +100,7 @@ def _range(fields: _Struct) -> tuple[int, int] | None:
 
 def _read(raw: bytes) -> _Struct:
     try:
-        return _Reader(raw).struct(DEEP)
+        return _Reader(raw).struct(DEPTH_MAX)
     except IndexError as error:
         raise BadFooter("the footer ends too early") from error
 
@@ -108,68 +109,71 @@ class _Reader:
     """A reader of Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError, BadFooter."""
 
     def __init__(self, raw: bytes) -> None:
-        self._raw, self._at, self._left = raw, 0, VALUES_MAX
+        self._raw, self._at, self._values_left = raw, 0, VALUES_MAX
 
-    def struct(self, deep: int) -> _Struct:
-        """Read the fields of a struct."""
+    def struct(self, depth: int) -> _Struct:
+        """Read the fields of a struct, in which other structs and lists may be nested to ``depth`` levels."""
         fields: _Struct = {}
-        for number, value in self._fields(deep):
+        for number, value in self._fields(depth):
             if number in fields:  # readers differ in which of the two they use
-                raise BadFooter("a field is there twice")
+                raise BadFooter("a field occurs twice")
             fields[number] = value
         return fields
 
-    def _fields(self, deep: int) -> Iterator[tuple[int, Any]]:
+    def _fields(self, depth: int) -> Iterator[tuple[int, Any]]:
         number = 0
         while head := self._byte():
             kind, step = head & 15, head >> 4
             number = number + step if step else self._integer()
-            yield number, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, deep)
+            # The kind of a boolean field is its value.
+            value = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+            yield number, value
 
-    def _value(self, kind: int, deep: int) -> Any:
-        self._left -= 1
-        if not deep or self._left <= 0:
+    def _value(self, kind: int, depth: int) -> Any:
+        self._values_left -= 1
+        if not depth or self._values_left <= 0:
             raise BadFooter("it is nested too deep, or has too many values")
         if kind in _INTEGERS:
             return self._integer()
         if kind == _BINARY:
-            return self._take(self._number())
+            return self._read_bytes(self._number())
         if kind == _STRUCT:
-            return self.struct(deep - 1)
+            return self.struct(depth - 1)
         if kind in (_LIST, _SET):
-            return self._list(deep - 1)
+            return self._list(depth - 1)
         if kind == _DOUBLE:
-            return self._take(8)
-        if kind in (_TRUE, _FALSE, 3):  # elements of a list; 3 is a byte
+            return self._read_bytes(8)
+        if kind in (_TRUE, _FALSE, _BYTE):  # elements of a list
             return self._byte()
-        raise BadFooter(f"no kind {kind} of field can be there")
+        raise BadFooter(f"a field has the unexpected kind {kind}")
 
-    def _list(self, deep: int) -> list[Any]:
+    def _list(self, depth: int) -> list[Any]:
         head = self._byte()
         count = self._number() if head >> 4 == 15 else head >> 4
         if count > len(self._raw) - self._at:  # each takes at least one byte
             raise BadFooter("a list is longer than the footer")
         if head & 15 not in _INTEGERS:
-            return [self._value(head & 15, deep) for _ in range(count)]
-        begin, self._left = self._at, self._left - count
-        if self._left <= 0:
-            raise BadFooter("its sizes are excessive")
+            return [self._value(head & 15, depth) for _ in range(count)]
+        begin, self._values_left = self._at, self._values_left - count
+        if self._values_left <= 0:
+            raise BadFooter("it has too many values")
         numbers = _Numbers(self._integer() for _ in range(count))
         numbers.span = begin, self._at
         return numbers
 
-    def _take(self, count: int) -> bytes:
+    def _read_bytes(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._raw):
             raise BadFooter("a text is longer than the footer")
-        taken, self._at = self._raw[self._at : end], end
-        return taken
+        content, self._at = self._raw[self._at : end], end
+        return content
 
     def _byte(self) -> int:
         self._at += 1
         return self._raw[self._at - 1]
 
     def _number(self) -> int:
+        """Read an unsigned number, seven bits in each byte."""
         result = shift = 0
         while True:
             byte = self._byte()
@@ -181,5 +185,6 @@ class _Reader:
                 raise BadFooter("a number is too long")
 
     def _integer(self) -> int:
+        """Read a signed number in zigzag encoding."""
         number = self._number()
         return number >> 1 ^ -(number & 1)

@@ -1,7 +1,8 @@
 """The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
-The driver reads manifests, Parquet footers and hashes, never rows. Called by ``job`` before Spark starts. Of several
-extracts of the same ledger and date one is chosen, by a rule that does not depend on their order in the folder.
+The driver reads manifests, Parquet footers, hashes and the columns of node and store. Called by ``evidence`` before
+Spark starts. Of several extracts of the same ledger and date one is chosen, by a rule that does not depend on their
+order in the folder.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, Verify, date_folder, read_manifest
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manifest, Verify, date_folder, read_manifest
 from spark_reconcile.sources.parts import CheckedFile, checked_file, other_ranges
 from spark_reconcile.storage import Place
 
@@ -43,16 +44,17 @@ STATES = (
     State("BAD_SIGNATURE", False, True, "The signature is not that of the node."),
     State("CONFLICTING", False, True, "Two different extracts claim the same ledger, date and watermark."),
 )
-STATE = {state.name: state for state in STATES}
+STATE = {state.name: state for state in STATES}  # by name
 
 
-THE_HUB = "the hub"  # if its ledgers are unknown
-UNKNOWN_STORE = "a store of the hub"  # its institutions are known, its name is not
+# Names of missing sources whose ledger is unknown.
+THE_HUB = "the hub"  # none of its ledgers is known
+UNKNOWN_STORE = "a store of the hub"  # the institutions that it serves are known
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One extract, delivered or expected."""
+    """One extract, delivered or missing."""
 
     day: date
     source: str  #: node and store, such as 1.10008.1.1; the folder's name if the manifest is unreadable
@@ -102,56 +104,57 @@ class Source:
 
 
 def node_of(source: str) -> str:
-    """Return the node of a ledger such as 1.10008.1.1; a node is returned unchanged."""
+    """Return the node of a ledger such as 1.10008.1.1; another name is returned unchanged."""
     parts = source.split(".")
     return ".".join(parts[:2]) if len(parts) == 4 else source
 
 
 def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:
-    """Check all extracts of some business dates below ``root``. ``verify``: signatures are required."""
+    """Check all extracts of some business dates below ``root``. With ``verify``, signatures are required."""
     folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
     with ThreadPoolExecutor(threads) as pool:  # hashing releases the interpreter lock
-        found = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
-    return sorted(_choose(_unmask(found)), key=lambda source: (source.day, source.source, source.state))
+        sources = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
+    return sorted(_choose(_refuse_false_hubs(sources)), key=lambda source: (source.day, source.source, source.state))
 
 
-def missing(required: Iterable[str], found: Sequence[Source], day: date) -> list[Source]:
+def missing(required: Iterable[str], sources: Sequence[Source], day: date) -> list[Source]:
     """Return the required nodes (``1.10008``) or ledgers (``1.10008.1.1``) without a usable extract of a date."""
-    present = [source.source for source in found if source.day == day and source.is_used]
+    present = [source.source for source in sources if source.day == day and source.is_used]
     return [
         Source(day, name, "MISSING")
         for name in sorted(set(required))
-        if not any(one == name or one.startswith(f"{name}.") for one in present)
+        if not any(ledger == name or ledger.startswith(f"{name}.") for ledger in present)
     ]
 
 
 def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
     name = folder.name.removeprefix("source=")
-    if not (folder / NAME).exists():
+    if not (folder / MANIFEST_FILE).exists():
         return Source(day, name, "UNFINISHED", folder=folder)
     try:
-        manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
+        manifest = read_manifest((folder / MANIFEST_FILE).read(MANIFEST_MAX))
     except OSError as error:
         return Source(day, name, "MANIFEST_WRONG", f"it cannot be read: {str(error)[:120]}", folder=folder)
     except BadExtract as error:
         note = str(error.facts.get("why") or error.facts.get("schema_version") or "")
         return Source(day, name, str(error.facts["state"]), note, folder=folder)
     source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
-    state, note = _doubt_manifest(manifest, day, verify)
-    seen: list[CheckedFile] = []
-    for part in manifest.files if not state else ():
-        found = checked_file(part, folder / part.name, manifest)
-        if found.state:
-            state, note = found.state, found.note
-            break
-        seen.append(found)
-    return replace(source, state=state, note=note) if state else replace(source, note=other_ranges(manifest, seen))
+    state, note = _manifest_fault(manifest, day, verify)
+    if state:
+        return replace(source, state=state, note=note)
+    checks: list[CheckedFile] = []
+    for part in manifest.files:
+        check = checked_file(part, folder / part.name, manifest)
+        if check.state:
+            return replace(source, state=check.state, note=check.note)
+        checks.append(check)
+    return replace(source, note=other_ranges(manifest, checks))
 
 
-def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
-    """Return state and reason why a manifest is not believed; both empty if it is."""
+def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
+    """Return the state of an extract whose manifest has a wrong date or signature, and the reason; empty otherwise."""
     if manifest.day != day:
-        return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
+        return "MANIFEST_WRONG", f"it states the date {manifest.business_date}"
     if verify is not None:
         if manifest.signature is None:
             return "UNSIGNED", ""
@@ -160,32 +163,34 @@ def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tup
     return "", ""
 
 
-def _unmask(found: Sequence[Source]) -> list[Source]:
-    """If there are nodes of the hub's type, do not believe an institution that claims to be the hub."""
-    if not any(one.manifest is not None and one.manifest.is_hub for one in found):
-        return list(found)
+def _refuse_false_hubs(sources: Sequence[Source]) -> list[Source]:
+    """If there are nodes of the hub's type, refuse the extracts of institutions that claim to be the hub."""
+    if not any(source.manifest is not None and source.manifest.is_hub for source in sources):
+        return list(sources)
     return [
-        replace(one, state="MANIFEST_WRONG", note="an institution claims to be the hub")
-        if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_hub
-        else one
-        for one in found
+        replace(source, state="MANIFEST_WRONG", note="an institution claims to be the hub")
+        if source.manifest is not None and source.manifest.role == "platform" and not source.manifest.is_hub
+        else source
+        for source in sources
     ]
 
 
-def _choose(found: Sequence[Source]) -> list[Source]:
-    """Choose one of several extracts of a ledger and date: the one with the latest watermark."""
+def _choose(sources: Sequence[Source]) -> list[Source]:
+    """Return all extracts, of which only one of a ledger and date is used: the one with the latest watermark."""
     by_ledger: dict[tuple[date, str], list[Source]] = {}
-    for source in found:
+    for source in sources:
         by_ledger.setdefault((source.day, source.source), []).append(source)
-    chosen: list[Source] = []
+    result: list[Source] = []
     for group in by_ledger.values():
-        used = [source for source in group if source.is_used and source.manifest is not None]
-        chosen += [source for source in group if source not in used]
-        chosen += _one_of(used) if len(used) > 1 else used
-    return chosen
+        usable = [source for source in group if source.is_used and source.manifest is not None]
+        result += [source for source in group if source not in usable]
+        result += _rank(usable) if len(usable) > 1 else usable
+    return result
 
 
-def _one_of(used: list[Source]) -> list[Source]:
+def _rank(sources: list[Source]) -> list[Source]:
+    """Return the usable extracts of one ledger and date, each with its state beside the others."""
+
     def reach(source: Source) -> tuple[int, int]:
         assert source.manifest is not None
         return source.manifest.watermark, source.manifest.rows
@@ -194,23 +199,26 @@ def _one_of(used: list[Source]) -> list[Source]:
         assert source.manifest is not None
         return sorted((part.sha256, part.rows) for part in source.manifest.files)
 
-    used.sort(key=lambda source: (reach(source), str(source.folder)), reverse=True)
-    first, result = used[0], []
-    rivals = [one for one in used if reach(one)[0] == reach(first)[0] and content(one) != content(first)]
-    for one in used:
-        if rivals and (one is first or one in rivals):
-            result.append(replace(one, state="CONFLICTING", note=one.folder.name if one.folder else ""))
-        elif one is first:
-            result.append(one)
-        elif content(one) == content(first):
-            result.append(replace(one, state="REPEATED", note=one.folder.name if one.folder else ""))
+    sources.sort(key=lambda source: (reach(source), str(source.folder)), reverse=True)
+    latest, result = sources[0], []
+    rivals = [
+        source for source in sources if reach(source)[0] == reach(latest)[0] and content(source) != content(latest)
+    ]
+    for source in sources:
+        note = source.folder.name if source.folder else ""
+        if rivals and (source is latest or source in rivals):
+            result.append(replace(source, state="CONFLICTING", note=note))
+        elif source is latest:
+            result.append(source)
+        elif content(source) == content(latest):
+            result.append(replace(source, state="REPEATED", note=note))
         else:
-            result.append(replace(one, state="SUPERSEDED", note=one.folder.name if one.folder else ""))
+            result.append(replace(source, state="SUPERSEDED", note=note))
     return result
 
 
 def window_groups(sources: Iterable[Source]) -> dict[Window, list[str]]:
-    """Return the files of the usable sources by the window of their manifests; rows outside it are quarantined."""
+    """Return the addresses of the files of the used sources, by the window of their manifests."""
     groups: dict[Window, list[str]] = {}
     for source in sources:
         if source.is_used and source.manifest is not None:

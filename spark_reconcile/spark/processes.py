@@ -19,7 +19,7 @@ from subprocess import TimeoutExpired
 import pyspark
 from pyspark import SparkContext
 
-END_S = 60.0
+END_S = 60.0  # for Java to end by itself
 # Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6.
 # The archive lies in the environment whose Spark it belongs to. Java compares it with its own version and class path,
 # and reads its files as usual if they differ, as after an update.
@@ -44,7 +44,7 @@ logger.shutdown.level = off
 
 
 def on_this_machine(master: str) -> dict[str, str]:
-    """Return settings for a master whose processes all run here; none for others, which need this machine's address."""
+    """Return settings for a local master; none for other masters, whose processes need this machine's address."""
     if not master.startswith("local"):
         return {}
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
@@ -64,27 +64,27 @@ def folder() -> Path:
     """
     root = Path(tempfile.gettempdir())
     remove_dead(root)
-    made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
-    beside = made / f"{LOCK}.new"
-    # held until this process ends
-    fcntl.flock(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
-    beside.rename(made / LOCK)  # so that an unheld lock is never visible
-    atexit.register(_end, made)
-    return made
+    created = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+    new_lock = created / f"{LOCK}.new"
+    # The descriptor stays open, and so the lock is held, until this process ends.
+    fcntl.flock(os.open(new_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
+    new_lock.rename(created / LOCK)  # so that an unheld lock is never visible
+    atexit.register(_end, created)
+    return created
 
 
 def remove_dead(root: Path) -> None:
     """Remove the folders of killed processes: those whose lock is not held."""
-    for left in root.glob(f"{PREFIX}*/{LOCK}"):
+    for lock in root.glob(f"{PREFIX}*/{LOCK}"):
         try:
-            if left.lstat().st_uid != os.getuid():
+            if lock.lstat().st_uid != os.getuid():
                 continue
-            descriptor = os.open(left, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:  # another process was faster
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left.parent, ignore_errors=True)
+            shutil.rmtree(lock.parent, ignore_errors=True)
         except BlockingIOError:
             pass
         finally:
@@ -107,30 +107,30 @@ def archive_options(archive: Path = CLASS_ARCHIVE) -> str:
 @cache
 def _home() -> Path:
     """Return a SPARK_HOME with its own ``work`` folder, where executors of a local cluster write their logs."""
-    real = Path(os.environ.get("SPARK_HOME") or Path(str(pyspark.__file__)).parent).resolve()
+    installed = Path(os.environ.get("SPARK_HOME") or Path(str(pyspark.__file__)).parent).resolve()
     home = folder() / "home"
     home.mkdir()
-    for part in real.iterdir():
-        if part.name != "work":
-            (home / part.name).symlink_to(part)
+    for entry in installed.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
     return home
 
 
-def _end(made: Path) -> None:
-    """Stop Spark and wait for its process, so that no executor and no file remains."""
+def _end(created: Path) -> None:
+    """Stop Spark and remove its folder, so that no executor and no file remains."""
     end()
-    shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(created, ignore_errors=True)
 
 
 def end() -> None:
-    """Stop Spark and wait for its process."""
-    logging.getLogger().addFilter(by_others)
+    """Stop Spark and wait for its process; kill it after END_S."""
+    logging.getLogger().addFilter(is_not_of_py4j)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         context.stop()
     process = getattr(gateway, "proc", None)
     if process is not None:
-        process.stdin.close()  # this makes it end
+        process.stdin.close()  # Java ends when its standard input is closed
         try:
             process.wait(END_S)
         except TimeoutExpired:
@@ -138,6 +138,6 @@ def end() -> None:
             process.wait()
 
 
-def by_others(record: logging.LogRecord) -> bool:
-    """Filter py4j's log: it writes a traceback if Java ends before Python releases an object."""
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Filter out py4j's log records: it logs a traceback if Java ends before Python releases an object."""
     return "py4j" not in Path(record.pathname).parts

@@ -23,28 +23,29 @@ from spark_reconcile.spark.java import java_home
 
 ROWS_PER_PARTITION = 400_000
 ROWS_TO_COMPILE_FOR = 200_000  # below this number of rows, compiling a query takes longer than interpreting it
-# Compiler and collector of a local Java process, for few lines and for many. HotSpot never compiles methods longer than
-# 8,000 bytes, and the code that Spark generates for the facts is longer.
-FEW = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-MANY = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+# Options of a local Java process (compiler and collector), for few lines and for many. HotSpot never compiles methods
+# longer than 8,000 bytes, and the code that Spark generates for the facts is longer.
+FEW_LINES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+MANY_LINES = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
-# Settings that the verdicts depend on; they cannot be overridden.
-RELIED_ON = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
+# Settings on which the verdicts depend; they cannot be overridden.
+FIXED = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 # Defaults that the submitter of the job may override.
-SQL = {
+SQL_DEFAULTS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# For a Java process with foreign options: several short methods instead of one that is only interpreted.
-SUBMITTED = {"spark.sql.codegen.hugeMethodLimit": "8000"}
+# For a submitted Java process, whose options may lack -XX:-DontCompileHugeMethods: Spark generates several short
+# methods instead of one that Java would only interpret.
+SUBMITTED_DEFAULTS = {"spark.sql.codegen.hugeMethodLimit": "8000"}
 # Settings needed before the start of a local Java process.
-OWN = {
+LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.executor.heartbeatInterval": "60s",  # a busy or suspended machine is not a lost executor
+    "spark.executor.heartbeatInterval": "60s",  # an executor on a busy or suspended machine must not count as lost
     "spark.network.timeout": "600s",
-    "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines: two tasks fit into a small heap
+    "spark.sql.files.maxPartitionBytes": "16m",  # some 800,000 lines, so that two tasks fit into a small heap
     "spark.io.compression.codec": "lz4",
 }
 
@@ -62,27 +63,27 @@ def start(
     rows: int = 0,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return the session. Raises NoJava, SparkAway.
+    """Return the session. Raises NoJava, SparkAway. Under ``spark-submit`` the arguments have no effect.
 
     ``master``: the Spark master, by default ``local[*]``. ``memory``: heap of a local run, such as ``4g``. ``rows``:
-    number of lines to read, which determines the options of a local Java process.
+    number of lines to read, which determines the options of a local Java process. ``conf``: further settings.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if is_submitted():
         return _submitted()
     os.environ["JAVA_HOME"] = str(java_home())
-    where = master or "local[*]"
-    own = OWN | _heap(memory) | _java(where, rows) | processes.on_this_machine(where)
-    builder = SparkSession.builder.appName(name).master(where)
-    for key, value in (RELIED_ON | SQL | own | dict(conf or {})).items():
+    master = master or "local[*]"
+    local = LOCAL_DEFAULTS | _heap(memory) | _java(master, rows) | processes.on_this_machine(master)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in (FIXED | SQL_DEFAULTS | local | dict(conf or {})).items():
         builder = builder.config(key, value)
-    with semq_errors(SparkAway, master=where):
+    with semq_errors(SparkAway, master=master):
         return builder.getOrCreate()
 
 
 @contextmanager
 def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
-    """Convert an exception of Spark to an error with a code and the significant line of its message."""
+    """Convert an exception of Spark to an error of class ``kind`` with the first line of its message."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -94,48 +95,54 @@ def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[N
 def _submitted() -> SparkSession:
     """Return the submitted session, with defaults for its unset settings."""
     spark = SparkSession.builder.getOrCreate()
-    for key, value in RELIED_ON.items():
+    for key, value in FIXED.items():
         spark.conf.set(key, value)
-    for key, value in (SQL | SUBMITTED).items():
-        _fit(spark, key, value)
+    for key, value in (SQL_DEFAULTS | SUBMITTED_DEFAULTS).items():
+        _set_default(spark, key, value)
     return spark
 
 
-def _fit(spark: SparkSession, key: str, value: str) -> None:
-    """Set the settings that may change in a running session, unless its starter has set them."""
+def _set_default(spark: SparkSession, key: str, value: str) -> None:
+    """Change a setting of the running session, unless its starter has set it."""
     if not spark.sparkContext.getConf().contains(key):
-        spark.conf.set(key.removeprefix("spark.hadoop."), value)  # the names of Hadoop's settings in a running session
+        # A running session knows Hadoop's settings by names without this prefix.
+        spark.conf.set(key.removeprefix("spark.hadoop."), value)
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes; those on this machine also get the log settings, which are files."""
-    tuned = MANY if rows >= ROWS_TO_COMPILE_FOR else FEW
-    here = f"{processes.log_options()} {tuned} {processes.archive_options()}".rstrip()
+    """Return options of the Java processes. Only those on this machine can use its files: log settings and archive."""
+    tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
+    local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
     return {
-        "spark.driver.extraJavaOptions": here,
-        "spark.executor.extraJavaOptions": here if master.startswith("local") else tuned,
+        "spark.driver.extraJavaOptions": local,
+        "spark.executor.extraJavaOptions": local if master.startswith("local") else tuning,
     }
 
 
 def fit_to(spark: SparkSession, rows: int) -> None:
-    """Choose the number of shuffle partitions for this number of rows, so that one fits into memory."""
+    """Set the number of shuffle partitions and the compilation of queries for a number of lines.
+
+    A partition then fits into memory.
+    """
     partitions = max(2, -(-rows // ROWS_PER_PARTITION))
-    _fit(spark, "spark.sql.shuffle.partitions", str(partitions))
-    _fit(spark, "spark.sql.codegen.wholeStage", str(rows >= ROWS_TO_COMPILE_FOR).lower())
+    _set_default(spark, "spark.sql.shuffle.partitions", str(partitions))
+    _set_default(spark, "spark.sql.codegen.wholeStage", str(rows >= ROWS_TO_COMPILE_FOR).lower())
 
 
 def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: pa.DataType) -> DataFrame:
     """Create a table from data of the driver, by Arrow: plain rows would start Python on each executor."""
     schema = pa.schema(list(columns.items()))
-    named = [dict(zip(columns, row, strict=True)) for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(named, schema))
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(records, schema))
 
 
 def _heap(memory: str | None) -> dict[str, str]:
-    """Return the driver's heap: the option, else enough for one task per core, at most a third of the machine's memory.
+    """Return the setting of the driver's heap: ``memory``, else enough for one task per core.
 
-    The machine has other users, and Spark spills to disk.
+    The default is at most a third of the machine's memory, because the machine has other users and Spark spills to
+    disk.
     """
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    fair = max(min(total // 3, 1024 + 512 * len(os.sched_getaffinity(0))), 1024)
-    return {"spark.driver.memory": memory or f"{fair}m"}
+    machine_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    needed_mib = 1024 + 512 * len(os.sched_getaffinity(0))
+    heap_mib = max(min(machine_mib // 3, needed_mib), 1024)
+    return {"spark.driver.memory": memory or f"{heap_mib}m"}

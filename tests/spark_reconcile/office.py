@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of
-from spark_reconcile.extracts.manifest import NAME, ExtractPart, Manifest, date_folder, folder_of
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, ExtractPart, Manifest, date_folder, folder_of
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -164,7 +164,7 @@ class Office:
                 zone="UTC", cutoff="00:00", window_start=window.start, window_end=window.end, watermark=window.end,
                 rows=len(own), files=(ExtractPart("part-0.parquet", len(own), part.size(), part.sha256()),),
             )  # fmt: skip
-            (self.extracts / date_folder(day) / folder_of(node, store) / NAME).write(manifest.encode())
+            (self.extracts / date_folder(day) / folder_of(node, store) / MANIFEST_FILE).write(manifest.encode())
 
     def folder(self, name: str, day: date = DAY) -> Path:
         """Return the folder of a node's extract."""

@@ -42,7 +42,7 @@ def test_without_a_terminal_nothing_is_shown() -> None:
 
 
 def test_on_a_terminal_a_line_tells_how_far_a_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY_S", 0.001)
+    monkeypatch.setattr(progress, "REFRESH_S", 0.001)
     terminal = Terminal()
     shown = Progress(SystemClock(), terminal)
     context = type("Context", (), {"statusTracker": lambda self: FakeTracker()})()

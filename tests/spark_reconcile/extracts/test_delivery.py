@@ -40,8 +40,8 @@ def test_pieces_arrive_in_any_order_and_twice(folder: Place, collector: Collecto
     assert len(pieces) > 3
     order = [*pieces[:-1], *pieces[:2]]
     Random(seed).shuffle(order)
-    assert [collector.take(piece) for piece in order] == [None] * len(order)
-    manifest = collector.take(pieces[-1])
+    assert [collector.accept(piece) for piece in order] == [None] * len(order)
+    manifest = collector.accept(pieces[-1])
     assert manifest is not None
     arrived = Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1")
     assert content(arrived) == content(Path(str(folder)))
@@ -50,16 +50,16 @@ def test_pieces_arrive_in_any_order_and_twice(folder: Place, collector: Collecto
 
 def test_a_large_piece_is_the_whole_parcel(folder: Place, collector: Collector) -> None:
     [piece] = cut(folder)
-    assert collector.take(document(piece.encode())) is not None
+    assert collector.accept(document(piece.encode())) is not None
 
 
 def test_a_changed_byte_is_refused_and_the_parcel_forgotten(folder: Place, collector: Collector) -> None:
     *pieces, last = cut(folder, 500)
     for piece in pieces:
-        assert collector.take(document(piece.encode())) is None
+        assert collector.accept(document(piece.encode())) is None
     wrong = dataclasses.replace(last, content=last.content[:-1] + bytes([last.content[-1] ^ 1]))
     with pytest.raises(BadExtract):
-        collector.take(document(wrong.encode()))
+        collector.accept(document(wrong.encode()))
     assert not Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1/manifest.json").exists()
     assert (collector.root / SPOOL / "source=1.a").folders() == []
 
@@ -67,15 +67,15 @@ def test_a_changed_byte_is_refused_and_the_parcel_forgotten(folder: Place, colle
 def test_extracts_of_another_node_are_refused(folder: Place, collector: Collector) -> None:
     [piece] = cut(folder)
     with pytest.raises(BadExtract, match="another node"):
-        collector.take(document(piece.encode(), "1.b"))
+        collector.accept(document(piece.encode(), "1.b"))
 
 
 def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Collector) -> None:
     collector.bytes_max = 900
     first, second, *_ = cut(folder, 500)
-    assert collector.take(document(first.encode())) is None
+    assert collector.accept(document(first.encode())) is None
     with pytest.raises(BadExtract, match="full"):
-        collector.take(document(second.encode()))
+        collector.accept(document(second.encode()))
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,33 @@ import pyarrow as pa
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts import ledger
-from spark_reconcile.extracts.schema import ARROW_SCHEMA, COLUMNS, EVENTS_OF, NOTES, SPARK_SCHEMA, arrow_matches, mask
+from spark_reconcile.extracts.schema import (
+    ARROW_SCHEMA,
+    COLUMNS,
+    EVENTS_OF,
+    NOTES,
+    SPARK_SCHEMA,
+    mask,
+    schema_difference,
+)
 
 DESIGN = Path(__file__).parents[3] / "spark_reconcile" / "DESIGN.md"
 
 
 def test_a_file_of_the_schema_matches_in_any_encoding() -> None:
-    assert arrow_matches(ARROW_SCHEMA) == ""
+    assert schema_difference(ARROW_SCHEMA) == ""
     encoded = pa.schema([pa.field("extra", pa.int8()), *(
         pa.field(field.name, pa.dictionary(pa.int32(), field.type) if field.type == pa.string() else field.type)
         for field in ARROW_SCHEMA
     )])  # fmt: skip
-    assert arrow_matches(encoded) == ""
+    assert schema_difference(encoded) == ""
     large = pa.schema([pa.field(f.name, pa.large_string() if f.type == pa.string() else f.type) for f in ARROW_SCHEMA])
-    assert arrow_matches(large) == ""
+    assert schema_difference(large) == ""
 
 
 def test_missing_columns_and_wrong_types_are_reported() -> None:
-    assert arrow_matches(ARROW_SCHEMA.remove(0)) == "column node is missing"
-    assert arrow_matches(ARROW_SCHEMA.set(2, pa.field("seq", pa.int32()))) == "column seq is int32, not int64"
+    assert schema_difference(ARROW_SCHEMA.remove(0)) == "column node is missing"
+    assert schema_difference(ARROW_SCHEMA.set(2, pa.field("seq", pa.int32()))) == "column seq is int32, not int64"
 
 
 def test_spark_reads_the_same_columns() -> None:

@@ -20,7 +20,7 @@ from spark_reconcile import commands
 from spark_reconcile.days import parse_date
 from spark_reconcile.extracts.manifest import Sign
 from spark_reconcile.extracts.signatures import authorities, signer, signer_of, verifier
-from spark_reconcile.repair.repair_list import HUB, Index, write_index
+from spark_reconcile.repair.repair_list import HUB, RepairIndex, write_index
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
 from tests.pki.people import NOW, add, authority, ring
@@ -183,7 +183,7 @@ async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_list
     url = f"amqp://guest:guest@127.0.0.1:{node.port}"
     strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
     for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):
-        write_index(Place.at(tmp_path / "repair"), Index(today, "r", "f", {}), signs)
+        write_index(Place.at(tmp_path / "repair"), RepairIndex(today, "r", "f", {}), signs)
         outcome = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
         assert outcome[0] == code
         assert words in outcome[1].get("error", "")

@@ -15,7 +15,7 @@ from semq.store.rows import Event, Side
 from spark_reconcile.days import Window
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.judgement import assessment, facts
-from spark_reconcile.judgement.assessment import EvidenceCoverage, Ground
+from spark_reconcile.judgement.assessment import EvidenceCoverage, JudgementContext
 from spark_reconcile.judgement.verdicts import RULES
 from spark_reconcile.run import stages
 from tests.spark_reconcile.office import DIRECT, HOUR, HUB, MIDNIGHT, STORED
@@ -106,7 +106,7 @@ def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: b
     )  # fmt: skip
     ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
     is_complete = hub_there or not has_hub
-    ground = Ground(DAY, PATIENCE, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
+    context = JudgementContext(DAY, PATIENCE, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
     # Messages are small and independent: the first difference is informative enough, and shrinking takes minutes. The
     # seeds are fixed, so that the result for a commit does not depend on chance.
@@ -127,7 +127,7 @@ def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: b
                     world.outside.add(row["seq"])
                 facts = {name: value for name, value in row.items() if name not in ("outside", "store")}
                 stories.setdefault(lk0, []).append(OracleLine(**facts))
-        found = _judge(ways, rows, ground)
+        found = _judge(ways, rows, context)
         expected = {lk0: opinion(lines, world) for lk0, lines in stories.items()}
         wrong = [(lk0, expected[lk0], found[lk0], stories[lk0]) for lk0 in expected if found[lk0][:2] != expected[lk0]]
         assert not wrong, f"{len(wrong)} differ, such as {wrong[0]}"
@@ -136,13 +136,15 @@ def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: b
     check()
 
 
-def _judge(spark: SparkSession, rows: list[dict[str, Any]], ground: Ground) -> dict[str, tuple[str, str, str]]:
+def _judge(
+    spark: SparkSession, rows: list[dict[str, Any]], context: JudgementContext
+) -> dict[str, tuple[str, str, str]]:
     schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
     lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
     nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
     names = stages.names(spark, nodes, None)
-    dated = assessment.dated(facts.gather(lines, {HUB}), ground.window)
-    judged = assessment.judged(spark, dated, names, ground).select("lk0", "scope", "row").collect()
+    dated = assessment.dated(facts.gather(lines, {HUB}), context.window)
+    judged = assessment.judged(spark, dated, names, context).select("lk0", "scope", "row").collect()
     return {
         row["lk0"]: (row["scope"], RULES[row["row"]].verdict if row["scope"] == "date" else "",
                      RULES[row["row"]].finding)

@@ -18,7 +18,7 @@ from spark_reconcile.errors import BadRepairList
 from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.judgement.verdicts import FINDINGS
 from spark_reconcile.repair import acts
-from spark_reconcile.repair.acts import ACTS, Applied, apply, apply_one
+from spark_reconcile.repair.acts import ACTS, DeedResult, apply, apply_deed
 from spark_reconcile.repair.repair_list import INDEX, Deed, read_repair
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -118,10 +118,10 @@ async def test_refusals_of_a_node_are_reported(inprocess: InProcess) -> None:
     lk0 = await sent(sender, "56001")
     async with Client(url(hub)) as application:
         strange = deed(lk0, "resend", "hub")
-        assert (await apply_one(application, strange, is_real=True)).result == "left"
+        assert (await apply_deed(application, strange, is_real=True)).result == "left"
     async with Client(url(sender)) as application:
-        again = await apply_one(application, deed(lk0, "resend"), is_real=True)
-        assert again == Applied(lk0, "resend", "done", again.note)
+        again = await apply_deed(application, deed(lk0, "resend"), is_real=True)
+        assert again == DeedResult(lk0, "resend", "done", again.note)
         assert "OPERATOR" in await events(sender, lk0)
 
 

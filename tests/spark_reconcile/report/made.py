@@ -18,7 +18,7 @@ def findings(**known: Any) -> Findings:
     facts: dict[str, Any] = {
         "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,
         "sources": (), "is_partial": False, "skews": {}, "clock_ms": {}, "lines": [], "tally": Tally((), {}, {}),
-        "absent": [], "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "their_lines": NOTHING,
+        "absent": [], "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "exception_lines": NOTHING,
         "other_dates": {"earlier": 0, "later": 0, "none": 0},
     }  # fmt: skip
     return Findings(**{**facts, **known})

@@ -8,7 +8,7 @@ from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.sheets import Written
+from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.report.summary import summary
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
@@ -136,7 +136,7 @@ def test_each_pair_can_be_looked_into(report: PublishedReports) -> None:
         for one in (*pair["ages"], *pair["carried"]["ages"]):
             if VERDICT[one["verdict"]].kind != "fine":
                 ages[one["age"]] += one["messages"]
-        assert {row[0]: number(row[3]) for row in own.get("Age of", [])[1:] if number(row[3])} == dict(ages)
+        assert {row[0]: number(row[3]) for row in own.get("Ages of", [])[1:] if number(row[3])} == dict(ages)
         assert [row[0] for row in own["By business date"][1:]] == [DAY.isoformat(), NEXT.isoformat()]
         assert number(own["By business date"][2][2]) == pair["exceptions"]
         result = own.get("Its exceptions", [])[1:]
@@ -148,7 +148,7 @@ def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
     mine = page.tables[starts[place - 1] : ends[place - 1]]
-    known = ("Verdicts", "From acceptance", "Age of", "By business date", "Its exceptions")
+    known = ("Verdicts", "From acceptance", "Ages of", "By business date", "Its exceptions")
     found: dict[str, list[list[str]]] = {}
     for table in mine:
         name = next((name for name in known if table.caption.startswith(name)), None)
@@ -167,11 +167,11 @@ def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedRepo
         key = {"Messages": "messages", "Exceptions": "exceptions"}.get(name)
         if name != "Date":
             assert [number(count) for count in counts] == [one[key] if key else one["verdicts"][name] for one in both]
-    latency = {row[0]: number(row[1]) for row in page.table("The same in numbers").rows[1:]}
+    latency = {row[0]: number(row[1]) for row in page.table("The same messages in numbers").rows[1:]}
     assert {name: count for name, count in latency.items() if count} == {
         one["within"]: one["messages"] for one in summary["latency"]
     }
-    ages = page.table("The same, with what is open").rows[1:]
+    ages = page.table("The same exceptions, and open messages").rows[1:]
     every = [*summary["ages"], *summary["carried"]["ages"]]
     assert sum(number(row[3]) for row in ages) == sum(
         one["messages"] for one in every if VERDICT[one["verdict"]].kind != "fine"
@@ -212,10 +212,11 @@ def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that
     (row,) = (row for row in report.rows("exceptions.parquet") if row["app_key_hash"])
     text = " ".join(report.text.split())
     assert (
-        f"<code>{'c0ffee' * 5}</code>; in clear, at either end: <code>semq msg show {row['lk0']} --config FILE" in text
+        f"<code>{'c0ffee' * 5}</code>; both ends show it in clear: <code>semq msg show {row['lk0']} --config FILE"
+        in text
     )
     assert "<bdi>trade/order/&lt;std&gt;</bdi>" in text
-    assert "Business key: not disclosed; in clear, at either end" in text
+    assert "Business key: not disclosed; both ends show it in clear" in text
     keys = {row["Message (LK0)"]: row["AppKey type"] for row in report.sheet("exceptions.csv")[:-1]}
     assert set(keys.values()) <= {"", "trade/order/<std>"}
 
@@ -239,7 +240,7 @@ def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_s
     assert verdicts == [
         "DIGEST_MISMATCH", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB", "ACK_NOT_RETURNED", "MATCHED", "No",
     ]  # fmt: skip
-    assert lines[3].startswith("MISSING_AT_HUB: 1 of this date; accepted: none. Most: 1.a 上海凌云贸易 → 1.b")
+    assert lines[3].startswith("MISSING_AT_HUB: 1 of this date; accepted: none. Worst pair: 1.a 上海凌云贸易 → 1.b")
     assert all("Next: " in line for line in lines)
     assert "semq reconcile extract" in lines[-1]
 
@@ -262,8 +263,8 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
         absent=[Gap(f"{node}.1.1", DAY, 1) for node in nodes],
         breaches=[Breach(f"{node}>1.x", "MATCHED", "max_count", 1, 0) for node in nodes],
     )
-    pairs = Pairs(Written(0, 0), (), {}, {}, {}, [])
-    nothing = Exceptions(Written(0, 0), [])
+    pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [])
+    nothing = Exceptions(SheetSize(0, 0), [])
     facts = summary(found, pairs, nothing)
     text = " ".join(
         render(PageContent(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), ReconcileSettings()).split()

@@ -12,7 +12,7 @@ import pytest
 from spark_reconcile.report import pairs as module
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.pairs import DateCount, Pair, count, write_pairs
-from spark_reconcile.report.sheets import Written
+from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -47,7 +47,7 @@ def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
     return Place.at(folder)
 
 
-def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], Written, tuple[Pair, ...]]:
+def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], SheetSize, tuple[Pair, ...]]:
     sheet, shown, _ = write_pairs(
         table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, breaches
     )

@@ -8,7 +8,7 @@ from typer.main import get_command
 from semq.cli.main import make
 from spark_reconcile.commands import parser
 from spark_reconcile.judgement.verdicts import RULES, VERDICT
-from spark_reconcile.report.steps import Next, next_steps, owner_of
+from spark_reconcile.report.steps import NextStep, next_steps, owners
 
 WRONG = sorted({(rule.finding, rule.verdict) for rule in RULES if VERDICT[rule.verdict].kind == "exception"})
 
@@ -29,7 +29,7 @@ def test_every_exception_has_a_next_command_that_is_one(finding: str, verdict: s
             parser().parse_args(arguments)
         else:
             _understood(group, arguments)
-    assert owner_of(row(finding, verdict), "2.hub")
+    assert owners(row(finding, verdict), "2.hub")
 
 
 def _understood(group: str, arguments: list[str]) -> None:
@@ -43,10 +43,10 @@ def _understood(group: str, arguments: list[str]) -> None:
 
 def test_foreign_text_is_not_a_command() -> None:
     (step,) = next_steps(row("never_arrived", "MISSING_AT_HUB", "1.a; rm -rf ~"), "2026-11-20", "")
-    assert step == Next("sender", "1.10", "semq msg inquire '1.a; rm -rf ~' --config FILE")
+    assert step == NextStep("sender", "1.10", "semq msg inquire '1.a; rm -rf ~' --config FILE")
 
 
 def test_an_owner_is_a_node_where_there_is_one() -> None:
-    assert owner_of(row("other_bytes", "DIGEST_MISMATCH"), "2.hub") == [("sender", "1.10"), ("receiver", "1.20")]
-    assert owner_of(row("sent_to_no_avail", "NOT_DELIVERED"), "2.hub") == [("hub", "2.hub")]
-    assert owner_of(row("two_targets", "STATE_CONTRADICTION"), "2.hub") == [("analyst", "")]
+    assert owners(row("other_bytes", "DIGEST_MISMATCH"), "2.hub") == [("sender", "1.10"), ("receiver", "1.20")]
+    assert owners(row("sent_to_no_avail", "NOT_DELIVERED"), "2.hub") == [("hub", "2.hub")]
+    assert owners(row("two_targets", "STATE_CONTRADICTION"), "2.hub") == [("analyst", "")]

@@ -26,7 +26,7 @@ LINE: dict[str, Any] = {"at": MIDNIGHT, "outside": False, "side": 1, "event": 1,
         (LK0, {"seq": None}, "it has no number"),
         (LK0, {"event": Event.RECEIVED}, "a sender writes no such line"),
         (LK0, {"node": "1.b", "event": Event.DELIVERED}, "it is in the ledger of another node than its sender's"),
-        (LK0, {"side": Side.HUB, "event": Event.STORED}, "it is in the ledger of a node that is no hub"),
+        (LK0, {"side": Side.HUB, "event": Event.STORED}, "it is in the ledger of a node that is not a hub"),
     ],
 )
 def test_an_unreadable_line_has_a_reason(lk0: str, fields: dict[str, Any], words: str) -> None:

@@ -8,14 +8,14 @@ from spark_reconcile.judgement.situation import HUBS, RECEIVERS, SENDERS
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.words import (
     CHINESE,
-    STANDS,
+    STATE_WORDS,
     app_key_type,
     duration,
     event_words,
     percent,
     side_word,
     span,
-    stands,
+    state_words,
 )  # fmt: skip
 
 
@@ -33,8 +33,10 @@ def test_every_line_that_can_be_written_has_words() -> None:
 
 def test_every_event_of_a_ledger_has_a_plain_text() -> None:
     words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
-    assert {side: set(known) for side, known in STANDS.items()} == {side: set(known) for side, known in words.items()}
-    assert stands("hub", "none") == "has no line"
+    assert {side: set(known) for side, known in STATE_WORDS.items()} == {
+        side: set(known) for side, known in words.items()
+    }
+    assert state_words("hub", "none") == "has no line"
 
 
 def test_business_keys_are_shown_as_far_as_disclosed() -> None:

@@ -33,7 +33,7 @@ def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, 
     run = runs.begin(reports, DAY, clock, "ab" * 32)
     runs.point_to(reports, run)
     (run.place / "_staging").make()
-    runs.clear(reports, DAY, "_staging")
+    runs.remove_staging(reports, DAY, "_staging")
     assert runs.current(reports, DAY) == run
     assert run.place.folders() == []
     run.place.remove()

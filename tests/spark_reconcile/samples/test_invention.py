@@ -9,7 +9,7 @@ import pytest
 
 from spark_reconcile.days import Calendar
 from spark_reconcile.samples import invention as module
-from spark_reconcile.samples.invention import ALL, generate
+from spark_reconcile.samples.invention import ALL_COURSES, generate
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
 from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
@@ -37,7 +37,7 @@ def test_the_oracle_agrees_with_the_truth(
     true = {row["lk0"]: row["verdict"] for row in pq.read_table(tmp_path / "t" / "truth.parquet").to_pylist()}
     found = {lk0: opinion(lines, world)[1] for lk0, lines in stories.items()}
     assert found == true
-    assert set(made.verdicts) == {course.verdict for course in ALL}
+    assert set(made.verdicts) == {course.verdict for course in ALL_COURSES}
     assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == made.verdicts
 
 

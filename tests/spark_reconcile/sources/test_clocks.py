@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_reconcile.run import stages
 from spark_reconcile.sources import clocks
-from spark_reconcile.sources.clocks import Hour, Skew, applied, at_first, latest
+from spark_reconcile.sources.clocks import ClockHour, Skew, corrections, first_corrections, latest
 
 HOUR = clocks.HOUR_MS
 NAMES = ("lk0", "att", "accepted_at", "sent_at", "heard_at", "ended_at", "taken_at", "hub_sent_at", "released_at",
@@ -63,20 +63,22 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
 
 
 def test_a_single_wrong_line_does_not_decide_a_clock() -> None:
-    assert latest([Hour(9, 0, 50, 40), Hour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
-    assert latest([Hour(9, 0, 2, 40), Hour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
-    assert latest([Hour(10, HOUR, 3, 40), Hour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
-    assert latest([Hour(8, 60_000, 2), Hour(9, -HOUR, 3), Hour(10, 0, 3, 40)]) == Skew(0, 3, 8, -HOUR, 25)
+    assert latest([ClockHour(9, 0, 50, 40), ClockHour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
+    assert latest([ClockHour(9, 0, 2, 40), ClockHour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
+    assert latest([ClockHour(10, HOUR, 3, 40), ClockHour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
+    assert latest([ClockHour(8, 60_000, 2), ClockHour(9, -HOUR, 3), ClockHour(10, 0, 3, 40)]) == Skew(
+        0, 3, 8, -HOUR, 25
+    )
 
 
 def test_a_difference_below_its_own_precision_is_none() -> None:
     estimated = {"1.a": Skew(40, 9, 9, 0, 50), "1.b": Skew(-60, 9, 9, -40, 50)}
-    assert applied(estimated, {"1.a": 90_000}) == {"1.b": -60}
-    assert at_first(estimated, {}) == {}
+    assert corrections(estimated, {"1.a": 90_000}) == {"1.b": -60}
+    assert first_corrections(estimated, {}) == {}
 
 
 def test_an_estimate_precedes_the_value_of_a_manifest_and_impossible_values_are_ignored() -> None:
     stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
     estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
-    assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}
-    assert at_first(estimated, stated) == {"1.b": 60_000, "1.d": -7_000}
+    assert corrections(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}
+    assert first_corrections(estimated, stated) == {"1.b": 60_000, "1.d": -7_000}

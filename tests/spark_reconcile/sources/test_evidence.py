@@ -14,7 +14,7 @@ from semq.clock import SystemClock
 from semq.store.rows import Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
-from spark_reconcile.sources.evidence import Evidence, believe
+from spark_reconcile.sources.evidence import Evidence, collect_evidence
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
@@ -94,8 +94,8 @@ def test_latencies_are_right_despite_small_differences_of_clocks(office: Office,
 
 
 def ground_of(office: Office, first: dict[str, int] | None = None) -> Any:
-    evidence: Evidence = believe(office.settings, DAY, allow_partial=True)
-    return evidence.ground({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
+    evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
+    return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
 
 def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -> None:
@@ -141,7 +141,7 @@ def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> N
 def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None:
     office.write(replace(OfficeMessage(1), sender=HUB), DIRECT)
     office.extract()
-    assert believe(office.settings, DAY).hubs == {HUB}
+    assert collect_evidence(office.settings, DAY).hubs == {HUB}
 
 
 def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSession) -> None:
@@ -218,7 +218,7 @@ def test_a_store_of_the_hub_that_an_earlier_run_has_read_is_expected(office: Off
     office.write(OfficeMessage(2, at=5 * LATE + HOUR), DIRECT)
     office.sleep(5)
     office.extract(later)
-    absent = [one.source for one in believe(office.settings, later).sources if one.state == "MISSING"]
+    absent = [one.source for one in collect_evidence(office.settings, later).sources if one.state == "MISSING"]
     assert absent == [f"{HUB}.2.1"]
 
 

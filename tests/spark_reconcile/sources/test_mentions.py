@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_reconcile.sources.evidence import believe
+from spark_reconcile.sources.evidence import collect_evidence
 from spark_reconcile.sources.mentions import absent_sources
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, STORED, Office, OfficeMessage
 
@@ -12,7 +12,7 @@ SENT = "S:ACCEPTED@0 S:SENT@3"
 
 
 def absent(office: Office) -> list[str]:
-    return absent_sources(believe(office.settings, DAY, allow_partial=True).sources, DAY)
+    return absent_sources(collect_evidence(office.settings, DAY, allow_partial=True).sources, DAY)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_only_messages_of_py4j_are_suppressed() -> None:
         logging.LogRecord("root", logging.ERROR, f"/lib/{path}.py", 1, "Exception while sending command.", (), None)
         for path in ("py4j/java_gateway", "semq/clock")
     ]
-    assert list(map(processes.by_others, records)) == [False, True]
+    assert list(map(processes.is_not_of_py4j, records)) == [False, True]
 
 
 KILLED = (
@@ -126,7 +126,7 @@ def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) ->
     conf = [f"--conf={key}={value}" for key, (value, _) in STATED.items() if value]
     submit = Path(sys.executable).with_name("spark-submit")
     done = call(
-        submit, "--master", "local[1]", "--driver-java-options", session.FEW, "--conf", "spark.ui.enabled=false",
+        submit, "--master", "local[1]", "--driver-java-options", session.FEW_LINES, "--conf", "spark.ui.enabled=false",
         "--conf", f"spark.pyspark.driver.python={sys.executable}", "--conf", "spark.pyspark.python=no-such-python",
         *conf, script, " ".join(STATED), tmp_path / "reports",
     )  # fmt: skip
