@@ -21,11 +21,11 @@ class WaitingMessages:
         self._waiting: dict[str, deque[bytes]] = {}
 
     def put(self, destination: str, packed: bytes) -> None:
-        """Append a message; the oldest ones are dropped beyond the bound, never this one."""
+        """Append a message. Beyond the bound, the oldest messages of the longest queues are dropped, never this one."""
         self._waiting.setdefault(destination, deque()).append(packed)
         self.waiting_bytes += len(packed)
         while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):
-            self._drop_oldest()
+            self._drop_oldest(destination)
 
     def batches(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield batches and remove them from the queue; destinations take turns."""
@@ -48,8 +48,10 @@ class WaitingMessages:
         self._waiting.clear()
         self.waiting_bytes = 0
 
-    def _drop_oldest(self) -> None:
-        destination, queue = max(self._waiting.items(), key=lambda item: len(item[1]))
+    def _drop_oldest(self, newest: str) -> None:
+        """Drop a message, but not the last one for the destination ``newest``."""
+        queues = [(name, queue) for name, queue in self._waiting.items() if name != newest or len(queue) > 1]
+        destination, queue = max(queues, key=lambda item: len(item[1]))
         self.waiting_bytes -= len(queue.popleft())
         self.dropped += 1
         if not queue:

@@ -51,3 +51,13 @@ def test_dropped_messages_are_counted() -> None:
     outgoing.put("a", b"1")
     outgoing.clear()
     assert (outgoing.dropped, outgoing.waiting_bytes, list(outgoing.batches())) == (1, 0, [])
+
+
+def test_the_newest_message_is_never_dropped() -> None:
+    """The queue of the newest message comes first, and is as long as the other one after its older message has gone."""
+    outgoing = WaitingMessages(bytes_max=10)
+    outgoing.put("a", b"1")
+    outgoing.put("b", bytes(9))
+    outgoing.put("a", b"22222")
+    assert dict(outgoing.batches()) == {"a": [b"22222"]}
+    assert (outgoing.dropped, outgoing.waiting_bytes) == (2, 0)
