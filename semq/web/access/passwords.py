@@ -39,7 +39,7 @@ async def is_right(password: str, stored: str | None) -> bool:
 
 def hash_password(password: str, salt: bytes) -> str:
     """Return the hash as it is stored: algorithm, salt and scrypt digest (RFC 7914)."""
-    digest = hashlib.scrypt(password.encode(), salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
+    digest = hashlib.scrypt(password.encode("utf-8", "surrogatepass"), salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
     return f"scrypt${salt.hex()}${digest.hex()}"
 
 

@@ -13,11 +13,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.reader import AWAY, KEEPALIVE
-from semq.web.errors import QueryTooSlow
+from semq.web.errors import BadRequest, QueryTooSlow
 
 READERS, WRITERS = 4, 2
 READ_MS, WRITE_MS = 2_000, 5_000  # statement_timeout of each pool
@@ -73,6 +73,8 @@ class Database:
             if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
                 raise QueryTooSlow(limit_ms=READ_MS) from error
             raise StoreUnavailable(fault=str(error).strip()) from error
+        except (DataError, UnicodeEncodeError) as error:  # NUL, a lone surrogate, a number out of range
+            raise BadRequest("The database cannot store one of the values.") from error
         except DBAPIError as error:
             if isinstance(error.orig, psycopg.errors.UndefinedTable):  # an older node, which has not migrated
                 raise StoreUnavailable("The node has not prepared the tables yet.") from error

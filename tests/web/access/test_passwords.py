@@ -1,12 +1,13 @@
-"""Passwords of accounts as they are stored."""
+"""Passwords of users: their hashes, as they are stored."""
 
 from semq.web.access.passwords import check_password, hash_password
 
 
-def test_a_password_fits_its_own_line_only() -> None:
-    kept = hash_password("pässword", b"salt")
-    assert kept != hash_password("pässword", b"pepper")
-    assert check_password("pässword", kept)
-    assert not check_password("password", kept)
-    for other in ("", "scrypt$", "md5$00$00", "scrypt$00"):
-        assert not check_password("pässword", other)
+def test_a_password_has_its_own_hash_only() -> None:
+    stored = hash_password("pässword", b"salt")
+    assert stored != hash_password("pässword", b"pepper")
+    assert check_password("pässword", stored)
+    assert not check_password("password", stored)
+    for invalid in ("", "scrypt$", "md5$00$00", "scrypt$00", "scrypt$zz$00"):
+        assert not check_password("pässword", invalid)
+    assert not check_password("\ud800", stored)

@@ -94,6 +94,27 @@ async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: In
             assert (status, site.web.sessions.cookie + "=" in cookie) == (401, False)
 
 
+UNICODE_ESCAPE = "multipart/form-data; boundary=b; charset=unicode_escape"
+SURROGATES = "".join(
+    f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n\\ud800\r\n' for name in ("name", "password")
+)
+
+
+@pytest.mark.parametrize("form", ["NUL", "surrogates"])
+async def test_a_name_that_the_database_cannot_store_is_refused(inprocess: InProcess, form: str) -> None:
+    async with serving(await inprocess.hub()) as site:
+        browser = await site.browser()
+        await browser.look("/sign-in")
+        page = await browser.get("/sign-in")
+        token = re.findall(r'name="csrf" value="([0-9a-f]+)"', page.text)[-1]
+        if form == "NUL":
+            answer = await browser.post("/sign-in", data={"csrf": token, "name": "a\0b", "password": PASSWORD})
+        else:
+            headers = {"x-csrf-token": token, "content-type": UNICODE_ESCAPE}
+            answer = await browser.post("/sign-in", content=f"{SURROGATES}--b--\r\n".encode(), headers=headers)
+        assert (answer.status_code, "SEMQ-1404" in answer.text) == (400, True)
+
+
 async def test_after_too_many_failures_no_password_is_checked(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
         await with_user(site)
