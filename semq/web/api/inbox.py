@@ -64,8 +64,7 @@ async def receive(call: Call) -> Response:
         await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
     except BaseException:
         release()
-        for one in leases:
-            await call.web.leases.settle(owner, one.id, "requeue")
+        call.web.leases.give_up(leases)
         raise
     for lease in leases:
         lease.document.drop_body()  # the answer has it

@@ -59,7 +59,7 @@ class Leases:
         leases = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
         for lease in leases:
             self._open[lease.id] = lease
-        self._counts[owner] = self._counts.get(owner, 0) + len(leases)
+            self._counts[owner] = self._counts.get(owner, 0) + 1
         return leases
 
     def begin(self, leases: Iterable[DocumentLease]) -> None:
@@ -77,6 +77,12 @@ class Leases:
         self._remove(lease)
         await self._apply(lease, act)
         return lease.document
+
+    def give_up(self, leases: Iterable[DocumentLease]) -> None:
+        """Return documents to their queue, because the answer with them failed."""
+        for lease in leases:
+            if lease.id in self._open:
+                self._return_soon(lease)
 
     async def close(self) -> None:
         """Drop all leases; the node delivers the documents again when the connection ends."""
@@ -98,8 +104,11 @@ class Leases:
         await lease.pulled.note_settled()
 
     def _expire(self, lease: DocumentLease) -> None:
-        self._remove(lease)
         log.warning("lease_expired", lk0=lease.document.lk0, owner=lease.owner)
+        self._return_soon(lease)
+
+    def _return_soon(self, lease: DocumentLease) -> None:
+        self._remove(lease)
         task = asyncio.get_running_loop().create_task(self._return(lease))
         self._returns.add(task)
         task.add_done_callback(self._returns.discard)

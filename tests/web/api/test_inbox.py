@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from semq.app import Client
+from semq.app import Client, Document, NodeUnreachable
 from semq.config.reach import url_of
+from semq.store.postgres.errors import StoreUnavailable
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
 from tests.service.inprocess import InProcess, linked_node
@@ -83,6 +84,33 @@ async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(si
     release()
     (document,) = await receive(program)
     assert (document["bytes"], document["redelivered"]) == (1000, True)
+
+
+async def test_documents_of_a_failed_answer_stay_with_no_owner_although_they_cannot_be_returned(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreachable(document: Document) -> None:
+        raise NodeUnreachable
+
+    async def unavailable(*_: object, **__: object) -> int:
+        raise StoreUnavailable
+
+    program = await site.program("receive")
+    await send(site, b"a", b"b")
+    await until(lambda: waiting(site, 2))
+    monkeypatch.setattr(Document, "requeue", unreachable)
+    monkeypatch.setattr(site.web.audit, "note", unavailable)
+    failed = await program.post("/inbox/receive", params={"wait_s": 30, "max": 2})
+    assert (failed.status_code, failed.json()["code"]) == (503, StoreUnavailable.code)
+    assert not site.web.leases._open
+    assert not site.web.leases._counts
+
+
+async def test_an_owner_without_documents_has_no_leases(site: Site) -> None:
+    """Otherwise the connection of a user would never count as idle."""
+    program = await site.program("receive")
+    assert await receive(program, wait_s=0) == []
+    assert not site.web.leases._counts
 
 
 async def test_a_client_that_disconnects_during_the_answer_releases_its_memory(site: Site) -> None:
