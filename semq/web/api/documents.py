@@ -18,7 +18,7 @@ from semq.trace_context import trace_context
 from semq.transport.spool import SpooledBody
 from semq.web.api import attributes
 from semq.web.api.endpoint import Call, json_response
-from semq.web.api.node_operations import PATIENCE_S, read_object
+from semq.web.api.node_operations import PATIENCE_S, received_object
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.node.payloads import payload_chunks
 from semq.web.transport.bodies import ChunkedResponse
@@ -39,9 +39,9 @@ async def submit(call: Call) -> Response:
     if is_form:
         del given["content_type"]
         at_most = min(web.settings.protocol.max_document_bytes, FORM_BODY_MAX)
-        form = await read_object(call, at_most * 4 // 3 + 65_536)
-        target, decoded, arguments = attributes.submission(form | given)
-        return await _submit(call, target, decoded, arguments)
+        async with received_object(call, at_most * 4 // 3 + 65_536) as form:
+            target, decoded, arguments = attributes.submission(form | given)
+            return await _submit(call, target, decoded, arguments)
     target, _, arguments = attributes.submission(given)
     at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)
     async with kept_body(call.request, at_most, web.memory, web.disk) as body:

@@ -4,11 +4,13 @@ Every operation takes its arguments as a JSON object by POST; an operation that 
 query of a GET, unless an argument is an object.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from semq.service.operations.operation import Kind, Operation
@@ -85,17 +87,24 @@ def _by_query(row: Operation) -> CallHandler:
 
 def _by_body(row: Operation) -> CallHandler:
     async def handle(call: Call) -> Response:
-        given = await read_object(call)
-        return json_response(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+        async with received_object(call) as arguments:
+            return json_response(await call.web.operations.ask(call.who, row.name, arguments, PATIENCE_S))
 
     return handle
 
 
-async def read_object(call: Call, at_most: int = BODY_MAX) -> dict[str, Any]:
-    """Read a JSON object. Raises BadRequest, BodyTooLarge."""
+@asynccontextmanager
+async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[dict[str, Any]]:
+    """Read a JSON object, whose memory stays reserved until the end of the ``async with``.
+
+    Raises BadRequest, BodyTooLarge, BodiesFull.
+    """
     async with call.web.memory.reserved(announced(call.request, at_most)):
-        body = await read_body(call.request, at_most)
-    kind = call.request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        yield _read_object(call.request, await read_body(call.request, at_most))
+
+
+def _read_object(request: Request, body: bytes) -> dict[str, Any]:
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise BadRequest("The body has to be JSON.", content_type=kind[:80])
     try:

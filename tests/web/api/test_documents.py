@@ -95,6 +95,24 @@ async def test_a_document_may_come_as_json(site: Site) -> None:
     ]
 
 
+async def test_the_memory_of_a_json_document_is_reserved_until_it_is_committed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserved: list[int] = []
+    send = site.web.client.send
+
+    async def noted_send(*arguments: Any, **more: Any) -> Any:
+        reserved.append(site.web.memory._size - site.web.memory._free)
+        return await send(*arguments, **more)
+
+    monkeypatch.setattr(site.web.client, "send", noted_send)
+    program = await site.program("submit")
+    form = {"target": "56001", "body_base64": b64encode(bytes(60_000)).decode()}
+    assert (await program.post("/documents", json=form, headers={"Content-Type": FORM})).status_code == 201
+    assert reserved[0] >= 80_000
+    assert site.web.memory._free == site.web.memory._size
+
+
 @pytest.mark.parametrize("place", ["header", "query", "json"])
 async def test_a_scheduled_document_is_accepted_shown_and_cancelled(site: Site, place: str) -> None:
     program = await site.program("submit", "events", "operator")
