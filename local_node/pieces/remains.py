@@ -152,7 +152,7 @@ class Remains:
         """Return the documents of an institution whose manifests wait here or are parked."""
         found: set[str] = set()
         after = 0
-        while page := await self._store().read(views.others, source, MANIFEST_MAX, after, PAGE):
+        while page := await self._store().read(views.small_messages, source, MANIFEST_MAX, after, PAGE):
             found |= _named(page)
             after = page[-1].bref
         return found

@@ -24,7 +24,7 @@ from semq.service.node import ARRIVING_BYTES_MAX
 from semq.service.node_host import NodeHost
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import schema_version
-from semq.store.postgres.connections import Places, Readers, Rest, SharedReaders
+from semq.store.postgres.connections import Readers, Rest, SharedConnections, SharedReaders
 from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.listener import ConnectionAcceptor, ListenerConfig
 from semq.transport.turn import Turn
@@ -43,7 +43,7 @@ class SharedHost(NodeHost):
         server = settings.server
         self.settings = settings
         self.poll_factor = max(server.rest_poll_s / POLL_S, 1.0)
-        self.places = Places(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
+        self.places = SharedConnections(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
         self.postgres = SharedPostgres(settings)
         self._turn = Turn()
         self._threads = ThreadPoolExecutor(THREADS, "semq-read")

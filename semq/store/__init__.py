@@ -2,9 +2,10 @@
 
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
-| unit, work, rows                      | the contract: one transaction, work on it, its rows as values   |
+| unit, work, rows, spans               | the contract: one transaction, work on it, its rows as values   |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the contract on Postgres, with group commit                     |
+| bodies_ahead                          | large bodies that are stored before the work with their rows    |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |
 | views                                 | read-only queries for people and tools                          |

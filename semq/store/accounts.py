@@ -83,14 +83,14 @@ def has_accounts(connection: Connection) -> bool:
 
 
 def add_account(connection: Connection, new: Account) -> bool:
-    """Add an account; return False, and change nothing, if there is one of this name."""
+    """Add an account; return False, and change nothing, if an account has this name already."""
     with connection.begin():
-        added = connection.execute(_values(web_account, new).on_conflict_do_nothing().returning(ACCOUNT.name))
+        added = connection.execute(_insert(web_account, new).on_conflict_do_nothing().returning(ACCOUNT.name))
         return added.one_or_none() is not None
 
 
 def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
-    """Replace a password and end the account's other sessions; ``keep`` is the hash of the one that continues."""
+    """Replace a password and end the account's sessions, except the session with the hash ``keep``."""
     with connection.begin():
         changed = connection.execute(
             update(web_account)
@@ -122,8 +122,8 @@ def disable(connection: Connection, name: str, at: datetime | None) -> bool:
 
 
 def _end_sessions(connection: Connection, name: str, keep: bytes | None) -> None:
-    others = delete(web_session).where(SESSION.account == name)
-    connection.execute(others if keep is None else others.where(SESSION.hash != keep))
+    statement = delete(web_session).where(SESSION.account == name)
+    connection.execute(statement if keep is None else statement.where(SESSION.hash != keep))
 
 
 # --- sessions and links
@@ -133,7 +133,7 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
     """Store a session, and delete those that have ended. ``roles`` None: the roles of the account."""
     with connection.begin():
         connection.execute(delete(web_session).where(SESSION.ends_at < new.made_at))
-        connection.execute(_values(web_session, new, roles=None if roles is None else list(roles)))
+        connection.execute(_insert(web_session, new, roles=None if roles is None else list(roles)))
 
 
 def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
@@ -192,7 +192,7 @@ def use_link(connection: Connection, hash_: bytes, now: datetime) -> bool:
 def add_token(connection: Connection, new: Token) -> None:
     """Store a token."""
     with connection.begin():
-        connection.execute(_values(web_token, new, scopes=list(new.scopes)))
+        connection.execute(_insert(web_token, new, scopes=list(new.scopes)))
 
 
 def token(connection: Connection, hash_: bytes) -> Token | None:
@@ -208,7 +208,7 @@ def tokens(connection: Connection, limit: int) -> list[Token]:
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token permanently; return it, also if it was revoked before; None if there is none of this id."""
+    """Revoke a token permanently; return it, also if it was revoked before. None: no token has this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)
@@ -217,9 +217,11 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
         return None if row is None else _token(row)
 
 
-def _values(table: Table, row: Any, **instead: Any) -> Any:
+def _insert(table: Table, row: Any, **instead: Any) -> Any:
+    """Return the INSERT of a dataclass; ``instead`` replaces some of its values."""
     values = {name: getattr(row, name) for name in type(row).__slots__}
-    return insert(table).values(**values | {k: list(v) for k, v in values.items() if isinstance(v, tuple)} | instead)
+    lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+    return insert(table).values(**values | lists | instead)
 
 
 def _account(row: Any) -> Account:

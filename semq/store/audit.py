@@ -56,7 +56,7 @@ def add(connection: Connection, lines: Sequence[Line]) -> list[int]:
 
 
 def is_open(connection: Connection, number: int, act: str) -> bool:
-    """Return whether a line is one before an act that has no line after it yet."""
+    """Return whether a line announces this act and no line reports its outcome yet."""
     later = select(AUDIT.number).where(AUDIT.asked == number, AUDIT.number > number)
     asked = select(AUDIT.number).where(AUDIT.number == number, AUDIT.act == act, AUDIT.outcome == "asked")
     with connection.begin():
@@ -70,7 +70,7 @@ def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
 
 
 def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
-    found: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+    conditions: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
         (wanted.who, lambda who: AUDIT.who == who),
         (wanted.act, lambda act: AUDIT.act.startswith(act, autoescape=True)),
         (wanted.outcome, lambda outcome: AUDIT.outcome == outcome),
@@ -79,4 +79,4 @@ def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
         (wanted.payloads or None, lambda _: AUDIT.read_payload),
         (wanted.before, lambda before: AUDIT.number < before),
     ]
-    return [condition(value) for value, condition in found if value is not None]
+    return [condition(value) for value, condition in conditions if value is not None]

@@ -6,7 +6,7 @@ the stored body its key and its envelope instead of writing it. A body that no u
 that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself. If
 two pieces of work have the same payload object, the first unit uses the stored body and the second one writes its own.
 
-Used by ``postgres.store`` for work with ``Work.ahead``, whose order relative to other work must not matter.
+Used by ``postgres.store`` for work with ``Work.ahead``. The order of this work relative to other work must not matter.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class BodiesAhead:
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def takes(self, work: Work, *, later: bool) -> bool:
+    def accept(self, work: Work, *, later: bool) -> bool:
         """Store the bodies of a piece of work, then queue it; return False if it must be queued as it is."""
         size = sum(len(payload) for _, payload in work.ahead)
         if not size or self._waiting_bytes + size > WAITING_MAX:
@@ -69,10 +69,10 @@ class BodiesAhead:
         return True
 
     def key_of(self, table: str, payload: bytes) -> int | None:
-        """Return the key of a stored body and forget it, so that one row only uses it."""
+        """Return the key of a stored body and forget it, so that only one row uses it."""
         return self._keys.pop((table, id(payload)), None)
 
-    async def empty(self) -> None:
+    async def wait_empty(self) -> None:
         """Wait until no work waits for its bodies."""
         while self._queue:
             await self._is_free.wait()
@@ -81,12 +81,12 @@ class BodiesAhead:
         """End at once, and return the work that was not queued."""
         if self._task is not None:
             self._task.cancel()
-        left = [work for work, _ in self._queue]
+        not_queued = [work for work, _ in self._queue]
         self._queue.clear()
         self._is_free.set()
-        return left
+        return not_queued
 
-    async def ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the connection is closed, after ``end``."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -96,7 +96,7 @@ class BodiesAhead:
             while True:
                 self._arrived.clear()
                 while self._queue:
-                    await self._next()
+                    await self._store_next()
                 self._is_free.set()
                 if self._must_delete:
                     await self._delete()
@@ -110,7 +110,7 @@ class BodiesAhead:
         finally:
             self._close()
 
-    async def _next(self) -> None:
+    async def _store_next(self) -> None:
         """Store the bodies of the first work in the queue, if that is possible, and queue the work in any case."""
         work, later = self._queue[0]
         stored: list[tuple[str, bytes, int]] = []
@@ -138,7 +138,7 @@ class BodiesAhead:
                 if count := len(keys):
                     await (await self._open()).execute(DELETE[table], (keys[:count],))
                     del keys[:count]
-        except Exception as error:  # noqa: BLE001  # what is left is deleted by the next start
+        except Exception as error:  # noqa: BLE001  # the next start deletes the remaining bodies
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write to a new file, force it to disk and rename it. It is created with ``mode``, so it never has wider
-    permissions.
+    """Write to a new file, force it to disk and rename it. The new file is created with ``mode``, so it never has
+    wider permissions.
     """
     write_blocks_safely(path, (content,), mode)
 
 
 def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
-    """Do the same with content that comes in blocks."""
+    """Write blocks of content in the same way."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)  # left by a crash, possibly with another mode

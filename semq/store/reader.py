@@ -1,7 +1,7 @@
 """Queries beside the writer of a store: on connections of their own, in threads.
 
-Used by ``store`` for a node's own database, and by the hub for its control database. Rows on which messages depend are
-written by ``writer`` only.
+Used by ``postgres.store`` for a node's own database, and by the hub for its control database. Rows on which messages
+depend are written by ``postgres.writer`` only.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Reader:
     """A small pool of connections to the database that ``url`` names at the time of each connect."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
-        """``readers``: shared with the stores of other nodes of the process."""
+        """``readers`` may be shared with the stores of other nodes of the process."""
         self._url = url
         self._readers: Readers = readers or OwnReaders()
         self._readings: set[asyncio.Future[Any]] = set()
@@ -56,7 +56,7 @@ class Reader:
         # connections.
         reading = self._readers.run(run)
         self._readings.add(reading)
-        reading.add_done_callback(self._read)
+        reading.add_done_callback(self._note_end)
         try:
             return await asyncio.shield(reading)
         except AWAY as error:
@@ -68,11 +68,11 @@ class Reader:
             await asyncio.wait(self._readings, timeout=READINGS_S)
         self._engine.dispose()
 
-    def _read(self, reading: "asyncio.Future[Any]") -> None:
+    def _note_end(self, reading: "asyncio.Future[Any]") -> None:
         self._readings.discard(reading)
         if not reading.cancelled():
             reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
 
     def _connect(self, **more: str) -> psycopg.Connection[Any]:
-        given = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}
-        return psycopg.connect(**{**given, **more})
+        parameters = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}
+        return psycopg.connect(**{**parameters, **more})

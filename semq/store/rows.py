@@ -67,9 +67,9 @@ class GroupPlace(NamedTuple):
 
 
 def read_group_place(text: str) -> GroupPlace | None:
-    """Return the place at the end of a text of SEMQ's own."""
-    found = _GROUP_PLACE.search(text)
-    return GroupPlace(int(found[1]), int(found[2]), found[3], found[4]) if found else None
+    """Return the place at the end of a text that contains ``str`` of a GroupPlace; None for another text."""
+    match = _GROUP_PLACE.search(text)
+    return GroupPlace(int(match[1]), int(match[2]), match[3], match[4]) if match else None
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]
     """Return spans (first, last) of own rows without an outcome that are all in custody, in ascending order.
 
     ``groups``, ascending: the lowest and the highest such row of a group of ids, and whether all of them are in
-    custody. Spans begin and end with a group, so that a row that is not in custody keeps few others out.
+    custody. Spans begin and end with a group, so that a row that is not in custody excludes few others.
     """
     spans: list[tuple[int, int]] = []
     is_continued = False

@@ -105,7 +105,7 @@ def moment(name: str, default: str | None = None, *, null: bool = False) -> Colu
 
 
 def app_key() -> tuple[Column[Any], ...]:
-    """The four parts of an AppKey (seed 2.1)."""
+    """Return columns for the four parts of an AppKey (seed 2.1)."""
     return tuple(col(name, Text, "''") for name in ("app_domain", "app_type", "app_subtype", "app_key"))
 
 
@@ -445,8 +445,7 @@ broker_handed_out = Table(
     "broker_handed_out", metadata, col("queue_id", BigInteger, key=True), col("position", BigInteger)
 )
 
-# ------------------------------------------------------------------- the nodes that the hub admits, and their
-# agreements
+# --------------------------------------------------------------- the nodes that the hub admits, and their agreements
 
 node_certificate = Table(
     "node_certificate",

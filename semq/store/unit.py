@@ -246,7 +246,7 @@ class Needs:
             getattr(self, name).update(getattr(other, name))
 
 
-class Gone(NamedTuple):
+class DeletedRow(NamedTuple):
     """A deleted row of tb_0031: its last values, and its status when loaded, which Postgres compares."""
 
     row: Outbound
@@ -278,7 +278,7 @@ class Unit:
     # --- staged
     new_outbound: dict[int, Outbound] = field(default_factory=dict)
     changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status when loaded
-    deleted_outbound: dict[int, Gone] = field(default_factory=dict)
+    deleted_outbound: dict[int, DeletedRow] = field(default_factory=dict)
     #: new bodies of rows of tb_0031; they replace existing ones
     new_bodies: dict[int, Stored] = field(default_factory=dict)
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
@@ -356,7 +356,7 @@ class Unit:
         self.new_bodies.pop(row.object_id, None)
         before = self.changed_outbound.pop(row.object_id, row.ss_status)
         if self.new_outbound.pop(row.object_id, None) is None:
-            self.deleted_outbound[row.object_id] = Gone(row, before)
+            self.deleted_outbound[row.object_id] = DeletedRow(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
         """Replace the envelope and payload of a row (void markers)."""

@@ -1,5 +1,5 @@
-"""A piece of work for one transaction, written as a generator that reads downward: what it needs, what it decides, what
-follows the commit.
+"""A piece of work for one transaction, written as a generator with three parts: its needs, its decisions, and its
+actions after the commit.
 
     @work
     def release(store: Copies, rows: list[int]) -> Steps:
@@ -9,8 +9,8 @@ follows the commit.
         store.released(released)                    # only now: frames, confirms, events
 
 A store may have to decide a unit again (a conflict, another piece of work that refuses). It then starts a new
-generator, so that nothing of the earlier attempt can remain. What follows the commit uses values that were kept while
-deciding, because later work of the unit may have changed the rows (``ended``).
+generator, so that nothing of the earlier attempt can remain. Actions after the commit use values that were kept while
+deciding, because later work of the unit may have changed the rows.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -65,12 +65,12 @@ class Work:
             return  # nothing follows the commit
 
     def committed(self) -> None:
-        """Do what follows; the transaction is durable."""
+        """Run the actions after the commit; the transaction is durable."""
         for _ in self._steps:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
     def failed(self, error: Exception) -> None:
-        """Abandon the work, which is always safe: it refused, or the result of the commit is unknown."""
+        """Abandon the work: it refused, or the result of the commit is unknown."""
         self._steps.close()
         if self.on_failure is not None:
             self.on_failure(error)
@@ -87,7 +87,7 @@ def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
 
 
 def after_commit(then: Callable[[], None]) -> Work:
-    """Decide nothing; call ``then`` when all work posted before is committed."""
+    """Return work that decides nothing, and calls ``then`` when all work posted before is committed."""
     waiting = _then(then)
     waiting.is_wait = True
     return waiting
@@ -113,7 +113,7 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
 
 
 class WorkStore(Protocol):
-    """The store to which an engine posts its work; ``PostgresStore``, and the one of the simulator."""
+    """The store to which an engine posts its work: ``PostgresStore``, or the store of the simulator."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.

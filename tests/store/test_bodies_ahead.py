@@ -78,8 +78,8 @@ async def test_work_with_the_same_body_shares_it(
     ahead = BodiesAhead(connect, 1 << 40, lambda work, later: posted.append(work))
     body = os.urandom(SIZE)
     jobs = [large(1, body), large(2, body)]
-    assert [ahead.takes(job, later=False) for job in jobs] == [True, True]
-    await ahead.empty()
+    assert [ahead.accept(job, later=False) for job in jobs] == [True, True]
+    await ahead.wait_empty()
     (stored,) = column(database, NOT_TAKEN)
     if is_taken:
         assert [ahead.key_of(SENT_BODIES, body) for _ in jobs] == [stored, None]
@@ -88,7 +88,7 @@ async def test_work_with_the_same_body_shares_it(
     release.failed(BadInput("ended"))
     await until(lambda: column(database, NOT_TAKEN) == [])
     ahead.end()
-    await ahead.ended()
+    await ahead.wait_closed()
 
 
 async def test_a_start_deletes_what_a_process_left(database: str) -> None:
@@ -130,11 +130,11 @@ async def test_without_a_connection_work_writes_its_body_itself(fault: Exception
 
     ahead = BodiesAhead(connect, 1 << 40, lambda work, later: posted.append(work))
     job = large(1, b"x" * SIZE)
-    assert ahead.takes(job, later=False)
-    await ahead.empty()
+    assert ahead.accept(job, later=False)
+    await ahead.wait_empty()
     assert (posted[0], ahead.key_of(SENT_BODIES, job.ahead[0][1])) == (job, None)
     ahead.end()
-    await ahead.ended()
+    await ahead.wait_closed()
 
 
 async def test_waiting_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,9 +144,9 @@ async def test_waiting_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(bodies_ahead, "WAITING_MAX", 2 * SIZE)
     ahead = BodiesAhead(connect, 1 << 40, lambda work, later: None)
     jobs = [large(number, bytes(SIZE)) for number in range(3)]
-    assert [ahead.takes(job, later=False) for job in jobs] == [True, True, False]
+    assert [ahead.accept(job, later=False) for job in jobs] == [True, True, False]
     assert ahead.end() == jobs[:2]
-    await ahead.ended()
+    await ahead.wait_closed()
 
 
 async def test_the_connection_is_closed_when_it_is_idle(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

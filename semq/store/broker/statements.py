@@ -58,7 +58,7 @@ BROKER: dict[str, str] = {
 }
 
 
-class Net:
+class NetEffect:
     """The combined effect of a list of operations: a message that is added and dropped in one unit is never written."""
 
     def __init__(self, ops: Iterable[StoreOp]) -> None:
@@ -104,8 +104,8 @@ class Net:
 
     def delete_queue(self, op: DeleteQueue) -> None:
         """Apply DeleteQueue."""
-        for kept in (self.added, self.dropped, self.marked, self.handed_out):
-            kept.pop(op.queue_id, None)
+        for by_queue in (self.added, self.dropped, self.marked, self.handed_out):
+            by_queue.pop(op.queue_id, None)
         queue = [int8(op.queue_id)]
         self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
 
@@ -131,8 +131,8 @@ class Net:
     def bind(self, op: Bind) -> None:
         """Apply Bind."""
         texts = (op.vhost.encode(), op.source.encode(), op.destination.encode())
-        rest = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
-        self.declared.append(("Bind", [_identity(op), *texts, *rest]))
+        values = (boolean(op.to_exchange), op.routing_key.encode(), bytes(op.arguments))
+        self.declared.append(("Bind", [_identity(op), *texts, *values]))
 
     def unbind(self, op: Unbind) -> None:
         """Apply Unbind."""
@@ -145,11 +145,13 @@ class Net:
             ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
         ]
         for queue, marked in self.marked.items():
-            alike: dict[int, list[int]] = defaultdict(list)
+            by_count: dict[int, list[int]] = defaultdict(list)
             for position, times in marked.items():
                 if position not in self.added[queue]:
-                    alike[times].append(position)
-            batch += [("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in alike.items()]
+                    by_count[times].append(position)
+            batch += [
+                ("mark_delivered", [int8(queue), int4(times), int8s(places)]) for times, places in by_count.items()
+            ]
         batch += [("mark_handed_out", [int8(queue), int8(place)]) for queue, place in self.handed_out.items()]
         if self.bodies_dropped:
             batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
@@ -170,20 +172,20 @@ class Net:
         ]
 
 
-_APPLY: dict[type, Callable[[Net, Any], None]] = {
-    DeclareExchange: Net.declare_exchange,
-    DeleteExchange: Net.delete_exchange,
-    DeclareQueue: Net.declare_queue,
-    DeleteQueue: Net.delete_queue,
-    Bind: Net.bind,
-    Unbind: Net.unbind,
-    AddMessage: Net.add,
-    DropMessages: Net.drop,
-    MarkDelivered: Net.mark,
-    MarkHandedOut: Net.hand_out,
-    AddBodyChunk: Net.add_chunk,
-    DropBody: Net.drop_body,
-    OrderlyEnd: Net.orderly_end,
+_APPLY: dict[type, Callable[[NetEffect, Any], None]] = {
+    DeclareExchange: NetEffect.declare_exchange,
+    DeleteExchange: NetEffect.delete_exchange,
+    DeclareQueue: NetEffect.declare_queue,
+    DeleteQueue: NetEffect.delete_queue,
+    Bind: NetEffect.bind,
+    Unbind: NetEffect.unbind,
+    AddMessage: NetEffect.add,
+    DropMessages: NetEffect.drop,
+    MarkDelivered: NetEffect.mark,
+    MarkHandedOut: NetEffect.hand_out,
+    AddBodyChunk: NetEffect.add_chunk,
+    DropBody: NetEffect.drop_body,
+    OrderlyEnd: NetEffect.orderly_end,
 }
 
 

@@ -77,7 +77,7 @@ def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
 
 
 class PostgresMessageStore:
-    """The message store on Postgres. Implements ``operations.MessageStore``."""
+    """The message store on Postgres."""
 
     def __init__(self, store: WriterPort) -> None:
         self._store = store
@@ -157,8 +157,8 @@ def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
 
 def knows(connection: Connection, vhost: str) -> bool:
     """Return whether the store has anything of a virtual host."""
-    kept = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
-    return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in kept)
+    tables_with_vhost = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
+    return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in tables_with_vhost)
 
 
 def load(connection: Connection) -> StoredState:
@@ -177,7 +177,7 @@ def load(connection: Connection) -> StoredState:
         return StoredState(
             exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
             queues=_all(connection, tables.broker_queue, DeclareQueue),
-            bindings=_all(connection, tables.broker_binding, lambda identity, *rest: Bind(*rest)),
+            bindings=_all(connection, tables.broker_binding, lambda identity, *values: Bind(*values)),
             messages=[AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
             backlogs=backlogs,
             ended=ended is not None and ended[0],
@@ -190,8 +190,8 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return, per queue, the messages that stay in the store until shortly before their delivery, and the last position
-    of those loaded now.
+    """Return the messages of each queue that stay in the store until shortly before their delivery, and the last
+    position of each queue up to which messages are loaded now.
 
     Memory is bounded by the columns read.
     """

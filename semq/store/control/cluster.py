@@ -17,7 +17,7 @@ from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_st
 from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
-VALID_S = 15  # an instance without a sign of life for so long counts as ended
+VALID_S = 15  # an instance without a sign of life for this time counts as ended
 COMMITTED_S = 60  # the longest transaction that sets homes
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # ended instances are shown for a day
@@ -50,8 +50,8 @@ class StoreState(NamedTuple):
 class OpenedStore(NamedTuple):
     """The hub's record of a store that an instance opens."""
 
-    store_uuid: UUID  #: the identity that it has had since it was first opened
-    state: StoreState  #: the newest one
+    store_uuid: UUID  #: set when the store was first opened
+    state: StoreState  #: the newest recorded state
 
 
 class HomesRead(NamedTuple):
@@ -113,37 +113,37 @@ def weigh(connection: Connection, store: StoreName, weight: float) -> None:
     """Set the weight of a store; add it if it is not known."""
     values = {"semq_id": store[0], "semq_db_id": store[1], "weight": weight}
     with connection.begin():
-        known = ["semq_id", "semq_db_id"]
-        change = insert(hub_store).values(**values).on_conflict_do_update(index_elements=known, set_={"weight": weight})
-        connection.execute(change)
+        new = insert(hub_store).values(**values)
+        key = ["semq_id", "semq_db_id"]
+        connection.execute(new.on_conflict_do_update(index_elements=key, set_={"weight": weight}))
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return the homes that were set since a time, which an earlier reading has returned; by default all."""
+    """Return the homes that were set since the time ``at`` of an earlier reading; without ``since``, all homes."""
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
         # a transaction that began before the last reading may have been committed after it
         query = query.where(node_home.c.since > since - timedelta(seconds=COMMITTED_S))
-    found: dict[str, StoreName] = {}
+    homes_read: dict[str, StoreName] = {}
     with connection.begin():
         now: datetime = connection.execute(select(func.now())).scalar_one()
         rows = connection.execution_options(stream_results=True, yield_per=PAGE).execute(query)
         for row in rows:
-            found[row.node] = (row.semq_id, row.semq_db_id)
-    return HomesRead(found, now)
+            homes_read[row.node] = (row.semq_id, row.semq_db_id)
+    return HomesRead(homes_read, now)
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Give homes to nodes that have none, or one in a retired store."""
+    """Give homes to nodes that have none, or whose home is a retired store."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):
             new = insert(node_home)
-            gone = or_(
+            is_retired = or_(
                 false(), *(and_(table.semq_id == store[0], table.semq_db_id == store[1]) for store in sorted(retired))
             )
             set_ = {name: new.excluded[name] for name in ("semq_id", "semq_db_id")} | {"since": func.now()}
-            connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=set_, where=gone), rows)
+            connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=set_, where=is_retired), rows)
 
 
 def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:

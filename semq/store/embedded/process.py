@@ -18,22 +18,22 @@ POLL_S = 0.02
 
 def postmaster_of(data: Path) -> int | None:
     """Return the process id of the server that runs on ``data``, or None (also if its file is stale)."""
-    pid = _noted(data, 1)
+    pid = _recorded_line(data, 1)
     return int(pid) if pid.isdigit() and is_server_of(int(pid), data) else None
 
 
 def port_of(data: Path) -> int | None:
     """Return the TCP port that the running server has recorded, or None if it has not recorded one yet."""
-    line = _noted(data, 4)
+    line = _recorded_line(data, 4)
     return int(line) if line.isdigit() else None
 
 
 def status_of(data: Path) -> str:
     """Return the status recorded by the server: starting, stopping, ready; "" if there is none yet."""
-    return _noted(data, 8)
+    return _recorded_line(data, 8)
 
 
-def _noted(data: Path, line: int) -> str:
+def _recorded_line(data: Path, line: int) -> str:
     """Return one line of postmaster.pid, counted from 1; "" if it does not exist (yet)."""
     try:
         return (data / "postmaster.pid").read_text().split("\n")[line - 1].strip()
@@ -42,7 +42,7 @@ def _noted(data: Path, line: int) -> str:
 
 
 def is_server_of(pid: int, data: Path) -> bool:
-    """Return whether this is a running Postgres process of that data directory."""
+    """Return whether a process is a running Postgres process of a data directory."""
     process = Path("/proc") / str(pid)
     with suppress(OSError):
         # Readable for every user, even where a container restricts root; empty for a zombie.
@@ -57,7 +57,7 @@ def is_server_of(pid: int, data: Path) -> bool:
 
 
 def all_servers_of(data: Path) -> list[int]:
-    """Return every running Postgres process of that data directory that is visible to this user, including orphans."""
+    """Return the running Postgres processes of a data directory that this user can see, including orphans."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if is_server_of(pid, data)]
 
@@ -69,7 +69,7 @@ def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
 
     Orphans end by themselves, but busy ones only after a while, and a new server cannot start before that. The file
     must be removed because its process number may belong to another process by now (in containers it nearly always
-    does), which Postgres would take for its predecessor.
+    does). Postgres would take that process for its predecessor.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_servers_of(data)
@@ -88,7 +88,7 @@ def send(pid: int, number: signal.Signals) -> None:
 
 
 def wait_gone(pids: Iterable[int], data: Path, patience_s: float) -> bool:
-    """Wait until none of these is a server of that directory; return False after ``patience_s``."""
+    """Wait until none of the processes is a server of a data directory; return False after ``patience_s``."""
     deadline = time.monotonic() + patience_s
     while any(is_server_of(pid, data) for pid in pids):
         if time.monotonic() > deadline:

@@ -44,7 +44,6 @@ from semq.store.embedded.process import (
     wait_gone,
 )
 from semq.store.embedded.programs import Programs, find_programs
-from semq.store.postgres.durability import verify_settings as verify_settings
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 SOCKET_PATH_MAX = 107  # sun_path of Linux minus the terminating zero
@@ -98,16 +97,16 @@ class EmbeddedPostgres:
         return self.url
 
     def stop(self, patience_s: float = 60.0) -> None:
-        """Stop the server, even if another process started it; harmless if none runs.
+        """Stop the server, even if another process started it. Does nothing if no server runs.
 
         Open transactions are rolled back and a checkpoint is written, so that the next start needs no recovery.
         """
         pid = postmaster_of(self.data)
         if pid is not None:
             send(pid, signal.SIGINT)
-            if not self._ended(pid, patience_s):
+            if not self._wait_ended(pid, patience_s):
                 send(pid, signal.SIGQUIT)  # it recovers at the next start: nothing committed is lost
-                self._ended(pid, patience_s)
+                self._wait_ended(pid, patience_s)
         self._release_lock()
 
     def running_url(self) -> str | None:
@@ -283,9 +282,9 @@ class EmbeddedPostgres:
             self._lock.close()
             self._lock = None
 
-    def _ended(self, pid: int, patience_s: float) -> bool:
-        gone = wait_gone([pid], self.data, patience_s)
-        if gone and self._child is not None:
+    def _wait_ended(self, pid: int, patience_s: float) -> bool:
+        has_ended = wait_gone([pid], self.data, patience_s)
+        if has_ended and self._child is not None:
             self._child.wait()
             self._child = None
-        return gone
+        return has_ended

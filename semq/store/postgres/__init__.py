@@ -7,10 +7,12 @@
 | load, changes, statements                | what a unit loads; what it changes; the SQL of both           |
 | conversion                               | rows as values and back; Postgres' binary format              |
 | pipeline                                 | one connection in libpq's pipeline mode                       |
+| connections                              | connections of processes with one store and with many         |
 | recovery                                 | the state that a process needs at its start                   |
 | lease, owner                             | one writer at a time, by an epoch                             |
 | chain, ledger_partitions                 | the chain of the ledger; its partitions by day                |
 | housekeeping                             | deletion of rows whose retention period has ended             |
 | locked_bodies                            | bodies encrypted at rest                                      |
-| migration, durability, roles, errors     | the schema; required settings of Postgres; roles; errors      |
+| schema_version, migration                | the version of the tables; their upgrade                      |
+| durability, roles, errors                | required settings of Postgres; roles; errors                  |
 """

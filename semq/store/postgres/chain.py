@@ -59,9 +59,9 @@ class Chain:
         return extended(self.store_uuid, self.head, lines)
 
 
-def lacks(found: ChainLink | None, former: ChainLink | None) -> bool:
+def lacks(stored: ChainLink | None, former: ChainLink | None) -> bool:
     """Whether a store lacks lines that it had committed: its chain ends before the end that this process knows."""
-    return former is not None and (found is None or (found.place, found.count) < (former.place, former.count))
+    return former is not None and (stored is None or (stored.place, stored.count) < (former.place, former.count))
 
 
 def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
@@ -69,15 +69,15 @@ def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int,
     links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
-        left = [(number, data) for number, _, data in run]
-        while left:
+        remaining = [(number, data) for number, _, data in run]
+        while remaining:
             if head is None or head.day != name or head.count >= LINES_MAX:
                 place = 1 if head is None else head.place + 1
-                head = begin(store_uuid, name, place, left[0][0], START if head is None else head.hash)
+                head = begin(store_uuid, name, place, remaining[0][0], START if head is None else head.hash)
             room = LINES_MAX - head.count
-            head = add(head, left[:room])
+            head = add(head, remaining[:room])
             links.append(head)
-            left = left[room:]
+            remaining = remaining[room:]
     return links
 
 
@@ -96,7 +96,7 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Chain a ledger from before there was a chain: once, at the first start of this version."""
+    """Chain the lines of a ledger that an older version wrote without a chain. Called once, at the first start."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():
@@ -105,8 +105,8 @@ async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Ch
                 for line in _line(bytes(block)):
                     for link in extended(store_uuid, head, [line]):
                         head = links[link.day, link.place] = link
-        for each in links.values():
-            values = (each.day, each.place, each.first, each.last, each.count, each.before, each.hash)
+        for link in links.values():
+            values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
             await connection.execute(ADOPTED, values)
     return head
 
@@ -176,15 +176,15 @@ def _compare(
     for link in links:
         if line is not None and line[0] < link.first:
             raise LedgerChanged("A line belongs to no link.", day=line[1], number=line[0])
-        found = begin(store_uuid, link.day, link.place, link.first, link.before)
+        computed = begin(store_uuid, link.day, link.place, link.first, link.before)
         while line is not None and line[0] <= link.last:
             if line[1] != link.day:
                 raise LedgerChanged("A line has another day than its link.", day=line[1], number=line[0])
-            found = add(found, ((line[0], line[2]),))
-            is_met = is_met or (line[0], found.hash) == known
+            computed = add(computed, ((line[0], line[2]),))
+            is_met = is_met or (line[0], computed.hash) == known
             line = next(lines, None)
-        total += found.count
-        if found != link:
+        total += computed.count
+        if computed != link:
             raise LedgerChanged(day=link.day, from_number=link.first, to_number=link.last)
     if line is not None:
         raise LedgerChanged("A line belongs to no link.", day=line[1], number=line[0])
@@ -194,14 +194,14 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link names the one before it; the links before the first and after the last are read for that."""
+    """Check that each link names the link before it. The link before the first one is read from the database."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
             row = connection.execute(BEFORE, (link.first,)).fetchone()
-            found = None if row is None else _link(row)
-            missing = found is None and link.before != START and previous is not None
-            if missing or (found is not None and found.hash != link.before):
+            stored = None if row is None else _link(row)
+            missing = stored is None and link.before != START and previous is not None
+            if missing or (stored is not None and stored.hash != link.before):
                 raise LedgerChanged("A part of the ledger is missing.", day=link.day, before_number=link.first)
         previous = link
 

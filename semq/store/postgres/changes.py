@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from psycopg.adapt import Buffer
 
-from semq.store.broker.statements import Net
+from semq.store.broker.statements import NetEffect
 from semq.store.postgres.conversion.binary import Packer, Param, copy_of, int2, int4, int8, int8s, moment, texts
 from semq.store.postgres.conversion.rows import (
     STATUS,
@@ -72,7 +72,7 @@ def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
     """Return everything that a unit writes: the batch, and the new rows by table."""
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:
-        net = Net(unit.broker)
+        net = NetEffect(unit.broker)
         batch += net.batch()
         rows.update(net.rows())
     return batch, rows
@@ -82,13 +82,13 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_outbound:
         batch += _outbound_deletions(unit)
     if unit.changed_outbound:
-        alike: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
+        by_change: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
         for object_id, before in unit.changed_outbound.items():
             row = unit.outbound[object_id]
-            alike[STATUS[before], *pack_changes(row)].append(row)
+            by_change[STATUS[before], *pack_changes(row)].append(row)
         batch += [
             ("change_outbound", [int8s([row.object_id for row in rows]), _custodians(rows), *change])
-            for change, rows in alike.items()
+            for change, rows in by_change.items()
         ]
     if unit.dropped_bodies:
         batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
@@ -96,18 +96,18 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         if object_id not in unit.new_outbound:
             batch.append(("replace_body", [int8(object_id), body.envelope, body.payload]))
             batch.append(("change_size", [int8(object_id), int8(unit.outbound[object_id].size)]))
-    for token, known in unit.new_tokens.items():
-        batch.append(("new_token", [token.encode(), str(known.lk0).encode(), known.digest]))
-    for token, known in unit.cancelled_tokens.items():
-        batch.append(("keep_token", [token.encode(), str(known.lk0).encode(), known.digest]))
+    for token, token_row in unit.new_tokens.items():
+        batch.append(("new_token", [token.encode(), str(token_row.lk0).encode(), token_row.digest]))
+    for token, token_row in unit.cancelled_tokens.items():
+        batch.append(("keep_token", [token.encode(), str(token_row.lk0).encode(), token_row.digest]))
 
 
 def _outbound_deletions(unit: Unit) -> Batch:
-    """Rows that were loaded alike and ended alike share one DELETE."""
-    alike: dict[tuple[Param, Param], list[int]] = defaultdict(list)
+    """Return one DELETE for all rows with the same status when loaded and the same outcome."""
+    by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
     for object_id, (row, before) in unit.deleted_outbound.items():
-        alike[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
-    batch: Batch = [("delete_outbound", [int8s(ids), *ended]) for ended, ids in alike.items()]
+        by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
+    batch: Batch = [("delete_outbound", [int8s(ids), *statuses]) for statuses, ids in by_statuses.items()]
     return [*batch, ("delete_body", [int8s(unit.deleted_outbound)])]
 
 
@@ -152,13 +152,13 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
 
 def _pending_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_pending:
-        gone = [int8s(unit.deleted_pending)]
-        batch += [("delete_pending", gone), ("delete_pending_body", gone)]
+        brefs = int8s(unit.deleted_pending)
+        batch += [("delete_pending", [brefs]), ("delete_pending_body", [brefs])]
     # New rows of this unit are inserted with their present values; changes of deleted rows are not written.
     for name in ("platform_acked", "sender_acked", "given"):
-        brefs = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
-        if brefs:
-            batch.append((name, [int8s(brefs)]))
+        changed = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
+        if changed:
+            batch.append((name, [int8s(changed)]))
     handled: dict[AppStatus, list[int]] = defaultdict(list)
     for bref, status in unit.handled.items():
         if bref not in unit.new_pending and bref not in unit.deleted_pending:
@@ -177,9 +177,9 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("new_submission", _submission_values(row)))
     if unit.due_submissions:
         batch.append(("due_submissions", [int8s(unit.due_submissions)]))
-    became = unit.taken_submissions | {number: each.lk0 for number, each in unit.refused_submissions.items()}
-    if scheduled := [number for number in became if number >= FIRST_ID]:
-        names = texts([str(became[number]) for number in scheduled])
+    lk0s = unit.taken_submissions | {number: refusal.lk0 for number, refusal in unit.refused_submissions.items()}
+    if scheduled := [number for number in lk0s if number >= FIRST_ID]:
+        names = texts([str(lk0s[number]) for number in scheduled])
         batch.append(("renamed_scheduled", [int8s(scheduled), names]))
     if unit.taken_submissions:
         numbers = int8s(unit.taken_submissions)
@@ -255,19 +255,22 @@ def nothing_stored(table: str, payload: bytes) -> int | None:
     return None
 
 
-def taken(rows: NewRows, stored: Callable[[str, bytes], int | None]) -> Batch:
-    """Return the statements that take bodies which are stored already, and leave these out of the new rows."""
+def use_stored_bodies(rows: NewRows, key_of: Callable[[str, bytes], int | None]) -> Batch:
+    """Remove bodies that are stored already from the new rows; return the statements that give them their row's key.
+
+    ``key_of`` returns the key under which a body of a table is stored, or None.
+    """
     batch: Batch = []
     for table in (SENT_BODIES, RECEIVED_BODIES):
-        left = []
+        not_stored = []
         for row in rows.get(table, ()):
             key, envelope, payload = row
-            if (before := stored(table, payload)) is None:
-                left.append(row)
+            if (stored_key := key_of(table, payload)) is None:
+                not_stored.append(row)
             else:
-                batch.append((f"take {table}", [int8(before), int8(key), envelope]))
-        if left or table in rows:
-            rows[table] = left
+                batch.append((f"take {table}", [int8(stored_key), int8(key), envelope]))
+        if not_stored or table in rows:
+            rows[table] = not_stored
     return batch
 
 

@@ -6,7 +6,8 @@ answer occupies two of them.
 
 Writing: in a process with many stores, a store without work rests. It closes its connection, and keeps its lease, its
 place in the chain of the ledger and its incarnation; the next work opens the connection again, if the store's epoch is
-still the latest. ``Places`` limits the connections of all stores; a store waits for one until another store rests.
+still the latest. ``SharedConnections`` limits the connections of all stores; a store waits for a connection until
+another store rests.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class Readers(Protocol):
 
 
 class OwnReaders:
-    """Connections that are kept."""
+    """Connections that stay open between queries."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         return create_engine("postgresql+psycopg://", creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True)
@@ -106,8 +107,8 @@ class NeverRests:
         """Do nothing."""
 
 
-class Places:
-    """Connections that stores share."""
+class SharedConnections:
+    """The limited number of connections that the stores of a process share."""
 
     def __init__(self, most: int, after_s: float, lease_s: float) -> None:
         self.after_s: float | None = after_s
@@ -125,7 +126,7 @@ class Places:
         """Wait until the store may have a connection; the store that was idle longest rests first."""
         while store not in self._taken and len(self._taken) >= self.most:
             self._freed.clear()
-            idle = [(since, one) for one in self._taken if (since := one.idle_since) is not None]
+            idle = [(since, holder) for holder in self._taken if (since := holder.idle_since) is not None]
             if not (idle and await min(idle, key=lambda pair: pair[0])[1].rest()):
                 await self._freed.wait()
         self._taken[store] = None
@@ -136,5 +137,5 @@ class Places:
         self._freed.set()
 
     def idle(self) -> None:
-        """Note that a store has become idle: a waiting store may take its place."""
+        """Note that a store has become idle: a waiting store may take its connection."""
         self._freed.set()

@@ -29,7 +29,9 @@ def verify_settings(connection: psycopg.Connection[Any]) -> None:
     if version < MIN_SERVER_VERSION:
         raise ServerTooOld(version=version)
     rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", [list(REQUIRED)]).fetchall()
-    found: dict[str, str] = dict(rows)
-    wrong: dict[str, Any] = {name: found.get(name) for name, good in REQUIRED.items() if found.get(name) not in good}
+    settings: dict[str, str] = dict(rows)
+    wrong: dict[str, Any] = {
+        name: settings.get(name) for name, allowed in REQUIRED.items() if settings.get(name) not in allowed
+    }
     if wrong:
         raise NotDurable(**wrong)

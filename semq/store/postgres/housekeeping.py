@@ -26,7 +26,7 @@ import psycopg
 from semq.store.postgres import ledger_partitions
 from semq.umx_t.status import Direction
 
-BITE = 5000
+BATCH = 5000  # rows
 SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
@@ -35,16 +35,16 @@ FOR_EVER_DAYS = 365_000
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
-            SELECT token FROM tb_0031_token WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            SELECT token FROM tb_0031_token WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
     "taken": """
         DELETE FROM tb_0031_taken WHERE number IN (
-            SELECT number FROM tb_0031_taken WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(bite)s
+            SELECT number FROM tb_0031_taken WHERE at < now() - %(token_days)s * interval '1 day' LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
     "renamed": """
         DELETE FROM tb_0031_renamed r WHERE lk0 IN (
             SELECT lk0 FROM tb_0031_renamed WHERE at < now() - %(token_days)s * interval '1 day'
-                AND NOT EXISTS (SELECT FROM tb_0031_submit s WHERE s.number = tb_0031_renamed.number) LIMIT %(bite)s
+                AND NOT EXISTS (SELECT FROM tb_0031_submit s WHERE s.number = tb_0031_renamed.number) LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
     "seen": """
         DELETE FROM tb_0030_seen WHERE ident IN (
@@ -55,17 +55,17 @@ FORGET: dict[str, str] = {
                 ) AS edge
                 FROM (SELECT DISTINCT store FROM tb_0030_seen) d
             ) w ON w.store = s.store AND s.at <= w.edge
-            WHERE s.at < now() - %(seen_days)s * interval '1 day' LIMIT %(bite)s)""",
+            WHERE s.at < now() - %(seen_days)s * interval '1 day' LIMIT %(batch)s)""",
     "streams_received": """
         DELETE FROM tb_0030_stream WHERE number IN (
             SELECT number FROM tb_0030_stream s
             WHERE closed IS NOT NULL AND moved_at < now() - %(stream_days)s * interval '1 day'
                 AND NOT EXISTS (SELECT FROM tb_0030 p WHERE p.store = s.store AND (p.inc = s.inc OR p.prev_inc = s.inc))
-            LIMIT %(bite)s FOR UPDATE SKIP LOCKED)""",
+            LIMIT %(batch)s FOR UPDATE SKIP LOCKED)""",
     "entries_of_streams_gone": """
         DELETE FROM tb_0030_ledger WHERE (stream, sid) IN (
             SELECT stream, sid FROM tb_0030_ledger l
-            WHERE NOT EXISTS (SELECT FROM tb_0030_stream s WHERE s.number = l.stream) LIMIT %(bite)s)""",
+            WHERE NOT EXISTS (SELECT FROM tb_0030_stream s WHERE s.number = l.stream) LIMIT %(batch)s)""",
     "streams_sent": f"""
         DELETE FROM tb_0031_stream WHERE (dest, inc) IN (
             SELECT dest, inc FROM tb_0031_stream s
@@ -73,14 +73,14 @@ FORGET: dict[str, str] = {
                 AND NOT EXISTS (
                     SELECT FROM tb_0031 t
                     WHERE t.dest = s.dest AND t.inc = s.inc AND t.sid >= 0 AND t.direction = {Direction.OWN:d})
-            LIMIT %(bite)s FOR UPDATE SKIP LOCKED)""",
+            LIMIT %(batch)s FOR UPDATE SKIP LOCKED)""",
     "receipts": """
         DELETE FROM semq_receipts WHERE number IN (
-            SELECT number FROM semq_receipts WHERE at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            SELECT number FROM semq_receipts WHERE at < now() - %(ledger_days)s * interval '1 day' LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
     "session_keys": """
         DELETE FROM semq_session_key WHERE id IN (
-            SELECT id FROM semq_session_key WHERE made_at < now() - %(ledger_days)s * interval '1 day' LIMIT %(bite)s
+            SELECT id FROM semq_session_key WHERE made_at < now() - %(ledger_days)s * interval '1 day' LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
 }
 
@@ -91,7 +91,7 @@ SETTLED_KEYS = f"""
     WHERE NOT EXISTS (
         SELECT FROM tb_0031 t
         WHERE t.dest = o.dest AND t.inc = o.inc AND t.sid = o.sid AND t.direction = {Direction.OWN:d})
-    LIMIT %(bite)s"""
+    LIMIT %(batch)s"""
 FORGET_KEYS = """
     DELETE FROM tb_0031_order o
     USING unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[]) AS c (dest, order_key, inc, sid)
@@ -99,7 +99,8 @@ FORGET_KEYS = """
 
 FORGET_AUDIT = b"""
     DELETE FROM web_audit WHERE number IN (
-        SELECT number FROM web_audit WHERE at < now() - %(audit_days)s * interval '1 day' ORDER BY at LIMIT %(bite)s)"""
+        SELECT number FROM web_audit WHERE at < now() - %(audit_days)s * interval '1 day' ORDER BY at
+        LIMIT %(batch)s)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
     a lock was not available in time: the next call tries again.
     """
     values = {
-        "bite": BITE,
+        "batch": BATCH,
         "seen_kept": SEEN_KEPT,
         "incarnations_kept": INCARNATIONS_KEPT,
         "token_days": keep.token_days,
@@ -131,42 +132,42 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
         "ledger_days": FOR_EVER_DAYS if keep.ledger_days is None else keep.ledger_days,
     }
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="semq-tidy") as connection:
-        went = {name: await _in_bites(connection, statement, values) for name, statement in FORGET.items()}
-        went["audit"] = await _forget_audit(connection, values)
-        went["order_keys"] = await _forget_keys(connection)
+        deleted = {name: await _in_batches(connection, statement, values) for name, statement in FORGET.items()}
+        deleted["audit"] = await _forget_audit(connection, values)
+        deleted["order_keys"] = await _forget_keys(connection)
         await ledger_partitions.make_ahead(connection, today)
         if keep.ledger_days is not None:
             first_kept = today - timedelta(keep.ledger_days)
-            went["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
-    return went
+            deleted["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
+    return deleted
 
 
 async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
-    """Delete what the trigger of the audit log allows in these transactions only."""
+    """Delete expired lines of the audit log. Its trigger allows that only with the setting ``semq.audit_retention``."""
     total = 0
     while True:
         async with connection.transaction():
             await connection.execute("SET LOCAL semq.audit_retention = 'on'")
             count = (await connection.execute(FORGET_AUDIT, values)).rowcount
         total += count
-        if count < BITE:
+        if count < BATCH:
             return total
 
 
-async def _in_bites(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]) -> int:
+async def _in_batches(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]) -> int:
     total = 0
     while True:
         count = (await connection.execute(statement.encode(), values)).rowcount
         total += count
-        if count < BITE:
+        if count < BATCH:
             return total
 
 
 async def _forget_keys(connection: psycopg.AsyncConnection[Any]) -> int:
     total = 0
-    while rows := await (await connection.execute(SETTLED_KEYS.encode(), {"bite": BITE})).fetchall():
+    while rows := await (await connection.execute(SETTLED_KEYS.encode(), {"batch": BATCH})).fetchall():
         count = (await connection.execute(FORGET_KEYS, [list(column) for column in zip(*rows, strict=True)])).rowcount
         total += count
-        if count < BITE:
+        if count < BATCH:
             break
     return total

@@ -37,8 +37,8 @@ async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
 
 async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days: int = AHEAD_DAYS) -> list[str]:
     """Create the missing partitions, beginning with yesterday; return their names."""
-    there = set(await partitions(connection))
-    missing = [day for day in (today + timedelta(n) for n in range(-1, days + 1)) if partition_of(day) not in there]
+    existing = set(await partitions(connection))
+    missing = [day for day in (today + timedelta(n) for n in range(-1, days + 1)) if partition_of(day) not in existing]
     return [await _make(connection, day) for day in missing]
 
 
@@ -48,12 +48,12 @@ async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date
 
     Links of the chain are kept, because later ones name them.
     """
-    gone = [name for name in await partitions(connection) if day_of(name) < first_kept]
-    for name in gone:
+    expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
+    for name in expired:
         await _unhurried(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
     edge = datetime(first_kept.year, first_kept.month, first_kept.day, tzinfo=UTC)
     await connection.execute(sql.SQL("DELETE FROM {} WHERE at < %s").format(sql.Identifier(OTHER)), [edge])
-    return gone
+    return expired
 
 
 async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
@@ -78,8 +78,8 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 async def _unhurried(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction that gives up if a lock is not available, rather than make others wait behind
-    it.
+    """Run statements in one transaction. It fails if a lock is not available in time, so that other transactions do
+    not wait behind it.
     """
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))

@@ -49,16 +49,16 @@ from semq.store.unit import (
 )
 from semq.umx_t.locator import Pos
 
-Ask = tuple[str, list[Param]]
-Put = Callable[[Unit, Rows], None]
+StatementCall = tuple[str, list[Param]]  # name of a prepared statement, its packed parameters
+ResultReader = Callable[[Unit, Rows], None]  # puts rows into a unit
 
 
 class Load:
     """One load: the batch to send, and the reader of each result."""
 
     def __init__(self, needs: Needs) -> None:
-        self.batch: list[Ask] = []
-        self._puts: list[Put] = []
+        self.batch: list[StatementCall] = []
+        self._readers: list[ResultReader] = []
         for name, plan in _PLANS.items():
             keys = getattr(needs, name)
             if keys:
@@ -71,14 +71,14 @@ class Load:
         for query in needs.queries:
             self._add(*_query(query))
 
-    def _add(self, ask: Ask, put: Put) -> None:
-        self.batch.append(ask)
-        self._puts.append(put)
+    def _add(self, call: StatementCall, put: ResultReader) -> None:
+        self.batch.append(call)
+        self._readers.append(put)
 
     def unit(self, wire: PipelineWire, results: Sequence[PGresult]) -> Unit:
         """Return the unit that the results describe."""
         unit = Unit()
-        for put, result in zip(self._puts, results, strict=True):
+        for put, result in zip(self._readers, results, strict=True):
             put(unit, wire.rows(result))
         return unit
 
@@ -87,14 +87,14 @@ class Load:
 # Queries are read after keys; ``outbound_found`` and ``pending_found`` make one object of a row that both name.
 
 
-def _outbound(keys: list[int]) -> tuple[Ask, Put]:
+def _outbound(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.outbound.update((row[0], outbound_of(row)) for row in rows)
 
     return ("outbound", [int8s(keys)]), put
 
 
-def _relayed(keys: list[str]) -> tuple[Ask, Put]:
+def _relayed(keys: list[str]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         for values in rows:
             row = unit.outbound.setdefault(values[0], outbound_of(values))
@@ -103,7 +103,7 @@ def _relayed(keys: list[str]) -> tuple[Ask, Put]:
     return ("relayed", [texts(keys)]), put
 
 
-def _tokens(keys: list[str]) -> tuple[Ask, Put]:
+def _tokens(keys: list[str]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.tokens.update((token, ClientToken(read_lk0(lk0), digest)) for token, lk0, digest in rows)
 
@@ -114,7 +114,7 @@ def _out_stream(dest: str, inc: int, next_sid: int) -> OutStream:
     return OutStream(OutStreamKey(dest, inc), next_sid)
 
 
-def _out_streams(keys: list[OutStreamKey]) -> tuple[Ask, Put]:
+def _out_streams(keys: list[OutStreamKey]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         for values in rows:
             stream = _out_stream(*values)
@@ -123,14 +123,14 @@ def _out_streams(keys: list[OutStreamKey]) -> tuple[Ask, Put]:
     return ("out_streams", [texts([key.dest for key in keys]), int8s([key.inc for key in keys])]), put
 
 
-def _last_pos(keys: list[OrderKey]) -> tuple[Ask, Put]:
+def _last_pos(keys: list[OrderKey]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.last_pos.update((OrderKey(dest, key), Pos(inc, sid)) for dest, key, inc, sid in rows)
 
     return ("last_pos", [texts([key.dest for key in keys]), texts([key.key for key in keys])]), put
 
 
-def _in_streams(keys: list[InStreamKey]) -> tuple[Ask, Put]:
+def _in_streams(keys: list[InStreamKey]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         for place, number, floor, closed in rows:
             key = keys[place - 1]
@@ -139,28 +139,28 @@ def _in_streams(keys: list[InStreamKey]) -> tuple[Ask, Put]:
     return ("in_streams", [texts([str(key.store) for key in keys]), int8s([key.inc for key in keys])]), put
 
 
-def _recorded(stream: InStreamKey, sids: list[int]) -> tuple[Ask, Put]:
+def _recorded(stream: InStreamKey, sids: list[int]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.recorded.update((Slot(stream, values[0]), recorded_of(values[1:])) for values in rows)
 
     return ("recorded", [str(stream.store).encode(), int8(stream.inc), int8s(sids)]), put
 
 
-def _seen(keys: list[str]) -> tuple[Ask, Put]:
+def _seen(keys: list[str]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.seen.update((values[0], seen_of(values[1:])) for values in rows)
 
     return ("seen", [texts(keys)]), put
 
 
-def _pending(keys: list[int]) -> tuple[Ask, Put]:
+def _pending(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.pending.update((row[0], pending_of(row)) for row in rows)
 
     return ("pending", [int8s(keys)]), put
 
 
-def _bodies(keys: list[int]) -> tuple[Ask, Put]:
+def _bodies(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
         unit.bodies.update((object_id, Stored(envelope, payload)) for object_id, envelope, payload in rows)
 
@@ -168,7 +168,7 @@ def _bodies(keys: list[int]) -> tuple[Ask, Put]:
 
 
 # Set of ``Needs`` | its statement. Rows by object_id precede rows by ident, so that a row in both is one object.
-_PLANS: dict[str, Callable[[list[Any]], tuple[Ask, Put]]] = {
+_PLANS: dict[str, Callable[[list[Any]], tuple[StatementCall, ResultReader]]] = {
     "outbound": _outbound,
     "relayed": _relayed,
     "tokens": _tokens,
@@ -242,7 +242,7 @@ _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], 
 }
 
 
-def _query(query: Query) -> tuple[Ask, Put]:
+def _query(query: Query) -> tuple[StatementCall, ResultReader]:
     params, read = _QUERIES[type(query)]
 
     def put(unit: Unit, rows: Rows) -> None:

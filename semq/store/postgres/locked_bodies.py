@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
 SUBMITTED = "tb_0031_submit"
 PIECE = "tb_0031_piece"
-UNREADABLE = b"\xc1"  # no MessagePack
+UNREADABLE = b"\xc1"  # an envelope that is not MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
-CHECK, CHECKED = b"semq vault", b"semq_meta"
+# An encrypted text in semq_meta, by which the first master key is recognized, and the context of its encryption.
+PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"
 
 
 class Locking:
@@ -57,9 +58,9 @@ class Locking:
         must check; a scheduled document then has no envelope that can be read.
         """
         if self.vault is not None:
-            for query, found in unit.found.items():
+            for query, rows in unit.found.items():
                 if isinstance(query, SubmittedRows):
-                    unit.found[query] = [self._unlocked(row) for row in found]
+                    unit.found[query] = [self._unlocked(row) for row in rows]
             for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
                 for key, body in bodies.items():
                     try:
@@ -107,13 +108,13 @@ def _context(table: str, key: bytes) -> bytes:
     return table.encode() + key
 
 
-async def agree(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
-    """Check that the master key is the one in use; the first key is recorded. Raises VaultLocked."""
+async def verify_master_key(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
+    """Check that the store was encrypted with this master key; record the first key. Raises VaultLocked."""
     row = await (await connection.execute("SELECT vault FROM semq_meta")).fetchone()
-    noted = None if row is None or row[0] is None else bytes(row[0])
-    if noted is not None and vault is None:
+    recorded = None if row is None or row[0] is None else bytes(row[0])
+    if recorded is not None and vault is None:
         raise VaultLocked("Bodies of this store are encrypted, but no master key is configured.")
-    if vault is not None and noted is None:
-        await connection.execute("UPDATE semq_meta SET vault = %s", (vault.lock(CHECK, CHECKED),))
-    elif vault is not None and noted is not None:
-        vault.unlock(noted, CHECKED)
+    if vault is not None and recorded is None:
+        await connection.execute("UPDATE semq_meta SET vault = %s", (vault.lock(PROOF, PROOF_CONTEXT),))
+    elif vault is not None and recorded is not None:
+        vault.unlock(recorded, PROOF_CONTEXT)

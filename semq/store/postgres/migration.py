@@ -44,7 +44,8 @@ def engine_of(url: str) -> Engine:
 def upgrade(url: str) -> str:
     """Upgrade the tables to this version, each revision in a transaction of its own; return their revision.
 
-    Only one process does so at a time. What was done before an error is kept, and a repeated call continues after it.
+    Only one process upgrades at a time. Revisions that were applied before an error stay; a repeated call continues
+    after them.
 
     Raises SchemaTooNew if the tables belong to a newer version, SchemaBusy if they are in use, StoreUnavailable if the
     database cannot be reached.
@@ -52,11 +53,11 @@ def upgrade(url: str) -> str:
     with _connected(url) as connection:
         with connection.begin():
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
-            found = _revision(connection)
-        refuse_newer(found)
-        if found == head():
-            return found
-        for script in reversed(list(_scripts().iterate_revisions("head", found or "base"))):
+            current = _revision(connection)
+        refuse_newer(current)
+        if current == head():
+            return current
+        for script in reversed(list(_scripts().iterate_revisions("head", current or "base"))):
             _apply(connection, script.revision)
     return head()
 

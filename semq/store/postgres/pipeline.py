@@ -24,7 +24,7 @@ from semq.store.postgres.statements import INSERTED
 
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
-LAST_WORDS = (b"FATAL", b"PANIC")
+ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
 PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
 
 # The plans of these statements must always reach each row by its index. Tables grow from nothing to millions of rows
@@ -37,8 +37,8 @@ OPTIONS = (
 
 
 class StatementRefused(Exception):
-    """Postgres refused a statement: the transaction is rolled back, the connection is usable. ``writer`` makes typed
-    errors of it.
+    """Postgres refused a statement: the transaction is rolled back, the connection is usable. ``writer`` raises a typed
+    error instead.
     """
 
     def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
@@ -205,9 +205,9 @@ class PipelineWire:
                 ended = True
                 continue
             ended = False
-            self._take(exchange, result)
+            self._process(exchange, result)
 
-    def _take(self, exchange: _Exchange, result: PGresult) -> None:
+    def _process(self, exchange: _Exchange, result: PGresult) -> None:
         status = result.status
         if status == ExecStatus.PIPELINE_SYNC:
             self._finish(exchange)
@@ -216,7 +216,7 @@ class PipelineWire:
             exchange.feeding = exchange.copies.popleft()
             self._feed(exchange)
         elif status == ExecStatus.FATAL_ERROR:
-            if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in LAST_WORDS:
+            if result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in ENDS_SESSION:
                 # The session has ended. A backend whose server has crashed may hang in its exit without closing the
                 # socket.
                 raise psycopg.OperationalError(_refusal(result).text)

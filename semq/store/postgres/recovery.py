@@ -19,7 +19,7 @@ from semq.store.unit import Recovered, StreamState, first_id
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
-MET = """
+COUNT_BOOT = """
     INSERT INTO semq_meta AS m (store_uuid, boot) VALUES (%s, 1)
     ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
@@ -36,7 +36,7 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-# Rows that a node of an older version, without the column, has written.
+# Rows of a node of an older version, whose tables had no column ``source``.
 SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
 SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
@@ -79,8 +79,8 @@ async def recover(
         lease = await leases.take(connection, owner)
         for statement in NOT_TAKEN:
             await connection.execute(statement)
-        await connection.execute("SET LOCAL enable_seqscan = on")  # the following few statements do read whole tables
-        store_uuid, boot = await _one(connection, MET, (new_uuid,))
+        await connection.execute("SET LOCAL enable_seqscan = on")  # the following statements read whole tables
+        store_uuid, boot = await _one(connection, COUNT_BOOT, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
         for statement in (*SOURCES, REFUSALS):
             await connection.execute(statement)

@@ -40,7 +40,7 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 
 
 def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
-    """Create a role, or give an existing one these rights; return whether it was created, then with this password.
+    """Give rights to a role; create the role, with this password, if it does not exist. Return whether it was created.
 
     A created role has its own schema for its tables. Raises RoleRefused, SchemaOpen, StoreUnavailable.
     """
@@ -50,7 +50,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
         is_new = _existing_role(connection, role) is None
         if not is_new:
             _refuse_open(connection, role)
-        if is_new:
+        else:
             name = sql.Identifier(role)
             connection.execute(
                 sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD {}").format(
@@ -62,7 +62,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(name))
             connection.execute(sql.SQL("REVOKE {} FROM CURRENT_USER").format(name))
         connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, sql.Identifier(role)))
-        _each(connection, "GRANT {} TO {}", role, rights, schema)
+        _apply(connection, "GRANT {} TO {}", role, rights, schema)
     return is_new
 
 
@@ -73,23 +73,23 @@ def revoke(url: str, role: str, rights: Sequence[str]) -> None:
         if _existing_role(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
         kept = [right for right in held(connection, role) if right not in rights]
-        _each(connection, "REVOKE {} FROM {}", role, rights, schema)
-        _each(connection, "GRANT {} TO {}", role, kept, schema)  # restores privileges that belong to two rights
+        _apply(connection, "REVOKE {} FROM {}", role, rights, schema)
+        _apply(connection, "GRANT {} TO {}", role, kept, schema)  # restores privileges that belong to two rights
 
 
 def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
     """Return the rights of a role."""
-    marks = {"send": "semq_send", "receive": "semq_receive"}
-    found = [
+    functions = {"send": "semq_send", "receive": "semq_receive"}  # a function that only this right includes
+    rights = [
         right
-        for right, function in marks.items()
+        for right, function in functions.items()
         if connection.execute(
             "SELECT has_function_privilege(%s, p.oid, 'EXECUTE') FROM pg_proc p WHERE p.proname = %s", (role, function)
         ).fetchone()
         == (True,)
     ]
-    sees = connection.execute("SELECT has_table_privilege(%s, 'tb_0031', 'SELECT')", (role,)).fetchone()
-    return [*found, "read"] if sees == (True,) else found
+    can_read = connection.execute("SELECT has_table_privilege(%s, 'tb_0031', 'SELECT')", (role,)).fetchone()
+    return [*rights, "read"] if can_read == (True,) else rights
 
 
 def rights_of(url: str, role: str) -> list[str]:
@@ -117,8 +117,8 @@ def keep_password(data_dir: Path, role: str, password: str) -> None:
 def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     """Return the URL with which an application logs in as a role, for SQLAlchemy and for libpq.
 
-    Without a password if it is not known here. For a node's embedded server it has the TCP port, because only the
-    node's user may use the socket. Raises RoleRefused.
+    The URL has no password if it is not known here. For a node's embedded server the URL has the TCP port, because only
+    the node's user may use the socket. Raises RoleRefused.
     """
     check_name(role)
     facts = conninfo.conninfo_to_dict(url)
@@ -134,7 +134,7 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
     elif "," in host:  # several hosts, in the form that both can read
         query |= {"host": host, "port": port} if port else {"host": host}
         host, port = "", ""
-    made = URL.create(
+    address = URL.create(
         "postgresql",
         username=role,
         password=file.read_text().strip() if file.exists() else None,
@@ -143,11 +143,11 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
         database=str(facts.get("dbname") or ""),
         query=query,
     )
-    return made.render_as_string(hide_password=False)
+    return address.render_as_string(hide_password=False)
 
 
 def check_name(role: str) -> None:
-    """Refuse anything but a plain role name. Raises RoleRefused."""
+    """Check that a role has a plain name. Raises RoleRefused."""
     if NAME.fullmatch(role) is None or role.startswith("pg_"):
         raise RoleRefused("A role name must consist of lower-case letters, digits and underscores.", role=role[:80])
 
@@ -222,7 +222,7 @@ def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | No
     return role
 
 
-def _each(
+def _apply(
     connection: "psycopg.Connection[Any]", form: str, role: str, rights: Sequence[str], schema: sql.Identifier
 ) -> None:
     name = sql.Identifier(role)

@@ -1,7 +1,8 @@
 """Version of the tables in a database, compared with the revisions in the package ``migrations``.
 
-Every node asks at each start, and usually finds the newest one: nothing here imports Alembic or SQLAlchemy, whose start
-costs more than the question. ``migration`` upgrades, and is imported only for that.
+Every node compares them at each start, and the tables are usually the newest ones. So this module imports neither
+Alembic nor SQLAlchemy, whose import takes longer than the comparison. ``migration`` upgrades the tables; it is imported
+only if they are older.
 """
 
 from collections.abc import Sequence
@@ -29,11 +30,17 @@ def head() -> str:
 
 
 def current(url: str) -> str | None:
-    """Return the revision of the tables in the database, or None without tables. Raises StoreUnavailable."""
+    """Return the revision of the tables in the database; None if it has no tables. Raises StoreUnavailable."""
     try:
         with psycopg.connect(url, autocommit=True) as connection:
-            (found,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (False,)
-            row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}".encode()).fetchone() if found else None
+            (has_tables,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (
+                False,
+            )
+            row = (
+                connection.execute(f"SELECT version_num FROM {VERSION_TABLE}".encode()).fetchone()
+                if has_tables
+                else None
+            )
     except psycopg.OperationalError as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
     return row[0] if row else None
@@ -41,13 +48,13 @@ def current(url: str) -> str | None:
 
 def check(url: str) -> None:
     """Check that the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
-    found = current(url)
-    refuse_newer(found)
-    if found != head():
-        raise SchemaTooOld(found=found or "none", needed=head())
+    revision = current(url)
+    refuse_newer(revision)
+    if revision != head():
+        raise SchemaTooOld(found=revision or "none", needed=head())
 
 
-def refuse_newer(found: str | None) -> None:
+def refuse_newer(revision: str | None) -> None:
     """Raise SchemaTooNew if this version of SEMQ does not know the revision."""
-    if found is not None and found not in known():
-        raise SchemaTooNew(found=found, needed=head())
+    if revision is not None and revision not in known():
+        raise SchemaTooNew(found=revision, needed=head())

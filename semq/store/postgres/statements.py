@@ -239,7 +239,7 @@ def _may_end(place: int) -> str:
     Outcomes are final, except that the receiver may correct those based on the hub's information alone. ``place`` is
     the number of the parameter with the new outcome.
     """
-    corrected = ", ".join(f"{one:d}" for one in sorted(CORRECTED))
+    corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTED))
     return (
         f"(outcome IS NULL OR outcome = ${place}::smallint"
         f" OR (${place}::smallint = {Outcome.DELIVERED:d} AND outcome IN ({corrected})))"

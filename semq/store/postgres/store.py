@@ -36,7 +36,7 @@ from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
-from semq.store.postgres.locked_bodies import Locking, agree
+from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire
 from semq.store.postgres.recovery import recover
@@ -47,7 +47,7 @@ from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
-POLLED_S = 2.0  # time until a store rests that was opened again and has changed nothing
+POLLED_S = 2.0  # time until a store rests again if it was opened again and has changed nothing
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only saves waiting for the next poll
 
 log = logging.getLogger(__name__)
@@ -59,10 +59,13 @@ class PostgresStore:
     """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
 
     ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance by
-    one that holds a lock. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
-    StoreFenced; ``notified`` with the channel when an application submitted or finished something through SQL, or
-    another process of the hub revoked a certificate or put definitions in force; ``after_unit`` after each unit, when
-    its work has been notified; ``noted`` with the lines of the ledger of each commit, before its work is notified.
+    an owner that holds a lock. Callbacks:
+
+    * ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or StoreFenced.
+    * ``notified`` is called with a channel of Postgres: an application submitted or finished something through SQL, or
+      another process of the hub revoked a certificate or put definitions in force.
+    * ``after_unit`` is called after each unit, when its work has been notified.
+    * ``noted`` is called with the lines of the ledger of each commit, before its work is notified.
     """
 
     def __init__(
@@ -79,10 +82,12 @@ class PostgresStore:
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``readers``, ``rest``: shared with the stores of other nodes of the process."""
+        """``readers`` and ``rest`` may be shared with the stores of other nodes of the process."""
         self.url = url
         self._rest: Rest = rest or NeverRests()
-        self._deferred: list[tuple[Work, bool]] | None = None  #: while the store rests: work posted meanwhile
+        self._deferred: list[tuple[Work, bool]] | None = (
+            None  #: work posted while the store rests; None: it does not rest
+        )
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
@@ -114,7 +119,7 @@ class PostgresStore:
             self._resume()
         elif self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
-        elif not (work.ahead and self._ahead is not None and self._ahead.takes(work, later=later)):
+        elif not (work.ahead and self._ahead is not None and self._ahead.accept(work, later=later)):
             self._writer.post(work, later=later)
 
     def _post_stored(self, work: Work, later: bool) -> None:
@@ -158,7 +163,7 @@ class PostgresStore:
         if self._resuming is not None:
             await asyncio.gather(self._resuming, return_exceptions=True)
         if self._ahead is not None:
-            await self._ahead.empty()
+            await self._ahead.wait_empty()
         if self._writer is not None:
             await self._writer.stop()
         is_resting = self._deferred is not None
@@ -167,7 +172,7 @@ class PostgresStore:
         ahead = self._ahead
         self._close()
         if ahead is not None:
-            await ahead.ended()
+            await ahead.wait_closed()
         await self._reader.close()
         if lease_ is not None and (alive or is_resting):
             await self._give_back(lease_)
@@ -193,13 +198,12 @@ class PostgresStore:
             self._lease, recovered = await recover(
                 connection, self.owner, self._clock.incarnation(), self._clock.uuid()
             )
-            with suppress(
-                psycopg.errors.LockNotAvailable
-            ):  # blocked by a long report: lines are stored in the default partition meanwhile
+            # A long report may hold the lock; lines are stored in the default partition until the next attempt.
+            with suppress(psycopg.errors.LockNotAvailable):
                 await ledger_partitions.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
-            await agree(connection, self.locking.vault)
+            await verify_master_key(connection, self.locking.vault)
             await self._begin_incarnation(connection, recovered)
         except BaseException:
             await connection.close()
@@ -290,7 +294,7 @@ class PostgresStore:
             return False
         self._deferred = []  # from here on work waits for the next connection
         is_kept = await writer.rest(self._rest.lease_s)
-        if self._writer is not writer:  # lost meanwhile: ``_ended`` has dealt with what waits
+        if self._writer is not writer:  # lost meanwhile: ``_ended`` has failed the deferred work
             return True
         self._writer = self._wire = None
         self._cancel_rest()

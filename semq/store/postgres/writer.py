@@ -10,7 +10,7 @@ and writes; ``pipeline`` is the connection; ``store`` opens and closes.
 |-------------------------------------|------------------------------------------------------------------------------|
 | ``decide`` raises                   | only that piece fails; the unit is decided again without it                  |
 | Postgres refuses a row, or is stale | each piece gets a unit of its own, so that one bad piece harms no other      |
-| connection lost, COMMIT unanswered  | all of it, and all waiting work, fails; ``lost`` is called once              |
+| connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
 | another process took the store over | the same, with StoreFenced                                                   |
 """
 
@@ -38,7 +38,7 @@ from semq.store.postgres.changes import (
     is_read_only,
     nothing_stored,
     packed_lines,
-    taken,
+    use_stored_bodies,
     written,
 )
 from semq.store.postgres.conversion.binary import int8
@@ -66,11 +66,11 @@ KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it lo
 TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
 COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
 BULKY = 256 * 1024  # bytes of one body
-# Table, index of the body in its row.
+# Table | index of the body in its row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
 # Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ's own.
-ONE_TO_BLAME = ("22", "23", "40", "55", "SQ")
+BLAMES_ONE_PIECE = ("22", "23", "40", "55", "SQ")
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class Writer:
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
         self._is_due = False  # some queued work is urgent, so all work before it is done now
-        self._later: asyncio.TimerHandle | None = None  # timer for the rest
+        self._later: asyncio.TimerHandle | None = None  # timer of queued work without a waiting caller
         self._in_transaction = False
         self._stopping = False
         self._fault: SemqError | None = None
@@ -148,7 +148,7 @@ class Writer:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
 
     def _due(self) -> None:
-        """Do all queued work now; if there is none, the next work gets its own timer."""
+        """Do all queued work now. Without queued work, the next work gets its own timer."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -168,7 +168,7 @@ class Writer:
         return bool(self._queue or self._under_way or self._in_transaction or self._fault is not None or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """End without work, with a lease for so long; return whether the lease was prolonged. The connection stays
+        """End without work and prolong the lease to ``lease_s``; return whether that succeeded. The connection stays
         open.
         """
         await self.stop()
@@ -178,7 +178,7 @@ class Writer:
         try:
             await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
         except (StatementRefused, StoreUnavailable):
-            return False  # the process that opens the store again gets the reason
+            return False  # the next opening of the store reports the reason
         return True
 
     def lose(self, fault: SemqError) -> None:
@@ -191,7 +191,7 @@ class Writer:
 
     async def _run(self) -> None:
         try:
-            await self._work_off()
+            await self._process_queue()
         except Exception as error:
             log.exception("The writer of the store ended with an unexpected error.")
             self.lose(StoreUnavailable(fault=repr(error)))
@@ -199,7 +199,7 @@ class Writer:
             self._fail_all(self._fault)
             self._lost(self._fault)
 
-    async def _work_off(self) -> None:
+    async def _process_queue(self) -> None:
         while self._fault is None:
             if self._queue and (self._is_due or self._stopping):
                 works = self._take()
@@ -255,7 +255,7 @@ class Writer:
             self.lose(error)
 
     async def _decided(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Load and decide without the pieces that refuse; the rest returns to the head of the queue."""
+        """Load and decide. Pieces that refuse fail; pieces that do not fit return to the head of the queue."""
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -291,8 +291,9 @@ class Writer:
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
-        """Let each piece decide, in order; return how many did, and why the next one did not (None: the unit is
-        full).
+        """Let each piece decide, in order; return the number of pieces that did, and the error of the next piece.
+
+        None instead of an error: all have decided, or the unit is full.
         """
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
@@ -342,15 +343,15 @@ class Writer:
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
         """Write and commit. Raises StatementRefused if nothing was written, StoreUnavailable for an unknown result."""
-        packer, many = self._wire.packer, sum(map(len, rows.values()))
-        self._counters.rows += many
-        if many < COPY_FROM and not _is_bulky(rows):
+        packer, row_count = self._wire.packer, sum(map(len, rows.values()))
+        self._counters.rows += row_count
+        if row_count < COPY_FROM and not _is_bulky(rows):
             last = [*_packing(inserts, rows, packer), ("commit", ())]
             results = await self._wire.send([*self._begin(), self._lease_check(), *batch, *last])
         else:
             data = _packing(copies, rows, packer, lines)
             await self._wire.send([*self._begin(), self._lease_check(), *batch])
-            self._counters.copied += many
+            self._counters.copied += row_count
             results = await self._wire.copy(*data)
         self._in_transaction = False
         if results[-1].command_status != b"COMMIT":
@@ -358,7 +359,7 @@ class Writer:
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         batch, rows = _packing(written, unit, self._line_numbers)
-        return self._locking.lock(batch + taken(rows, self._stored), rows), rows
+        return self._locking.lock(batch + use_stored_bodies(rows, self._stored), rows), rows
 
     async def _renew(self) -> None:
         try:
@@ -386,16 +387,14 @@ class Writer:
         self._renew_at = now + RENEW_S
         return "renew", (self._epoch, int8(int(VALID_S * 1000)))
 
-    # -------------------------------------------------------------------------------------------------- what fails
+    # -------------------------------------------------------------------------------------------------- failures
 
     def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
-        """Handle a refused unit, of which nothing was written: a single piece fails; of several, each gets its own
-        unit.
-        """
+        """Handle a refused unit, of which nothing was written. A single piece fails; several pieces get a unit each."""
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
-        elif refusal.sqlstate[:2] not in ONE_TO_BLAME:
+        elif refusal.sqlstate[:2] not in BLAMES_ONE_PIECE:
             self.lose(StoreUnavailable(sqlstate=refusal.sqlstate, fault=refusal.text))
         else:
             self._rollback()

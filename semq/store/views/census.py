@@ -2,7 +2,7 @@
 
 One statement per queue counts every row, in the database; Python sees groups only. A group has the form of a row in
 ``messages``, as far as ``semq.engine.people.stuck.why`` reads it. Used by ``semq.service.operations.census``, which
-decides how often a census is worth its cost.
+limits how often a census is taken.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,26 +27,27 @@ def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -
     """Return the groups of both queues: columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``
     and ``id``, the number of its first row; ``piece``: its rows are pieces of documents.
 
-    ``late_ms``: rows accepted before are late. ``sent``, ``received``: rows that form groups of their own.
+    ``late_ms``: rows accepted before this time are late. ``sent``, ``received``: rows that form groups of their own.
     """
     late = func.to_timestamp(late_ms / 1000)
-    found = _divided(connection, _sent(late), OUT.object_id, sent, _outbound)
-    return found + _divided(connection, _received(late), IN.bref, received, _inbound)
+    sent_groups = _divided(connection, _sent(late), OUT.object_id, sent, _outbound)
+    return sent_groups + _divided(connection, _received(late), IN.bref, received, _inbound)
 
 
 def _divided(
     connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the groups; marked rows are found by number and counted only in groups of their own."""
-    every = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
-    of_marks = []
+    groups_by_key = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
+    marked_groups = []
     for mark, numbers in marked.items():
         for row in connection.execute(query.where(number == func.any_(list(numbers)))) if numbers else ():
-            of_marks.append(facts(row) | {"mark": mark})
-            for name in ("rows", "bytes"):
-                if _key(row) in every:
-                    every[_key(row)][name] -= of_marks[-1][name]
-    return [group for group in every.values() if group["rows"] > 0] + of_marks
+            marked_group = facts(row) | {"mark": mark}
+            marked_groups.append(marked_group)
+            if (group := groups_by_key.get(_key(row))) is not None:
+                group["rows"] -= marked_group["rows"]
+                group["bytes"] -= marked_group["bytes"]
+    return [group for group in groups_by_key.values() if group["rows"] > 0] + marked_groups
 
 
 def _key(row: Any) -> tuple[Any, ...]:
@@ -55,7 +56,7 @@ def _key(row: Any) -> tuple[Any, ...]:
 
 
 def failed_numbers(connection: Connection) -> dict[str, list[int]]:
-    """Return the numbers of the newest rows that have failed, by side. Looks at every row of both queues."""
+    """Return the numbers of the newest rows that have failed, by side. Reads every row of both queues."""
     refused = or_(OUT.outcome == Outcome.REJECTED, and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED))
     out = select(OUT.object_id).where(refused, ~OUT_PIECE).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
     parked = select(IN.bref).where(IN.app_status == AppStatus.PARKED).order_by(IN.bref.desc()).limit(FAILED_MAX)

@@ -27,29 +27,32 @@ _ENDS = [Event[outcome.name] for outcome in Outcome]
 
 
 def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
-    """Return the members of a group submission and their outcomes; None if ``name`` denotes none. A name is a short
-    name, an LK0, also that under which the submission was scheduled, or ``sql-NUMBER``.
+    """Return the members of a group submission and their outcomes; None if ``name`` denotes no such submission.
+
+    A name is a short name, an LK0 (also the LK0 under which the submission was scheduled), or ``sql-NUMBER``.
     """
     first = _first_member(connection, name)
     if first is None:
-        found = map(partial(_first_member, connection), names.known_as(connection, name, FOUND_MAX))
-        first = next(filter(None, found), None)
+        candidates = map(partial(_first_member, connection), names.known_as(connection, name, FOUND_MAX))
+        first = next(filter(None, candidates), None)
     if first is None:
         return None
     lk0, count, target = first.lk0, first.members, first.target
     origin, _, number = lk0.rpartition(".")
     members = [_Member(f"{origin}.{int(number) + place}") for place in range(1, count + 1)]
     _read_lines(connection, members)
-    by_lk0 = {each.lk0: each for each in members}
-    numbers = [int(each.rpartition(".")[2]) for each in by_lk0]
+    by_lk0 = {member.lk0: member for member in members}
+    numbers = [int(member_lk0.rpartition(".")[2]) for member_lk0 in by_lk0]
     query = select(tb_0031).where(OUT.object_id.in_(numbers), OUT.lk0.in_(by_lk0))
     for facts in map(outbound_facts, connection.execute(query)):
         by_lk0[facts["lk0"]].facts |= {
-            each: facts[each] for each in ("target", "outcome", "ss_status", "reason") if facts[each]
+            column: facts[column] for column in ("target", "outcome", "ss_status", "reason") if facts[column]
         }
     # The lines of members may have been deleted one after the other, with the partitions of the ledger.
     shown = [
-        {"name": short_name(each.lk0), "lk0": each.lk0, **each.facts} for each in members if "target" in each.facts
+        {"name": short_name(member.lk0), "lk0": member.lk0, **member.facts}
+        for member in members
+        if "target" in member.facts
     ]
     return {"name": short_name(lk0), "lk0": lk0, "group": target, "members": shown}
 
@@ -64,14 +67,14 @@ class _Member:
 
 def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
     """Read targets and outcomes from the ledger; a message that was sealed again continues under another LK0."""
-    c, read = semq_ledger.c, {each.lk0: each for each in members}
+    c, by_lk0 = semq_ledger.c, {member.lk0: member for member in members}
     for _ in range(CONTINUED_MAX):
         renamed: dict[str, _Member] = {}
         query = select(c.lk0, c.event, c.target, c.detail).where(
-            c.lk0.in_(read), c.side == Side.SENDER, c.event.in_([Event.ACCEPTED, Event.OPERATOR, *_ENDS])
+            c.lk0.in_(by_lk0), c.side == Side.SENDER, c.event.in_([Event.ACCEPTED, Event.OPERATOR, *_ENDS])
         )
         for line in connection.execute(query.order_by(c.at, c.number)):
-            member = read[line.lk0]
+            member = by_lk0[line.lk0]
             if line.event == Event.ACCEPTED:
                 member.facts["target"] = line.target
             elif line.event != Event.OPERATOR:
@@ -79,8 +82,8 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
             elif line.detail.startswith(CONTINUES):
                 member.lk0 = line.detail.removeprefix(CONTINUES)
                 renamed[member.lk0] = member
-        read = renamed
-        if not read:
+        by_lk0 = renamed
+        if not by_lk0:
             return
 
 
@@ -94,9 +97,9 @@ def _first_member(connection: Connection, name: str) -> GroupPlace | None:
     line = text(
         f"SELECT detail FROM semq_ledger WHERE {RECORD_ID} = :number AND ({FIRST_HEARD}) AND side = :side LIMIT :most"
     )
-    asked = {"number": str(number + 1), "side": int(Side.SENDER), "most": FOUND_MAX}
-    for detail in connection.execute(line, asked).scalars():
-        found = read_group_place(detail)
-        if found and found.member == 1 and (found.lk0 == name or (short is not None and short.fits(found.lk0))):
-            return found
+    parameters = {"number": str(number + 1), "side": int(Side.SENDER), "most": FOUND_MAX}
+    for detail in connection.execute(line, parameters).scalars():
+        place = read_group_place(detail)
+        if place and place.member == 1 and (place.lk0 == name or (short is not None and short.fits(place.lk0))):
+            return place
     return None

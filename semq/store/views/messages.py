@@ -39,13 +39,13 @@ TRACE_MAX = 10_000  # number of lines in one trace
 
 
 def is_sent_piece(c: Any) -> ColumnElement[bool]:
-    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24), which people see as
-    their document. At a hub pieces are copies like others."""
+    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24). People
+    see the document instead. At a hub pieces are ordinary copies."""
     return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
 
 
 def is_received_piece(c: Any) -> ColumnElement[bool]:
-    """Return the same condition for a row of tb_0030."""
+    """Return the condition that a row of tb_0030 is a piece of a document."""
     return and_(c.target_user == PIECES_USER)
 
 
@@ -130,24 +130,24 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 def queue_counts(connection: Connection) -> dict[str, Any]:
     """Return numbers of rows: tb_0031 by status or outcome, tb_0030 by state, the pieces of documents in both, and the
     whole dedup ledger."""
-    standing, of_sent, of_received = func.coalesce(OUT.outcome, OUT.ss_status), OUT_PIECE, IN_PIECE
-    sent = connection.execute(select(standing, of_sent, func.count()).group_by(standing, of_sent)).all()
-    received = connection.execute(select(IN.app_status, of_received, func.count()).group_by(IN.app_status, of_received))
-    kept = received.all()
+    state, count = func.coalesce(OUT.outcome, OUT.ss_status), func.count()
+    sent = connection.execute(select(state, OUT_PIECE, count).group_by(state, OUT_PIECE)).all()
+    by_status = select(IN.app_status, IN_PIECE, count).group_by(IN.app_status, IN_PIECE)
+    received = connection.execute(by_status).all()
     remembered = connection.execute(select(func.count()).select_from(tb_0030_ledger)).scalar_one()
     return {
-        "tb_0031": {_standing(number): count for number, is_piece, count in sent if not is_piece},
-        "tb_0030": {AppStatus(number).name: count for number, is_piece, count in kept if not is_piece},
+        "tb_0031": {_state_name(number): count for number, is_piece, count in sent if not is_piece},
+        "tb_0030": {AppStatus(number).name: count for number, is_piece, count in received if not is_piece},
         "pieces": {
             "outbound": sum(count for _, is_piece, count in sent if is_piece),
-            "inbound": sum(count for _, is_piece, count in kept if is_piece),
+            "inbound": sum(count for _, is_piece, count in received if is_piece),
         },
         "tb_0030_ledger": remembered,
     }
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return what is waiting for each partner: rows without pieces, and bytes and the oldest time with them."""
+    """Return the waiting messages of each partner: number of rows without pieces; bytes and oldest time with pieces."""
     query = (
         select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
@@ -193,14 +193,14 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: refused ones, documents whose pieces are on their way, and those that wait
-    for something else than their time."""
+    """Return submissions that may be stuck: refused submissions, documents whose pieces are on their way, and
+    submissions that wait for something other than their time."""
     rows = submissions.listed(connection, limit, refused=True) + submissions.in_pieces(connection, limit)
     return rows + submissions.listed(connection, limit, refused=False, scheduled=False)
 
 
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """Return a row of tb_0031 for people."""
+    """Return a row of tb_0031 as facts for people."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
     facts["source"] = ".".join(row.lk0.split(".")[:2])
@@ -208,7 +208,7 @@ def outbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def inbound_facts(row: Row[Any]) -> dict[str, Any]:
-    """Return a row of tb_0030 for people."""
+    """Return a row of tb_0030 as facts for people."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
     facts["origin"] = "proved" if row.proved else "not proved"
@@ -285,7 +285,7 @@ def _address(node: str, user: str) -> str:
     return f"{node}/{user}" if user else node
 
 
-def _standing(number: int) -> str:
+def _state_name(number: int) -> str:
     return (Outcome if number in Outcome._value2member_map_ else SendStatus)(number).name
 
 
@@ -322,7 +322,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     words = WORDS[event]
     if detail.endswith(MARKER) and event in MARKER_WORDS:
         words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
-    if event in SAY_THE_NEWS and detail in NEWS:
+    if event in REPEATED_IN_DETAIL and detail in SENDER_EVENTS:
         detail = ""  # the event states the same fact
     return {
         "at": _ms(row.at),
@@ -339,9 +339,9 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Events for which the name of the received news, if it is the detail, adds no information.
-SAY_THE_NEWS = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
-NEWS = frozenset(event.name for event in SenderEvent)
+# Events whose detail may be the name of the received event (``SenderEvent``), which adds no information.
+REPEATED_IN_DETAIL = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
+SENDER_EVENTS = frozenset(event.name for event in SenderEvent)
 # Descriptions of ledger events, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",

@@ -33,11 +33,11 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
     conditions = [_are_messages(lk0s)] if lk0s else []
     if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
         conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
-    found = [*_rows(connection, conditions, limit), *submissions.named(connection, name, lk0s, limit)]
-    if not (found or lk0s) and is_key(name):
-        found = _oldest_with_key(connection, name, limit)
-    rows = {(row["side"], row["id"]): row for row in found}
-    return sorted(rows.values(), key=lambda row: row["at"], reverse=True)
+    rows = [*_rows(connection, conditions, limit), *submissions.named(connection, name, lk0s, limit)]
+    if not (rows or lk0s) and is_key(name):
+        rows = _oldest_with_key(connection, name, limit)
+    by_id = {(row["side"], row["id"]): row for row in rows}
+    return sorted(by_id.values(), key=lambda row: row["at"], reverse=True)
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
@@ -45,10 +45,10 @@ def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[s
 
     For a refused submission that later became a message, it is the message's LK0.
     """
-    known = known_as(connection, name, limit)
+    lk0s = known_as(connection, name, limit)
     c = semq_ledger.c
-    in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(known)).distinct()).scalars()) if known else set()
-    return [lk0 for lk0 in known if lk0 in in_ledger]
+    in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(lk0s)).distinct()).scalars()) if lk0s else set()
+    return [lk0 for lk0 in lk0s if lk0 in in_ledger]
 
 
 def is_key(name: str) -> bool:
@@ -62,13 +62,13 @@ def known_as(connection: Connection, name: str, limit: int) -> list[str]:
     if number is not None:
         return submissions.became(connection, number)
     if _is_lk0(name):
-        found = [name]
+        named = [name]
     else:
         short = read_short_name(name)
-        found = [*_called(connection, short)] if short is not None else []
-        found += _with_key(connection, name, limit)
-        found += _refused(connection, name) if name.isdecimal() else []
-    return list(dict.fromkeys(lk0 for old in found for lk0 in submissions.led_to(connection, old)))
+        named = [*_with_short_name(connection, short)] if short is not None else []
+        named += _with_key(connection, name, limit)
+        named += _refused(connection, name) if name.isdecimal() else []
+    return list(dict.fromkeys(lk0 for earlier in named for lk0 in submissions.led_to(connection, earlier)))
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
@@ -77,29 +77,29 @@ def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
     Each of the two kinds has its own index.
     """
     c, at = semq_ledger.c, func.max(semq_ledger.c.at)
-    found: dict[str, Any] = {}
+    newest_at: dict[str, Any] = {}
     for begins in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
         newest = select(c.lk0, at).where(_has_key(name, c), begins).group_by(c.lk0).order_by(at.desc()).limit(limit)
         for lk0, moment in connection.execute(newest):
-            found[lk0] = max(moment, found.get(lk0, moment))
+            newest_at[lk0] = max(moment, newest_at.get(lk0, moment))
     held = select(OUT.lk0, OUT.accepted_at).where(_has_key(name, OUT), OUT.direction == Direction.RELAYED)
     for lk0, moment in connection.execute(held.order_by(OUT.accepted_at.desc()).limit(limit)):
-        found[lk0] = max(moment, found.get(lk0, moment))
-    return sorted(found, key=lambda lk0: found[lk0], reverse=True)[:limit]
+        newest_at[lk0] = max(moment, newest_at.get(lk0, moment))
+    return sorted(newest_at, key=lambda lk0: newest_at[lk0], reverse=True)[:limit]
 
 
-def _called(connection: Connection, short: ShortName) -> list[str]:
+def _with_short_name(connection: Connection, short: ShortName) -> list[str]:
     """Return the LK0s of messages with this short name, from the ledger and from rows older than its retention."""
-    asked = {"number": str(short.object_id), "most": ORIGINS_MAX}
-    found: set[str] = set()
+    parameters = {"number": str(short.object_id), "most": ORIGINS_MAX}
+    lk0s: set[str] = set()
     for lines in (FIRST_HEARD, REFUSAL):
         line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND ({lines}) LIMIT :most")
-        found.update(connection.execute(line, asked).scalars())
+        lk0s.update(connection.execute(line, parameters).scalars())
     own = select(OUT.lk0).where(OUT.object_id == short.object_id)
     received = select(IN.lk0).where(IN.src_object_id == short.object_id).limit(ORIGINS_MAX)
-    found.update(connection.execute(own).scalars(), connection.execute(received).scalars())
-    found.update(submissions.scheduled_as(connection, short.object_id))
-    return sorted(filter(short.fits, found))
+    lk0s.update(connection.execute(own).scalars(), connection.execute(received).scalars())
+    lk0s.update(submissions.scheduled_as(connection, short.object_id))
+    return sorted(filter(short.fits, lk0s))
 
 
 def _refused(connection: Connection, number: str) -> list[str]:

@@ -51,8 +51,8 @@ class Search:
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     order: Literal["newest", "oldest"] = "newest"
-    outbound: Number | None = None  #: number in tb_0031 behind which the page begins, in its order
-    inbound: Number | None = None  #: the same in tb_0030
+    outbound: Number | None = None  #: number in tb_0031 after which the page begins, in its order
+    inbound: Number | None = None  #: number in tb_0030 after which the page begins
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     pieces: bool = False  #: also pieces of documents
 
@@ -70,7 +70,7 @@ class _Queue:
     table: Any
     number: Column[int]
     at: Column[Any]
-    states: Mapping[str, Any]  #: columns that ``state`` may name a value of
+    states: Mapping[str, Any]  #: columns whose values ``Search.state`` may name, with their types
     facts: Callable[[Any], dict[str, Any]]
     is_piece: Callable[[Any], ColumnElement[bool]]  #: condition on the columns of a row
 
@@ -88,29 +88,29 @@ def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
     ``looked_at``, the number of rows that were compared with the filter."""
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
     begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
-    found: dict[str, list[dict[str, Any]]] = {}
-    seen: dict[str, tuple[int, int]] = {}
+    matching: dict[str, list[dict[str, Any]]] = {}
+    windows: dict[str, tuple[int, int]] = {}  # number of rows compared, number of the last one
     for queue in QUEUES:
         if begins[queue.side] != end and _is_asked(wanted, queue.side):
-            found[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
-            seen[queue.side] = _seen(connection, queue, wanted, begins[queue.side])
+            matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
+            windows[queue.side] = _window_size(connection, queue, wanted, begins[queue.side])
     # Merged by time, but each queue in the order of its numbers: a wall clock that was put back must hide no row.
-    merged = merge(*found.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
+    merged = merge(*matching.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
     rows = list(islice(merged, wanted.limit))
     places = dict.fromkeys(begins, end)
-    for side, candidates in found.items():
+    for side, candidates in matching.items():
         shown = [row for row in rows if row["side"] == side]
         if len(shown) < len(candidates) or len(candidates) >= wanted.limit:
             places[side] = int(shown[-1]["id"]) if shown else begins[side]
-        elif seen[side][0] >= COMPARED_MAX:
-            places[side] = seen[side][1]
-    more = any(place != end for place in places.values())
-    return {"rows": rows, "next": places if more else None, "looked_at": sum(count for count, _ in seen.values())}
+        elif windows[side][0] >= COMPARED_MAX:
+            places[side] = windows[side][1]
+    has_more = any(place != end for place in places.values())
+    return {"rows": rows, "next": places if has_more else None, "looked_at": sum(n for n, _ in windows.values())}
 
 
 def _begin(wanted: Search, side: str, first: int) -> int:
-    given: int | None = getattr(wanted, side)
-    return first if given is None else given
+    number: int | None = getattr(wanted, side)
+    return first if number is None else number
 
 
 def _is_asked(wanted: Search, side: str) -> bool:
@@ -127,8 +127,8 @@ def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> 
     return [queue.facts(row) for row in connection.execute(query)]
 
 
-def _seen(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
-    """Return how many rows the window has, and the number of its last row."""
+def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
+    """Return the number of rows in the window, and the number of its last row."""
     window = _window(select(queue.number), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     last = func.min(number) if wanted.is_descending else func.max(number)

@@ -1,5 +1,5 @@
-"""Documents in pieces: the pieces that a sender has to transfer, and those that a receiver has (PROTOCOL.md section
-24).
+"""Documents in pieces: the pieces that a sender must transfer, and the pieces that a receiver has (PROTOCOL.md
+section 24).
 
 Read-only, like all views. Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 """
@@ -64,8 +64,8 @@ def notice_due(connection: Connection, document: int) -> bytes | None:
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
     """Return the pieces that are messages and have not ended: LK0 and envelope. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
-    found = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
-    return [(row.lk0, bytes(row.envelope)) for row in found]
+    rows = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
+    return [(row.lk0, bytes(row.envelope)) for row in rows]
 
 
 def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
@@ -86,8 +86,8 @@ def pieces_of(connection: Connection, source: str, document: str) -> list[Arrive
 
     Postgres reads their names: the envelopes of all pieces of an institution would need tens of megabytes here.
     """
-    found = connection.execute(PIECES_OF, {"source": source, "document": document})
-    return [ArrivedPiece(row.bref, row.number, row.size, bytes(row.digest)) for row in found]
+    rows = connection.execute(PIECES_OF, {"source": source, "document": document})
+    return [ArrivedPiece(row.bref, row.number, row.size, bytes(row.digest)) for row in rows]
 
 
 def arrived(
@@ -104,8 +104,8 @@ def arrived(
     return _arrived(connection, conditions, limit)
 
 
-def others(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return unfinished messages of an institution that are not pieces, of at most ``size_max`` bytes, in order."""
+def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
+    """Return the unfinished messages of an institution of at most ``size_max`` bytes, without pieces, in order."""
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,
@@ -114,7 +114,7 @@ def others(connection: Connection, source: str, size_max: int, after: int, limit
 
 
 def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
-    """Return those of some received messages that wait or are parked."""
+    """Return the received messages among ``brefs`` that wait or are parked."""
     query = select(IN.bref).where(IN.bref.in_(brefs), IN.app_status != AppStatus.DONE)
     return list(connection.execute(query).scalars())
 
@@ -134,11 +134,11 @@ def bodies(connection: Connection, side: str, numbers: Sequence[int]) -> list[tu
     """Return the stored envelopes and payloads of rows of one queue."""
     body = tb_0030_body.c if side == "inbound" else tb_0031_body.c
     number = body.bref if side == "inbound" else body.object_id
-    found = connection.execute(select(number, body.envelope, body.payload).where(number.in_(numbers)))
-    return [(row[0], bytes(row.envelope), bytes(row.payload)) for row in found]
+    rows = connection.execute(select(number, body.envelope, body.payload).where(number.in_(numbers)))
+    return [(row[0], bytes(row.envelope), bytes(row.payload)) for row in rows]
 
 
 def payload(connection: Connection, bref: int) -> bytes | None:
     """Return the stored payload of a received message."""
-    found = connection.execute(select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == bref)).scalar()
-    return None if found is None else bytes(found)
+    stored = connection.execute(select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == bref)).scalar()
+    return None if stored is None else bytes(stored)

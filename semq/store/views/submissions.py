@@ -39,7 +39,7 @@ key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "
 
 
 def number_of(name: str) -> int | None:
-    """Return the number in ``sql-NUMBER``; None for another name."""
+    """Return the number in ``sql-NUMBER``; None for a name of another kind."""
     digits = name.removeprefix(PREFIX)
     is_number = name.startswith(PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 19
     return int(digits) if is_number else None
@@ -59,7 +59,7 @@ def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) ->
     conditions.append(and_(C.app_key != "", key_column == name))
     if len(parts := name.split("/", 3)) == 4:
         conditions.append(and_(C.app_key == name, key_column == parts[3]))
-    numbers = {one for condition in conditions for one in _newest(connection, condition, limit)}
+    numbers = {number for condition in conditions for number in _newest(connection, condition, limit)}
     return _shown(connection, C.number.in_(numbers), limit) if numbers else []
 
 
@@ -92,8 +92,8 @@ def names_before(connection: Connection, name: str) -> list[str]:
         number = connection.execute(select(C.number).where(C.lk0 == name, IS_REFUSED)).scalar()
     if number is None:
         return []
-    found = select(RENAMED.lk0).where(RENAMED.number == number, RENAMED.lk0 != name).order_by(RENAMED.at, RENAMED.lk0)
-    return list(connection.execute(found).scalars())
+    query = select(RENAMED.lk0).where(RENAMED.number == number, RENAMED.lk0 != name).order_by(RENAMED.at, RENAMED.lk0)
+    return list(connection.execute(query).scalars())
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -120,8 +120,11 @@ def listed(
     partner: str | None = None, type_: str | None = None, key_: str | None = None, code: str | None = None,
     since_ms: int | None = None, before_ms: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the submissions that match, newest first. ``refused``: only refused ones (True) or only others (False);
-    ``scheduled`` likewise; ``before_ms``: submitted before this time."""
+    """Return the submissions that match, newest first.
+
+    ``refused``: only submissions that are refused (True) or are not (False); ``scheduled`` likewise. ``before_ms``:
+    submitted before this time.
+    """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
         conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
@@ -197,7 +200,7 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     is_later = or_(W.number.is_(None), W.number < C.number)
-    left = select(func.count()).where(tb_0031_piece.c.document == C.number).scalar_subquery()
+    pieces_left = select(func.count()).where(tb_0031_piece.c.document == C.number).scalar_subquery()
     waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), is_later)
     query = (
         select(
@@ -207,7 +210,7 @@ def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -
             C.headers["size"].as_integer().label("whole_size"),
             C.headers["pieces"].as_integer().label("pieces"),
             IS_IN_PIECES.label("is_in_pieces"),
-            case((and_(IS_IN_PIECES, C.headers.has_key("pieces")), left)).label("left"),
+            case((and_(IS_IN_PIECES, C.headers.has_key("pieces")), pieces_left)).label("pieces_left"),
             W.number.label("before"),
             W.reason_code.label("before_code"),
             W.reason_text.label("before_text"),
@@ -228,8 +231,8 @@ def _facts(row: Any) -> dict[str, Any]:
     reason = _reason(row)
     at = _ms(row.submitted_at)
     lk0 = row.lk0 if (is_refused or row.is_named) and row.lk0 else f"{PREFIX}{row.number}"
-    is_counted = row.left is not None  # not by a node of an older version
-    pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.left}} if is_counted else {}
+    is_counted = row.pieces_left is not None  # a node of an older version has not stored the number of pieces
+    pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.pieces_left}} if is_counted else {}
     not_before = None if row.is_in_pieces else _ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
     return pieces | {

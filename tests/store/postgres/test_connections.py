@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from semq.store.postgres.connections import Places
+from semq.store.postgres.connections import SharedConnections
 
 
 class RestableStore:
     """A store that rests when it is asked to, unless it is busy."""
 
-    def __init__(self, places: Places, idle_since: float | None = None) -> None:
+    def __init__(self, places: SharedConnections, idle_since: float | None = None) -> None:
         self.places = places
         self.idle_since = idle_since
 
@@ -20,7 +20,7 @@ class RestableStore:
 
 
 async def test_a_store_waits_until_one_of_all_places_is_free() -> None:
-    places = Places(2, 1.0, 60.0)
+    places = SharedConnections(2, 1.0, 60.0)
     busy = [RestableStore(places), RestableStore(places)]
     for one in busy:
         await places.enter(one)
@@ -33,7 +33,7 @@ async def test_a_store_waits_until_one_of_all_places_is_free() -> None:
 
 
 async def test_the_store_that_has_been_idle_longest_rests_first() -> None:
-    places = Places(2, 1.0, 60.0)
+    places = SharedConnections(2, 1.0, 60.0)
     newer, older = RestableStore(places, 5.0), RestableStore(places, 3.0)
     for one in (newer, older):
         await places.enter(one)
@@ -43,7 +43,7 @@ async def test_the_store_that_has_been_idle_longest_rests_first() -> None:
 
 
 async def test_a_store_that_becomes_idle_makes_room() -> None:
-    places = Places(1, 1.0, 60.0)
+    places = SharedConnections(1, 1.0, 60.0)
     busy = RestableStore(places)
     await places.enter(busy)
     late = asyncio.ensure_future(places.enter(RestableStore(places)))
@@ -56,7 +56,7 @@ async def test_a_store_that_becomes_idle_makes_room() -> None:
 
 @pytest.mark.parametrize("again", [1, 2])
 async def test_a_store_enters_only_once(again: int) -> None:
-    places = Places(1, 1.0, 60.0)
+    places = SharedConnections(1, 1.0, 60.0)
     one = RestableStore(places)
     for _ in range(again):
         await places.enter(one)

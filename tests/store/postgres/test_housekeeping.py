@@ -41,7 +41,7 @@ async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_
 
 
 async def test_many_rows_are_deleted_in_small_batches(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "BITE", 3)
+    monkeypatch.setattr(housekeeping, "BATCH", 3)
     fill(
         database,
         "INSERT INTO tb_0031_token (token, lk0, digest, at)"
@@ -117,7 +117,7 @@ async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
     """The writer accepts the next message with the key between the two steps."""
     fill(database, "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'k', 1, 4)")
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"bite": 9})).fetchall()
+        rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"batch": 9})).fetchall()
         assert rows == [("1.b", "k", 1, 4)]
         fill(database, "UPDATE tb_0031_order SET sid = 5")
         went = await connection.execute(housekeeping.FORGET_KEYS, [list(values) for values in zip(*rows, strict=True)])

@@ -47,7 +47,7 @@ OIDS: tuple[tuple[type, int], ...] = (
 
 
 def boolean(value: bool) -> bytes:
-    """Return a boolean."""
+    """Return a boolean in binary format."""
     return TRUE if value else FALSE
 
 
