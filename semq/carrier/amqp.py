@@ -253,12 +253,27 @@ class AmqpCarrier:
         """Report messages that had no queue: no instance serves the store, or the incarnation has ended."""
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
-        if kind == "front":
-            self._receiver.gone(int(name, 16))
-            return
-        first, _, second = name.partition(".")
-        for message in open_batch(self._key, destination, returned.body, self._note_foreign).messages:
-            self._receiver.returned((int(first), int(second)), message)
+        try:
+            if kind == "front":
+                self._receiver.gone(_number(name, 16))
+            else:
+                self._returned_to_store(name, destination, returned.body)
+        except ForeignBatch as error:
+            self._note_foreign(error)
+
+    def _returned_to_store(self, name: str, destination: str, body: bytes) -> None:
+        semq_id, _, semq_db_id = name.partition(".")
+        store = _number(semq_id), _number(semq_db_id)
+        for message in open_batch(self._key, destination, body, self._note_foreign).messages:
+            self._receiver.returned(store, message)
+
+
+def _number(text: str, base: int = 10) -> int:
+    """Read a part of a routing key. Raises ForeignBatch: no instance has published with this key."""
+    try:
+        return int(text, base)
+    except ValueError as error:
+        raise ForeignBatch("The routing key is not of this hub.", part=text[:40]) from error
 
 
 def store_queue(store: StoreName) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Returned
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.carrier.amqp import AmqpCarrier
 from semq.carrier.batch import pack, seal
@@ -220,3 +221,12 @@ async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None
         second.carrier.to_front(11, Went("1.a", 2))
         assert await within(second.ended_lives.get()) == 1
         assert await within(first.messages.get()) == (2, Went("1.a", 2))
+
+
+@pytest.mark.parametrize("routing_key", ["store.1.2", "store.x.y", "front.x", "front.", ""])
+async def test_a_foreign_message_that_a_broker_returns_is_counted(routing_key: str) -> None:
+    async with pair() as both, members(both.server.port, count=1) as (member,):
+        header = ContentHeader.build(8, Properties())
+        member.carrier._returned(Returned(1, 312, "NO_ROUTE", "", f"semq.{HUB}.{routing_key}", header, b"nonsense"))
+        assert member.carrier.status()["foreign"] == 1
+        assert member.carrier.is_joined
