@@ -1,20 +1,19 @@
-"""Folders as an interface for applications: a file put into a folder is sent, a received document becomes a file.
+"""Folders, an interface for applications: files in a folder are sent, and received documents become files.
 
-    ROOT/out/TARGET[/TYPE[/SUBTYPE]]/NAME     put here by applications
-    ROOT/sent/...                             accepted by the node; NAME.semq.json has the locator and the outcome
-    ROOT/failed/...                           refused; NAME.semq.json has the reason and the remedy
-    ROOT/in/SOURCE[/TYPE[/SUBTYPE]]/NAME      a received document; NAME.semq.json has its attributes
+    ROOT/out/TARGET[/TYPE[/SUBTYPE]]/NAME     files of applications, to be sent
+    ROOT/sent/...                             files that the node accepted; NAME.semq.json has locator and outcome
+    ROOT/failed/...                           files that were refused; NAME.semq.json has reason and remedy
+    ROOT/in/SOURCE[/TYPE[/SUBTYPE]]/NAME      received documents; NAME.semq.json has the attributes
 
-A local node starts this program (``python -m semq.folders``) beside itself where [[folders]] is configured. It is an
-application like any other: it speaks AMQP to the node (``semq.app``) and keeps nothing outside the folders, so that a
-crash at any moment loses nothing.
+A local node starts this program (``python -m semq.folders``) if [[folders]] is configured. The program uses the node
+over AMQP (``semq.app``) like any application, and stores nothing outside the folders, so that a crash loses nothing.
 
 | module    | subject                                                                      |
 |-----------|------------------------------------------------------------------------------|
-| layout    | the folders of one root, the names in them, notes beside documents           |
-| content   | the content of a file in ``out``: small as bytes, large in blocks              |
-| outgoing  | files in ``out``: complete, sent once, moved                                 |
-| incoming  | documents of an inbox: written, then acknowledged                            |
-| outcomes  | how sent documents ended, from events                                        |
-| process   | all roots of one configuration, until a signal                               |
+| layout    | the folders of one root, names of files, notes beside files                  |
+| content   | the content of a file in ``out``, as bytes or in blocks                      |
+| outgoing  | files in ``out``: sent once when they are complete, then moved               |
+| incoming  | documents of an inbox: written as files, then acknowledged                   |
+| outcomes  | outcomes of sent documents, from events                                      |
+| process   | the process with all roots of one configuration                              |
 """

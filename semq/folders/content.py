@@ -1,7 +1,7 @@
-"""The content of a file in ``out``: a small one as bytes, a large one in blocks while it is sent.
+"""The content of a file in ``out``: of a small file as bytes, of a large one in blocks while it is sent.
 
-The file stays open from the first reading to the last block, and must be the same file with the same content all that
-time: a large one that changes while it is sent is not sent at all.
+The file stays open from the first reading to the last block. If a large file changes in this time, its document is
+not sent. Used by ``outgoing``.
 """
 
 import os
@@ -16,8 +16,8 @@ from semq.transport.spool import BLOCK
 READ_MAX = 1 << 20  # bytes; larger files are read in blocks
 
 
-class FileChanged(Exception):  # noqa: N818 - not an error: the file is looked at again
-    """Another file has the name, or the content is being changed."""
+class FileChanged(Exception):  # noqa: N818 - not an error: a later search finds the file again
+    """Another file has the name now, or the content has changed."""
 
 
 class FileContent:
@@ -27,7 +27,7 @@ class FileContent:
         self._file = file
         self._handle = handle
         self.digest = ""
-        self.beginning = b""  #: more than is parsed to find out what it is
+        self.beginning = b""  #: enough bytes to recognise the content type
 
     def __del__(self) -> None:
         os.close(self._handle)
@@ -36,18 +36,19 @@ class FileContent:
         return self._file.size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes; may be called again. Raises FileChanged before the last block, OSError."""
-        at = 0
-        while at < self._file.size:
-            block = os.pread(self._handle, min(BLOCK, self._file.size - at), at)
-            at += len(block)
-            is_last = not block or at == self._file.size
-            if is_last and not (block and self._file.is_still(os.fstat(self._handle))):
+        """Yield the bytes; may be called again. Raises FileChanged in place of the last block, OSError."""
+        position = 0
+        while position < self._file.size:
+            block = os.pread(self._handle, min(BLOCK, self._file.size - position), position)
+            position += len(block)
+            is_shorter = not block
+            is_last = position == self._file.size
+            if is_shorter or (is_last and not self._file.is_still(os.fstat(self._handle))):
                 raise FileChanged
             yield block
 
     def measure(self) -> None:
-        """Read it once for its digest. Raises FileChanged, OSError."""
+        """Read the file once for digest and beginning. Raises FileChanged, OSError."""
         digest = sha256()
         for block in self.blocks():
             digest.update(block)
@@ -56,8 +57,8 @@ class FileContent:
 
 
 def content_of(file: Offered) -> tuple[bytes | BlockBody, bytes, str]:
-    """Return the body, its beginning and its digest. Raises FileChanged, OSError."""
-    # It may be a link or a pipe meanwhile.
+    """Return body, beginning and digest of a file. Raises FileChanged, OSError."""
+    # Since the search, a link or a pipe may have taken the name.
     handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     content = FileContent(file, handle)
     status = os.fstat(handle)

@@ -4,14 +4,14 @@ from semq.errors import BadInput, Misconfigured, Unavailable
 
 
 class BadPlace(BadInput):
-    """The file is in no folder that names a target."""
+    """The file is not in a folder that names a target."""
 
     code = "SEMQ-1340"
-    remedy = "Put files into out/TARGET, out/TARGET/TYPE or out/TARGET/TYPE/SUBTYPE, then move this one back to out."
+    remedy = "Put files into out/TARGET, out/TARGET/TYPE or out/TARGET/TYPE/SUBTYPE, then move this file back to out."
 
 
 class FileTooLarge(BadInput):
-    """The file is larger than a document may be."""
+    """The file is larger than the largest permitted document."""
 
     code = "SEMQ-1341"
     remedy = "Raise protocol.max_large_document_bytes at both institutions' nodes, or split the file."
@@ -25,7 +25,7 @@ class FileUnreadable(BadInput):
 
 
 class BadName(BadInput):
-    """The name of the file or of a folder around it is no UTF-8 text."""
+    """The name of the file, or of a folder that contains it, is not UTF-8."""
 
     code = "SEMQ-1345"
     remedy = "Rename it, then move the file back to out."

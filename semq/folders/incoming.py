@@ -1,4 +1,4 @@
-"""Documents of an inbox as files: each is written with its note, forced to disk, and only then acknowledged.
+"""Documents of an inbox as files: note and file are written and forced to disk, then the document is acknowledged.
 
 A document that is delivered again after a crash replaces its own file, which is identified by the locator in its
 note. While a folder cannot be written, documents wait at the node, and the log reports it.
@@ -25,11 +25,11 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 PREFETCH = 32  # documents that are written at the same time
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the folder cannot be written
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between two attempts while the folder cannot be written
 
 
 class Incoming:
-    """Writes the documents of one inbox into one root."""
+    """Writes the documents of one inbox into the folder ``in`` of one root."""
 
     def __init__(self, layout: Layout, user: str, client: Client, states: SectionStates) -> None:
         self._layout = layout
@@ -37,17 +37,21 @@ class Incoming:
         self._client = client
         self._states = states
         self._section = shown(str(layout.arrived))
-        self._taken: dict[Path, str] = {}  #: names that are being written, each with its LK0
-        self._tasks = DocumentTasks(self._keep)
+        self._being_written: dict[Path, str] = {}  #: LK0 of each document that is being written, by path
+        self._tasks = DocumentTasks(self._deliver)
 
-    async def run(self, works: Callable[[], None]) -> None:
-        """Write until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+    async def run(self, on_success: Callable[[], None]) -> None:
+        """Write documents until cancelled; ``on_success`` is called when the inbox is open.
+
+        Raises NodeUnreachable, LoginRefused, RefusedByNode.
+        """
         async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
-            works()
+            on_success()
             await self._tasks.run(documents)
 
-    async def _keep(self, lk0: str) -> None:
-        again_s = AGAIN_S_MIN
+    async def _deliver(self, lk0: str) -> None:
+        """Write a document until that succeeds, then acknowledge it."""
+        pause_s = PAUSE_S_MIN
         while not self._tasks.last(lk0).is_gone:
             try:
                 await self._write(self._tasks.last(lk0))
@@ -55,13 +59,13 @@ class Incoming:
                 await self._tasks.last(lk0).ack()
                 return
             except AlreadyGone:
-                return  # it is delivered again, and replaces its file
+                return  # the document is delivered again, and replaces its file
             except OSError as error:
-                facts = {"file": error.filename, "error": error.strerror, "again_in_s": again_s}
+                facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s}
                 log.error("document_not_written", document=lk0, **facts)
                 self._states.failed(self._section, error)
-                await asyncio.sleep(again_s)
-                again_s = min(again_s * 2, AGAIN_S_MAX)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     async def _write(self, document: Document) -> None:
         """Write a document under a name that no other document uses. Raises OSError."""
@@ -69,32 +73,31 @@ class Incoming:
         try:
             await asyncio.to_thread(_write, path, document)
         finally:
-            del self._taken[path]
+            del self._being_written[path]
 
     def _reserve(self, document: Document) -> Path:
-        """Return the path of a document: by its key, and with its short name if another document has that path."""
+        """Return the path of a document: by its key; with its short name, if another document has that path."""
         plain = self._layout.arrived / _source(document.source)
         for part in document.app_key[1:3]:
             plain = _folder(plain / fit(part)) if part else plain
         name = short_name(document.lk0)
-        last = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
-        plain = plain / (fit(last) if last else name)
-        path = plain if self._is_its_own(plain, document.lk0) else marked(plain, name)
-        self._taken[path] = document.lk0
+        file_name = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        plain = plain / (fit(file_name) if file_name else name)
+        path = plain if self._may_have(plain, document.lk0) else marked(plain, name)
+        self._being_written[path] = document.lk0
         return path
 
-    def _is_its_own(self, path: Path, lk0: str) -> bool:
-        if path in self._taken:
-            return self._taken[path] == lk0
+    def _may_have(self, path: Path, lk0: str) -> bool:
+        """Whether a path is free, or has the file of this document from an earlier delivery."""
+        if path in self._being_written:
+            return self._being_written[path] == lk0
         return read_note(path).get("lk0") == lk0 or not os.path.lexists(path)
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder; another name if a document has this one, because senders choose names of
-    documents.
-    """
-    is_taken = os.path.lexists(path) and not path.is_dir()
-    return path.with_name(f"{path.name}~folder") if is_taken else path
+    """Return the path of a folder; with another name if a file has this path, because senders choose the names."""
+    is_file = os.path.lexists(path) and not path.is_dir()
+    return path.with_name(f"{path.name}~folder") if is_file else path
 
 
 def _write(path: Path, document: Document) -> None:
@@ -103,8 +106,8 @@ def _write(path: Path, document: Document) -> None:
 
 
 def _note(document: Document) -> dict[str, Any]:
-    own = {"name": short_name(document.lk0), "size": document.size, "is_intact": document.is_intact}
-    return document.described() | own
+    more = {"name": short_name(document.lk0), "size": document.size, "is_intact": document.is_intact}
+    return document.described() | more
 
 
 def _source(text: str) -> str:

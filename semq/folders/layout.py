@@ -1,7 +1,7 @@
-"""The folders of one root, the names in them, and the notes beside documents.
+"""The folders of one root, the names of files in them, and the notes beside files.
 
-A note is a JSON file beside a document, named after it. It is written before the document appears under its name, so
-that every reader of the document finds the note. Names from other systems are made valid here.
+A note is a JSON file beside the file of a document, named after it. The note is written before the file appears under
+its name, so that every reader of the file finds the note. Names from other systems are made valid here.
 """
 
 import json
@@ -24,10 +24,10 @@ from semq.umx_t.app_key import AppKey
 log = structlog.get_logger("semq.folders")
 
 NOTE = ".semq.json"
-NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of names that applications give to unfinished files
+NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of unfinished files, and of notes
 NAME_BYTES_MAX = 200  # below 255, because a note and a temporary file have longer names
 DEPTH_MAX = 4  # target, type, subtype, name
-_UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some system forbids in file names
+_FORBIDDEN = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some systems forbid in file names
 
 
 class Offered(NamedTuple):
@@ -36,29 +36,29 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    changed_ns: int  #: ctime, which a move away and back changes; inode numbers are not stable everywhere
+    changed_ns: (
+        int  #: ctime, which moving a file changes, too; compared because not all file systems have stable inode numbers
+    )
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
-        """Whether ``status`` is of this file with this content. ``moved``: it was renamed since, which changes
-        ``changed_ns``.
-        """
-        now = (status.st_size, status.st_mtime_ns)
-        return now == (self.size, self.modified_ns) and (moved or status.st_ctime_ns == self.changed_ns)
+        """Whether ``status`` belongs to this file, unchanged. ``moved``: the file was renamed, so its ctime differs."""
+        is_unchanged = (status.st_size, status.st_mtime_ns) == (self.size, self.modified_ns)
+        return is_unchanged and (moved or status.st_ctime_ns == self.changed_ns)
 
 
 class Route(NamedTuple):
-    """The target and AppKey of a file, from the names of the folders around it."""
+    """The target and AppKey of a file, from its name and the names of its folders."""
 
     target: str
     app_key: AppKey
 
 
 class Layout:
-    """One root."""
+    """The folders of one root."""
 
     def __init__(self, root: Path, domain: str = "") -> None:
         self.root = root
-        self.domain = domain  #: domain of the AppKeys of documents that are sent
+        self.domain = domain  #: of the AppKeys of sent documents
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
 
     def make(self) -> None:
@@ -67,18 +67,18 @@ class Layout:
             folder.mkdir(parents=True, exist_ok=True)
 
     def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
-        """Return the files in ``out``, the oldest first, as far as they fit into ``at_most``.
+        """Return at most ``at_most`` files in ``out``, the oldest first.
 
-        Hidden files, unfinished ones by their name, and everything that is no regular file are left out; so are the
-        folders of the targets ``without``.
+        Left out are hidden files, files with a name of NOT_OFFERED, everything that is no regular file, and the folders
+        of the targets ``without``.
         """
-        found = list(islice(_files(self.out, without), at_most))
-        return sorted(found, key=lambda one: (one.modified_ns, one.path))
+        files = list(islice(_files(self.out, without), at_most))
+        return sorted(files, key=lambda file: (file.modified_ns, file.path))
 
     def route(self, path: Path) -> Route:
         """Return the target and AppKey of a file. Raises BadPlace, BadName.
 
-        ``out/56001@buyer`` is a user of an institution: a folder cannot be called ``56001/buyer``.
+        ``out/56001@buyer`` is for the user ``56001/buyer`` of an institution: names of folders cannot contain a slash.
         """
         parts = path.relative_to(self.out).parts
         if not 2 <= len(parts) <= DEPTH_MAX:
@@ -91,35 +91,36 @@ class Layout:
         type_, subtype = (*kinds, "", "")[:2]
         return Route(target.replace("@", "/"), AppKey(self.domain, type_, subtype, name))
 
-    def place_of(self, target: str, app_key: AppKey) -> Path:
-        """Return the path, relative to ``out``, of a file with this route."""
+    def path_of(self, target: str, app_key: AppKey) -> Path:
+        """Return the path of a file with this target and AppKey, relative to ``out``."""
         return Path(target.replace("/", "@"), *(part for part in app_key[1:] if part))
 
     def move(
-        self, path: Path, folder: Path, note: Mapping[str, Any], name: str = "", known: Offered | None = None
+        self, path: Path, folder: Path, note: Mapping[str, Any], name: str = "", expected: Offered | None = None
     ) -> Path | None:
-        """Move a file to the same place under another folder of this root, with a note beside it.
+        """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        ``name`` distinguishes two files of one name; without it they are numbered. ``known``: the file that is meant;
-        another one that has taken its path meanwhile is put back, and the result is None. Raises OSError.
+        Return the new path. If another file has it, ``name`` is added, or a number. ``expected``: the file that was
+        sent; another file that has taken its path in the meantime is put back, and the result is None. Raises OSError.
         """
-        place = Path(*path.relative_to(self.root).parts[1:])
-        goal = free(folder / kept(place), name)
-        write_note(goal, note)
+        relative_path = Path(*path.relative_to(self.root).parts[1:])
+        destination = free(folder / with_room_for_note(relative_path), name)
+        write_note(destination, note)
         try:
-            path.replace(goal)
+            path.replace(destination)
         except OSError:
-            note_of(goal).unlink(missing_ok=True)
+            note_of(destination).unlink(missing_ok=True)
             raise
-        if known is not None and not known.is_still(goal.lstat(), moved=True):
-            note_of(goal).unlink(missing_ok=True)
-            goal.rename(free(path))
+        if expected is not None and not expected.is_still(destination.lstat(), moved=True):
+            note_of(destination).unlink(missing_ok=True)
+            destination.rename(free(path))
             return None
-        sync_folder(goal.parent)
-        return goal
+        sync_folder(destination.parent)
+        return destination
 
 
 def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
+    """Yield the files below a folder; ``depth``: number of folders from ``out``, which bounds the search."""
     for entry in _entries(folder):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
             continue
@@ -128,17 +129,16 @@ def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterat
                 yield from _files(Path(entry.path), depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
-                facts = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-                yield Offered(Path(entry.path), *facts)
+                yield Offered(Path(entry.path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder; an unreadable folder is reported and delays no other."""
+    """Yield the entries of a folder. An unreadable folder is logged and counts as empty."""
     try:
         with os.scandir(folder) as entries:
             yield from entries
     except FileNotFoundError:
-        pass  # removed while it was read
+        pass  # the folder was removed during the search
     except OSError as error:
         log.error("folder_not_read", folder=str(folder), error=error.strerror)
 
@@ -146,23 +146,23 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 def fit(text: str) -> str:
     """Return a file name for a foreign text: without characters that file systems refuse, and not too long.
 
-    The same text always has the same name. A changed text gets a digest of the whole, so that two different texts never
-    share a name.
+    The same text always gets the same name. If the name differs from the text, it contains a digest of the text, so
+    that different texts have different names.
     """
-    name = _UNFIT.sub("_", in_page(text)).strip(". ")
+    name = _FORBIDDEN.sub("_", in_page(text)).strip(". ")
     if name == text and len(os.fsencode(name)) <= NAME_BYTES_MAX and not name.endswith(NOT_OFFERED):
         return name
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     stem, dot, ending = name.rpartition(".")
     ending = f"{dot}{ending}" if stem and len(os.fsencode(ending)) <= 16 and not name.endswith(NOT_OFFERED) else ""
-    room = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
-    cut = os.fsencode(name.removesuffix(ending))[:room].decode("utf-8", "ignore")
-    return f"{cut}~{digest}{ending}"
+    stem_bytes_max = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
+    short_stem = os.fsencode(name.removesuffix(ending))[:stem_bytes_max].decode("utf-8", "ignore")
+    return f"{short_stem}~{digest}{ending}"
 
 
-def kept(place: Path) -> Path:
-    """Return the place of a file outside of ``out``: a name without room for that of its note is shortened."""
-    return place if len(os.fsencode(place.name)) <= NAME_BYTES_MAX else place.with_name(fit(place.name))
+def with_room_for_note(path: Path) -> Path:
+    """Return a path whose name is shortened if the name of a note would be too long for the file system."""
+    return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(fit(path.name))
 
 
 def marked(path: Path, mark: str) -> Path:
@@ -171,10 +171,10 @@ def marked(path: Path, mark: str) -> Path:
 
 
 def free(path: Path, mark: str = "") -> Path:
-    """Return a path that no file has: this one, one with the mark, or a numbered one."""
-    first = [path, marked(path, mark)] if mark else [path]
+    """Return the first path that no file has: this path, the path with the mark, or a numbered path."""
+    preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))
-    return next(one for one in chain(first, numbered) if not os.path.lexists(one))
+    return next(candidate for candidate in chain(preferred, numbered) if not os.path.lexists(candidate))
 
 
 def note_of(path: Path) -> Path:
@@ -190,7 +190,7 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Return the note beside a file; empty if there is none that can be read."""
+    """Return the note beside a file; empty if it is missing or unreadable."""
     try:
         note = json.loads(note_of(path).read_bytes())
     except (OSError, ValueError):

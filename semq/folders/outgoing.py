@@ -1,9 +1,9 @@
-"""Files in ``out``: each is sent once it is complete, then moved.
+"""Files in ``out``: a complete file is sent, then moved to ``sent`` or ``failed``.
 
 A file is complete when size and times have not changed for ``settle_s``. Its token is computed from its path, times
 and content. A file that was sent but not moved before a crash is sent again with the same token, and the node accepts
-it once. A file that was moved back to ``out`` has another token, because its status has changed. The note in ``sent``
-is written before the file is moved there. While a partner's quota is reached, only the files for it wait.
+it once. A file that was moved back to ``out`` has another token, because its ctime has changed. While the quota of a
+partner is reached, only the files for this partner wait.
 """
 
 import asyncio
@@ -28,20 +28,23 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
-COMPARED_MAX = 20_000  # files of one search; the others wait for the next one
-UNDER_WAY_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or accepts no documents for a target
-SEARCH_S = 30.0  # longest time between two searches, also without a reported change
+FILES_MAX = 20_000  # files of one search; further files are found by the next search
+PARALLEL_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
+PAUSE_S_MIN, PAUSE_S_MAX = (
+    1.0,
+    30.0,
+)  # between two attempts while the node is unavailable, or accepts no documents for a target
+SEARCH_S = 30.0  # longest time between two searches if no change is reported
 
 
-class _Seen(NamedTuple):
-    """A file that is not known to be complete."""
+class _Incomplete(NamedTuple):
+    """A file that may still change."""
 
     file: Offered
-    since: float  #: monotonic seconds: unchanged since
+    unchanged_since: float  #: monotonic seconds
 
 
-class _Held(NamedTuple):
+class _WaitingTarget(NamedTuple):
     """A target for which the node accepts no documents at present."""
 
     until: float  #: monotonic seconds
@@ -68,14 +71,16 @@ class Outgoing:
         self._document_max = document_max
         self._client = client
         self._clock = clock
-        self._seen: dict[str, _Seen] = {}
-        self._held: dict[str, _Held] = {}  #: by the name of the folder in ``out``
-        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}  #: reported, and tried again
-        self._moved_at = clock.monotonic()
+        self._incomplete: dict[str, _Incomplete] = {}
+        self._waiting_targets: dict[str, _WaitingTarget] = {}  #: by the name of the folder in ``out``
+        self._unmoved: dict[
+            Offered, tuple[Mapping[str, object], Sent | None]
+        ] = {}  #: note and answer of each file that could not be moved
+        self._retried_moves_at = clock.monotonic()
         self.accepted = self.refused = 0
 
     async def run(self, changes: AsyncIterator[object]) -> None:
-        """Send until cancelled. ``changes`` yields when something in ``out`` may have changed.
+        """Send files until cancelled. ``changes`` yields when something in ``out`` may have changed.
 
         Raises LoginRefused and other permanent errors.
         """
@@ -91,8 +96,9 @@ class Outgoing:
             changed.cancel()
 
     async def _change(self, changes: AsyncIterator[object]) -> None:
-        """Wait for a change. If the system reports none (too many watches), wait forever, because a search follows
-        every SEARCH_S.
+        """Wait for a change. If the system cannot report changes (too many watches), wait forever.
+
+        Then the searches every SEARCH_S find the files.
         """
         try:
             await anext(changes)
@@ -102,73 +108,73 @@ class Outgoing:
 
     async def _search(self) -> float:
         """Send complete files; return the seconds until the next search."""
-        await self._move_again()
+        await self._retry_moves()
         if not self._unmoved:
             self._states.succeeded(self._section)
-        offered = await asyncio.to_thread(self._layout.offered, COMPARED_MAX, self._targets_held())
+        offered = await asyncio.to_thread(self._layout.offered, FILES_MAX, self._paused_targets())
         complete = self._complete(offered)
-        again_s = AGAIN_S_MIN
+        pause_s = PAUSE_S_MIN
         while complete:
             try:
                 await self._send_all(complete)
                 break
             except Unavailable as error:
-                log.warning("folder_waits", root=str(self._layout.root), error=str(error), again_in_s=again_s)
-                await asyncio.sleep(again_s)
-                again_s = min(again_s * 2, AGAIN_S_MAX)
+                log.warning("folder_waits", root=str(self._layout.root), error=str(error), again_in_s=pause_s)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
                 complete = [file for file in complete if file.path.exists()]
-        if len(offered) == COMPARED_MAX and complete:
+        if len(offered) == FILES_MAX and complete:
             return 0.0
         now = self._clock.monotonic()
-        due = [seen.since + self._settings.settle_s for seen in self._seen.values()]
-        due += [held.until for held in self._held.values() if held.until > now]
+        due = [file.unchanged_since + self._settings.settle_s for file in self._incomplete.values()]
+        due += [target.until for target in self._waiting_targets.values() if target.until > now]
         return max(min(due, default=now + SEARCH_S) - now, 0.05)
 
-    def _targets_held(self) -> frozenset[str]:
+    def _paused_targets(self) -> frozenset[str]:
         now = self._clock.monotonic()
-        return frozenset(target for target, held in self._held.items() if held.until > now)
+        return frozenset(name for name, target in self._waiting_targets.items() if target.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
         """Return the files that have not changed for long enough; remember the others."""
-        now, before = self._clock.monotonic(), self._seen
-        self._seen, complete = {}, []
+        now, previous = self._clock.monotonic(), self._incomplete
+        self._incomplete, complete = {}, []
         for file in offered:
             if file in self._unmoved:
                 continue
-            seen = before.get(str(file.path))
-            if seen is None or seen.file != file:
-                self._seen[str(file.path)] = _Seen(file, now)
-            elif now - seen.since < self._settings.settle_s:
-                self._seen[str(file.path)] = seen
+            known = previous.get(str(file.path))
+            if known is None or known.file != file:
+                self._incomplete[str(file.path)] = _Incomplete(file, now)
+            elif now - known.unchanged_since < self._settings.settle_s:
+                self._incomplete[str(file.path)] = known
             else:
                 complete.append(file)
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files, several in parallel. Raises Unavailable at the first that waits."""
+        """Send files, several in parallel. Raises Unavailable as soon as the node does not accept a file."""
         running: set[asyncio.Task[None]] = set()
         try:
             for file in files:
-                if len(running) >= UNDER_WAY_MAX:
-                    await _one_of(running)
+                if len(running) >= PARALLEL_MAX:
+                    await _until_one_ends(running)
                 running.add(asyncio.create_task(self._send(file)))
             while running:
-                await _one_of(running)
+                await _until_one_ends(running)
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _send(self, file: Offered) -> None:
-        """Send one file and move it. Raises Unavailable; what the node refuses goes to ``failed``."""
+        """Send one file and move it; a refused file goes to ``failed``. Raises Unavailable."""
         target = file.path.relative_to(self._layout.out).parts[0]
-        if target in self._targets_held():
+        if target in self._paused_targets():
             return
         try:
             sent = await self._submit(file)
-            self._held.pop(target, None)
+            self._waiting_targets.pop(target, None)
         except NodeBusy as error:
-            self._hold(target, error)
+            self._pause(target, error)
         except (RefusedByNode, BadInput) as error:
             self.refused += 1
             await self._move(file, {"code": error.code, "reason": str(error), "remedy": error.remedy}, None)
@@ -178,24 +184,24 @@ class Outgoing:
                 note = {"name": sent.name, "lk0": sent.lk0, "token": sent.token, "digest": sent.digest}
                 await self._move(file, note, sent)
 
-    def _hold(self, target: str, error: NodeBusy) -> None:
-        """Delay the files for a target; several answers to files under way at the same time count as one."""
-        if target in self._targets_held():
+    def _pause(self, target: str, error: NodeBusy) -> None:
+        """Delay the files for a target; the refusals of files that were sent in parallel count once."""
+        if target in self._paused_targets():
             return
-        failures = self._held[target].failures + 1 if target in self._held else 1
-        pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
-        self._held[target] = _Held(self._clock.monotonic() + pause_s, failures)
+        failures = self._waiting_targets[target].failures + 1 if target in self._waiting_targets else 1
+        pause_s = retry.backoff(failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
+        self._waiting_targets[target] = _WaitingTarget(self._clock.monotonic() + pause_s, failures)
         log.warning("target_waits", target=target, error=str(error), again_in_s=round(pause_s, 1))
 
     async def _submit(self, file: Offered) -> Sent | None:
-        """Submit a file; None if it has changed or was removed meanwhile. Raises BadInput, Unavailable."""
+        """Submit a file; return None if it has changed or was removed. Raises BadInput, Unavailable."""
         if file.size > self._document_max:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
         try:
             body, beginning, digest = await asyncio.to_thread(content_of, file)
         except (FileNotFoundError, FileChanged):
-            return None  # read again later: it is not complete
+            return None  # not complete: a later search finds it again
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
         try:
@@ -214,36 +220,36 @@ class Outgoing:
             raise FileUnreadable(fault=error.strerror) from error
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file out of ``out``; one that cannot be moved is reported once, and tried again every SEARCH_S."""
-        layout, is_new = self._layout, self._unmoved.pop(file, None) is None
+        """Move a file out of ``out``. A failure is logged once, and the move is tried again every SEARCH_S."""
+        layout, is_first_attempt = self._layout, self._unmoved.pop(file, None) is None
         folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
         try:
-            goal = await asyncio.to_thread(layout.move, file.path, folder, note, mark, file)
-            if goal is None:
+            destination = await asyncio.to_thread(layout.move, file.path, folder, note, mark, file)
+            if destination is None:
                 log.warning("file_replaced", file=str(file.path), text="the new file is sent, too", **note)
             elif sent is None:
-                log.error("file_refused", file=str(goal), **note)
+                log.error("file_refused", file=str(destination), **note)
             elif not self._settings.keep_sent:
-                await asyncio.to_thread(_remove, goal)
+                await asyncio.to_thread(_remove, destination)
         except FileNotFoundError:
             log.warning("file_gone", file=str(file.path), **note)
         except OSError as error:
             self._unmoved[file] = note, sent
             self._states.failed(self._section, error)
-            if is_new:
+            if is_first_attempt:
                 log.error("file_not_moved", file=str(file.path), error=error.strerror, **note)
 
-    async def _move_again(self) -> None:
+    async def _retry_moves(self) -> None:
         now = self._clock.monotonic()
-        if now - self._moved_at < SEARCH_S:
+        if now - self._retried_moves_at < SEARCH_S:
             return
-        self._moved_at = now
+        self._retried_moves_at = now
         for file, (note, sent) in list(self._unmoved.items()):
             await self._move(file, note, sent)
 
 
-async def _one_of(running: set[asyncio.Task[None]]) -> None:
-    """Wait until one has ended. Raises its error."""
+async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
+    """Wait until a task has ended, and remove it. Raises its error."""
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     running -= done
     for task in done:
@@ -254,9 +260,9 @@ async def _one_of(running: set[asyncio.Task[None]]) -> None:
 
 
 def _token(file: Offered, digest: str) -> str:
-    """Return a token that identifies a repeat after a crash: this file, with this content."""
-    place = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
-    return sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    """Return the token of a file with this content, by which the node recognises a repeat after a crash."""
+    identity = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
+    return sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def _remove(path: Path) -> None:

@@ -1,6 +1,6 @@
-"""``python -m semq.folders --config FILE``: serves the folders of one node until a signal, or until the node ends.
+"""``python -m semq.folders --config FILE``: serve the folders of one node until a signal, or until the node ends.
 
-One process serves a root: a lock on the root excludes a second one.
+One process serves a root: a lock on the root excludes a second process.
 """
 
 import fcntl
@@ -41,9 +41,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 async def serve(settings: Settings, url: str, stopped: Job, states: SectionStates) -> None:
-    """Serve all roots until ``stopped`` returns. A root that cannot be served is tried again, beside the others.
+    """Serve all roots until ``stopped`` returns. A root that cannot be served is tried again later.
 
-    Raises LoginRefused, and if no root can be served FolderInUse or FolderUnusable.
+    Raises LoginRefused; FolderInUse or FolderUnusable if no root can be served.
     """
     roots = [Root(folder, settings.largest_document_bytes, states) for folder in settings.folders]
     with ExitStack() as locks:
@@ -51,14 +51,15 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
         if refused and len(refused) == len(roots):
             raise refused[0]
         async with Client(url, patience_s=PATIENCE_S) as client:
-            noting = Outcomes([root.layout for root in roots if root.settings.keep_sent], client)
-            sections = [CompanionSection("outcomes", noting.run)]
+            outcomes = Outcomes([root.layout for root in roots if root.settings.keep_sent], client)
+            sections = [CompanionSection("outcomes", outcomes.run)]
             sections += [CompanionSection(root.name, partial(root.run, client, locks)) for root in roots]
             log.info("folders_served", roots=[root.name for root in roots if root.is_locked])
             await companion_sections.until(stopped, sections, states, FATAL)
 
 
 def _refusal(root: "Root", locks: ExitStack) -> SemqError | None:
+    """Lock a root; return the error if that is not possible."""
     try:
         root.lock(locks)
     except (FolderInUse, FolderUnusable) as error:
@@ -67,7 +68,7 @@ def _refusal(root: "Root", locks: ExitStack) -> SemqError | None:
 
 
 class Root:
-    """One root: its lock, and what is sent and received through it."""
+    """One root: its lock, its outgoing files and its incoming documents."""
 
     def __init__(self, settings: FolderSection, document_max: int, states: SectionStates) -> None:
         self.settings = settings
@@ -83,22 +84,22 @@ class Root:
             locks.enter_context(_locked(self.layout))
             self.is_locked = True
 
-    async def run(self, client: Client, locks: ExitStack, works: Callable[[], None]) -> None:
-        """Send and receive until cancelled; each continues if the other fails. Raises FolderInUse, FolderUnusable."""
+    async def run(self, client: Client, locks: ExitStack, on_success: Callable[[], None]) -> None:
+        """Send and receive until cancelled, independently of each other. Raises FolderInUse, FolderUnusable."""
         self.lock(locks)
-        works()
+        on_success()
         sections = []
         if self.settings.send:
             sections.append(CompanionSection(shown(str(self.layout.out)), partial(self._send, client)))
         if self.settings.receive:
-            receiving = Incoming(self.layout, self.settings.user, client, self._states)
-            sections.append(CompanionSection(shown(str(self.layout.arrived)), receiving.run))
+            incoming = Incoming(self.layout, self.settings.user, client, self._states)
+            sections.append(CompanionSection(shown(str(self.layout.arrived)), incoming.run))
         await companion_sections.side_by_side(sections, self._states, FATAL)
 
-    async def _send(self, client: Client, works: Callable[[], None]) -> None:
-        out = Outgoing(self.layout, self.settings, self._document_max, client, SystemClock(), self._states)
-        works()
-        await out.run(_changes(self.layout.out))
+    async def _send(self, client: Client, on_success: Callable[[], None]) -> None:
+        outgoing = Outgoing(self.layout, self.settings, self._document_max, client, SystemClock(), self._states)
+        on_success()
+        await outgoing.run(_changes(self.layout.out))
 
 
 async def _changes(folder: Path) -> AsyncIterator[object]:

@@ -7,11 +7,11 @@ class BadMapping(Misconfigured):
     """The mapping file cannot be used."""
 
     code = "SEMQ-2501"
-    remedy = "`semq import --print-mapping` prints the default; a mapping file only needs what differs from it."
+    remedy = "`semq import --print-mapping` prints the default; a mapping file only needs the differences."
 
 
 class NoOldTables(BadInput):
-    """The source has none of the tables that are imported."""
+    """The source has none of the tables to import."""
 
     code = "SEMQ-2502"
     remedy = "Name the tables in a mapping file (--mapping), or CSV files tb_0031.csv, tb_0030.csv, tb_0032.csv."
@@ -28,18 +28,20 @@ class SourceUnavailable(Unavailable):
     """The older database cannot be read."""
 
     code = "SEMQ-2504"
-    remedy = "Check URL, password and rights; what was imported is in the journal, and a repeat continues from there."
+    remedy = "Check URL, password and rights; repeat the import, which continues after the rows in its journal."
 
 
 class JournalUnusable(Misconfigured):
     """The journal of the import cannot be used."""
 
     code = "SEMQ-2505"
-    remedy = "Name a file that can be written with --journal; the same one for each repeat of an import."
+    remedy = "Name a file that can be written with --journal; use the same file for each repeat of an import."
 
 
 class UnreadableSource(BadInput):
     """A CSV file cannot be read."""
 
     code = "SEMQ-2506"
-    remedy = "It must be UTF-8 with a line of column names; --mapping names the columns and the encoding of payloads."
+    remedy = (
+        "The file must be UTF-8 with a line of column names; --mapping names the columns and the encoding of payloads."
+    )

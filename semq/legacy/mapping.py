@@ -1,7 +1,7 @@
 """Mapping of the older tables: the meaning of columns and of their values.
 
-The default has a column for everything that the design of SEMQ names. The design names no columns except those of the
-statuses, so an installation may need a file of its own; it contains only what differs from the default.
+The default mapping assumes a column for each value that the design of SEMQ describes. The design names only the columns
+of the statuses, so an installation may need a mapping file. The file contains only the differences from the default.
 """
 
 import tomllib
@@ -100,34 +100,34 @@ STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class OldTable:
-    """One older table."""
+    """The mapping of one older table."""
 
     kind: str  #: tb_0031, tb_0030 or tb_0032
     name: str  #: in the older database
-    columns: Mapping[str, str]  #: meaning to column
-    status: Mapping[str, str]  #: value to status
+    columns: Mapping[str, str]  #: column by meaning
+    status: Mapping[str, str]  #: status by value of the column
 
 
 @dataclass(frozen=True, slots=True)
 class OldTables:
-    """The older tables, in the order of the import."""
+    """The mapping of all older tables, in the order of the import."""
 
     tables: tuple[OldTable, ...]
-    encoding: str
+    encoding: str  #: of payloads that are texts
 
 
 def read_mapping(file: Path | None) -> OldTables:
     """Read a mapping file over the default. Raises BadMapping."""
     default = tomllib.loads(DEFAULT)
-    given = _loaded(file) if file is not None else {}
-    if unknown := given.keys() - default.keys():
+    changes = _loaded(file) if file is not None else {}
+    if unknown := changes.keys() - default.keys():
         raise BadMapping(f"Unknown: {', '.join(sorted(unknown))}.", file=str(file))
-    encoding = given.get("encoding", default["encoding"])
+    encoding = changes.get("encoding", default["encoding"])
     if encoding not in ENCODINGS:
         raise BadMapping(f"encoding is one of {', '.join(ENCODINGS)}.", file=str(file))
-    # Received messages are noted first, so that no inquiry precedes the note.
+    # Received messages are noted first, so that the node can answer inquiries about them.
     kinds = (PENDING, OUTBOUND, TO_DO)
-    return OldTables(tuple(_table(kind, default[kind], given.get(kind, {}), file) for kind in kinds), encoding)
+    return OldTables(tuple(_table(kind, default[kind], changes.get(kind, {}), file) for kind in kinds), encoding)
 
 
 def _loaded(file: Path) -> dict[str, Any]:
@@ -137,19 +137,20 @@ def _loaded(file: Path) -> dict[str, Any]:
         raise BadMapping(f"{file}: {error}") from error
 
 
-def _table(kind: str, default: dict[str, Any], given: Any, file: Path | None) -> OldTable:
-    if not isinstance(given, dict) or given.keys() - default.keys():
+def _table(kind: str, default: dict[str, Any], changes: Any, file: Path | None) -> OldTable:
+    """Return the mapping of a table: the default with the changes of a mapping file. Raises BadMapping."""
+    if not isinstance(changes, dict) or changes.keys() - default.keys():
         raise BadMapping(f"[{kind}] has table, columns and status, nothing else.", file=str(file))
-    name = given.get("table", default["table"])
-    columns, status = given.get("columns", {}), given.get("status", {})
-    parts = (columns, status)
-    if not isinstance(name, str) or not all(isinstance(part, dict) for part in parts):
+    name = changes.get("table", default["table"])
+    columns, status = changes.get("columns", {}), changes.get("status", {})
+    value_tables = (columns, status)
+    if not isinstance(name, str) or not all(isinstance(values, dict) for values in value_tables):
         raise BadMapping(f"[{kind}]: table is a text; columns and status are tables of texts.", file=str(file))
     if unknown := columns.keys() - default["columns"].keys():
         raise BadMapping(f"[{kind}.columns] has no meaning {', '.join(sorted(unknown))}.", file=str(file))
-    if not all(isinstance(value, str) for part in parts for value in part.values()):
+    if not all(isinstance(value, str) for values in value_tables for value in values.values()):
         raise BadMapping(f"[{kind}]: columns and statuses are texts.", file=str(file))
     if unknown := set(status.values()) - STATUSES[kind]:
         raise BadMapping(f"[{kind}.status] has no status {', '.join(sorted(unknown))}.", file=str(file))
-    names = {one: one for one in STATUSES[kind]}
-    return OldTable(kind, name, default["columns"] | columns, default["status"] | status | names)
+    own_names = {name: name for name in STATUSES[kind]}
+    return OldTable(kind, name, default["columns"] | columns, default["status"] | status | own_names)

@@ -1,4 +1,7 @@
-"""The treatment of one row of an older SEMQ. Pure; ``transfer`` reads the payload."""
+"""The treatment of a row of an older SEMQ: its task and its attributes, or the reason for its refusal.
+
+Pure functions; ``transfer`` calls them.
+"""
 
 import binascii
 import re
@@ -14,30 +17,30 @@ from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey, check_app_key
 from semq.umx_t.locator import LK0, parse_lk0
 
-INC = 0  # incarnation of all messages of older SEMQs: stores of this one draw theirs, and never 0
-WHOLE = re.compile(r"[0-9]{1,18}")
+INC = 0  # incarnation in the LK0 of all older messages; a store of this SEMQ never draws 0
+WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True}
-SHOWN_MAX = 60
+SHOWN_MAX = 60  # characters of a wrong value in an error
 
 
 class RowTask(StrEnum):
-    """The treatment of a row."""
+    """The task of the import for a row."""
 
-    SEND = "send"  #: it was never sent
-    ASK = "ask"  #: it may have arrived: ask, then send it if the receiver does not have it
-    NOTE = "note"  #: it has arrived here: its sender will ask
-    FINISHED = "finished"
+    SEND = "send"  #: the message was never sent: submit it
+    ASK = "ask"  #: the message may have arrived: inquire, and submit it if the receiver does not have it
+    NOTE = "note"  #: the message has arrived here: note that, because the import at its sender will inquire
+    FINISHED = "finished"  #: nothing is left to do
 
 
 class Reason(StrEnum):
-    """Why a row cannot be taken; refusals of the node have codes of their own."""
+    """The reason why a row cannot be imported. If the node refuses the document, the reason is its error code."""
 
     BAD_ID = "its record number is not a number"
     SAME_ID = "another row has its record number"
     BAD_STATUS = "its status is not in the mapping"
     BAD_TARGET = "its target is not an address"
     BAD_SOURCE = "its source is not an institution"
-    OTHER_SOURCE = "another institution has sent it: import it at that institution's node"
+    OTHER_SOURCE = "another institution has sent it: import the row at the node of that institution"
     BAD_ATTRIBUTE = "one of its attributes has a value that is not allowed"
     BAD_APP_KEY = "its AppKey is not allowed"
     NO_PAYLOAD = "it has no payload"
@@ -47,7 +50,7 @@ class Reason(StrEnum):
 
 
 class OldRowRefused(BadInput):
-    """A row of the older SEMQ cannot be taken."""
+    """A row of the older SEMQ cannot be imported."""
 
     code = "SEMQ-2507"
 
@@ -58,15 +61,15 @@ class OldRowRefused(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class OldRow:
-    """A row that can be taken."""
+    """A row that can be imported."""
 
     kind: str
     object_id: int
     task: RowTask
     status: str
-    lk0: str = ""  #: name of the message in the older SEMQ; "" for to-do rows
+    lk0: str = ""  #: locator of the message in the older SEMQ; empty for to-do rows
     target: str = ""
-    sender: str = ""  #: user who sends a message within the institution
+    sender: str = ""  #: user who sends a message within the institution; otherwise empty
     app_key: AppKey = NO_KEY
     save_fwd: int = 3
     ack2: bool | None = None
@@ -76,17 +79,17 @@ class OldRow:
 
     @property
     def token(self) -> str:
-        """The token of its submission: the same for each import of the row."""
+        """The token of the submission, which is the same for each import of the row."""
         return f"import:{self.kind}:{self.lk0 or self.object_id}"
 
 
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
-    """Decide about a row; ``values`` by meaning, without the payload. ``own``: the node's institution.
+    """Return the row with its task. ``values``: by meaning, without the payload; ``own``: institution of the node.
 
     Raises OldRowRefused.
     """
     row = {name: _text(value) for name, value in values.items()}
-    object_id = _whole(row.get("object_id", ""), Reason.BAD_ID)
+    object_id = _whole_number(row.get("object_id", ""), Reason.BAD_ID)
     if table.kind == PENDING:
         return _received(table, row, object_id)
     return _outbound(table, row, object_id, own) if table.kind == OUTBOUND else _to_do(table, row, object_id, own)
@@ -128,10 +131,11 @@ def _outbound(table: OldTable, row: Mapping[str, str], object_id: int, own: Addr
 
 def _received(table: OldTable, row: Mapping[str, str], object_id: int) -> OldRow:
     lk0 = _lk0(row, row.get("lk0_object_id", ""), row.get("lk0_node", ""))
-    found = [_status(table, row[name] or "AS_INIT") for name in ("platform_status", "sender_status") if name in row]
-    is_finished = bool(found) and set(found) == {"AS_ACK"}
+    columns = [name for name in ("platform_status", "sender_status") if name in row]
+    statuses = [_status(table, row[name] or "AS_INIT") for name in columns]
+    is_finished = bool(statuses) and set(statuses) == {"AS_ACK"}
     task = RowTask.FINISHED if is_finished else RowTask.NOTE
-    return OldRow(table.kind, object_id, task, "/".join(found) or "AS_INIT", str(lk0))
+    return OldRow(table.kind, object_id, task, "/".join(statuses) or "AS_INIT", str(lk0))
 
 
 def _to_do(table: OldTable, row: Mapping[str, str], object_id: int, own: Address) -> OldRow:
@@ -147,10 +151,10 @@ def _to_do(table: OldTable, row: Mapping[str, str], object_id: int, own: Address
 
 def _lk0(row: Mapping[str, str], object_id: str, node: str) -> LK0:
     source = _address(node, Reason.BAD_SOURCE)
-    numbers = [_whole(row.get(name) or "1", Reason.BAD_SOURCE) for name in ("lk0_semq_id", "lk0_semq_db_id")]
+    numbers = [_whole_number(row.get(name) or "1", Reason.BAD_SOURCE) for name in ("lk0_semq_id", "lk0_semq_db_id")]
     if source.type != NodeType.LOCAL or source.user:
         raise OldRowRefused(Reason.BAD_SOURCE, node)
-    lk0 = LK0(source.type, source.id, numbers[0], numbers[1], INC, _whole(object_id, Reason.BAD_ID))
+    lk0 = LK0(source.type, source.id, numbers[0], numbers[1], INC, _whole_number(object_id, Reason.BAD_ID))
     try:
         return parse_lk0(str(lk0))
     except SemqError as error:
@@ -191,8 +195,8 @@ def _flag(row: Mapping[str, str], name: str) -> bool | None:
         raise OldRowRefused(Reason.BAD_ATTRIBUTE, f"{name}={row[name]}") from None
 
 
-def _whole(text: str, reason: Reason) -> int:
-    if not WHOLE.fullmatch(text):
+def _whole_number(text: str, reason: Reason) -> int:
+    if not WHOLE_NUMBER.fullmatch(text):
         raise OldRowRefused(reason, text)
     return int(text)
 

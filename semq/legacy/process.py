@@ -1,4 +1,4 @@
-"""One run of the import: source, journal and node are opened, and closed at the end. Called by the command line."""
+"""One import: source, journal and node are opened, and closed at the end. Called by the command ``semq import``."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class NotAnInstitution(BadInput):
     """Rows are imported at the node of an institution, not at the hub."""
 
     code = "SEMQ-2508"
-    remedy = "Name the node of the institution that has sent the messages; rows that the hub has stored, too."
+    remedy = "Import at the node of the institution that has sent the messages; also the rows that the hub has stored."
 
 
 async def run_import(
@@ -32,7 +32,10 @@ async def run_import(
     resend_unanswered: bool = False,
     progress: Callable[[str], None] = lambda text: None,
 ) -> ImportReport:
-    """Import, or count in a dry run. Raises the errors of mapping, source, journal and node."""
+    """Import all rows, or only count them in a dry run. Raises BadMapping, NotAnInstitution, JournalUnusable.
+
+    Also raises the errors of ``open_source``, and those of a node that cannot be reached.
+    """
     tables = read_mapping(mapping)
     own = parse_address(str((await client.request("node.status"))["node"]))
     if own.type != NodeType.LOCAL:
@@ -40,15 +43,15 @@ async def run_import(
     old = await asyncio.to_thread(open_source, source, tables)
     try:
         file = journal or Path(f"semq-import-{own.id}.journal")
-        taken = ImportJournal(file if file.exists() or not dry_run else None)
+        opened_journal = ImportJournal(file if file.exists() or not dry_run else None)
         try:
             report = ImportReport(old.name, str(own), dry_run)
             await Transfer(
-                client, old, tables, taken, report,
+                client, old, tables, opened_journal, report,
                 own=own, resend_unanswered=resend_unanswered, rejects=rejects, progress=progress,
             ).run()  # fmt: skip
             return report
         finally:
-            taken.close()
+            opened_journal.close()
     finally:
         await asyncio.to_thread(old.close)

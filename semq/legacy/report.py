@@ -1,15 +1,15 @@
-"""The result of an import: counts by table, and the rows that were not taken, with reasons."""
+"""The result of an import: counts by table, and the rows that were not imported, with reasons."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-LISTED_MAX = 1000  # rows that are listed; all are counted, and --rejects writes all
+LISTED_MAX = 1000  # rows in the list; all rows are counted, and --rejects writes all of them
 
 
 @dataclass(slots=True)
 class TableReport:
-    """One older table."""
+    """The counts of one older table."""
 
     rows: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -25,17 +25,17 @@ class TableReport:
 
 @dataclass(slots=True)
 class ImportReport:
-    """A whole import."""
+    """The result of an import."""
 
     source: str
     node: str
     dry_run: bool
     tables: dict[str, TableReport] = field(default_factory=dict)
-    listed: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[dict[str, Any]] = field(default_factory=list)  #: rows that were not imported
     stopped: str = ""  #: the reason why the import stopped early
 
     def total(self, result: str) -> int:
-        """Return how many rows have a result."""
+        """Return the number of rows with a result, in all tables."""
         return sum(table.results[result] for table in self.tables.values())
 
     def as_json(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Rows of an older SEMQ: of any database that SQLAlchemy reads, or of CSV files. A few rows are in memory at a time.
 
-Rows come in the order of their record numbers, with small payloads; ``payload`` reads the one of a row. Methods block,
-and are called in one thread at a time.
+Rows of a database come in the order of their record numbers, those of a CSV file in the order of the file. A row
+contains its payload unless it is large; ``payload`` returns it in any case. Methods block, and are called by one thread
+at a time.
 """
 
 import csv
@@ -18,36 +19,36 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 
-ROWS = 200  # read at a time
-SMALL = 1 << 16  # bytes of a payload up to which it is read with its row
+ROWS = 200  # rows that are fetched at a time
+SMALL = 1 << 16  # bytes of the largest payload that is read with its row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
-SQLITE = (".db", ".sqlite", ".sqlite3")
-# Driver of a URL that names none: those of OPERATIONS.md, not SQLAlchemy's.
+SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
+# Drivers for URLs that name none, as in OPERATIONS.md; SQLAlchemy's defaults are others.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
-Values = dict[str, Any]
-PAYLOAD, SIZE = "payload", "size"
+Values = dict[str, Any]  # values of a row by meaning
+PAYLOAD, SIZE = "payload", "size"  # meanings; the size is not a column of the older table
 
 
 class OldSource(Protocol):
-    """An older SEMQ."""
+    """The source of the rows: a database or files of an older SEMQ."""
 
-    name: str  #: without a password
+    name: str  #: URL without the password, or path
 
     def has(self, table: OldTable) -> bool:
-        """Whether it has a table. Raises BadMapping if required columns are missing."""
+        """Whether the source has a table. Raises BadMapping if a required column is missing."""
 
     def rows(self, table: OldTable) -> Iterator[Values]:
         """Yield the rows as values by meaning."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload of a row, which may be left out of the row if it is large."""
+        """Return the payload of a row, also if it is too large to be in the row."""
 
     def close(self) -> None:
         """Close connections and files."""
 
 
 def open_source(text: str, mapping: OldTables) -> OldSource:
-    """Open a URL, a file of SQLite, a CSV file or a folder of them.
+    """Open the database of a URL, a file of SQLite, a CSV file, or a folder of CSV files.
 
     Raises NoOldTables, BadMapping, DriverMissing, SourceUnavailable, UnreadableSource.
     """
@@ -60,8 +61,8 @@ def open_source(text: str, mapping: OldTables) -> OldSource:
     else:
         source = CsvSource(path)
     try:
-        if not any(source.has(one) for one in mapping.tables):
-            raise NoOldTables(source=source.name, tables=", ".join(one.name for one in mapping.tables))
+        if not any(source.has(table) for table in mapping.tables):
+            raise NoOldTables(source=source.name, tables=", ".join(table.name for table in mapping.tables))
     except BaseException:
         source.close()
         raise
@@ -83,7 +84,7 @@ def _sqlite(path: Path) -> URL:
 
 
 class DatabaseSource:
-    """A database. Rows and payloads are read over connections of their own."""
+    """A database. Rows and single payloads are read over two separate connections."""
 
     def __init__(self, url: URL) -> None:
         self.name = url.render_as_string(hide_password=True)
@@ -91,7 +92,7 @@ class DatabaseSource:
         with self._faults():
             self._engine: Engine = create_engine(url, connect_args=_arguments(url))
             self._exits.callback(self._engine.dispose)
-            self._names = self._exits.enter_context(self._engine.connect())
+            self._lookups = self._exits.enter_context(self._engine.connect())
             self._columns: dict[str, set[str]] = {}
 
     @contextmanager
@@ -109,39 +110,39 @@ class DatabaseSource:
         """Whether the database has a table."""
         with self._faults():
             schema, _, name = table.name.rpartition(".")
-            known = inspect(self._names)
-            if not known.has_table(name, schema=schema or None):
+            inspector = inspect(self._lookups)
+            if not inspector.has_table(name, schema=schema or None):
                 return False
-            self._columns[table.kind] = {found["name"] for found in known.get_columns(name, schema=schema or None)}
+            self._columns[table.kind] = {entry["name"] for entry in inspector.get_columns(name, schema=schema or None)}
         check_columns(table, self._columns[table.kind], self.name)
         return True
 
     def rows(self, table: OldTable) -> Iterator[Values]:
         """Yield the rows from a cursor of the database."""
-        known = self._columns[table.kind]
-        chosen = {meaning: name for meaning, name in table.columns.items() if name in known and meaning != PAYLOAD}
+        present = self._columns[table.kind]
+        chosen = {meaning: name for meaning, name in table.columns.items() if name in present and meaning != PAYLOAD}
         number: ColumnClause[Any] = column(table.columns["object_id"])
         labels: list[Any] = [column(name).label(meaning) for meaning, name in chosen.items()]
-        if (payload := table.columns.get(PAYLOAD, "")) in known:
+        if (payload := table.columns.get(PAYLOAD, "")) in present:
             body: ColumnClause[Any] = column(payload)
             labels += [func.length(body).label(SIZE), case((func.length(body) <= SMALL, body)).label(PAYLOAD)]
-        query = select(*labels).select_from(_named(table)).order_by(number)
+        query = select(*labels).select_from(_table_clause(table)).order_by(number)
         with self._faults(), self._engine.connect() as connection:
             options = {"stream_results": True, "yield_per": ROWS}
             for row in connection.execution_options(**options).execute(query):
-                yield dict(row._mapping)  # noqa: SLF001 - the public name of it in SQLAlchemy
+                yield dict(row._mapping)  # noqa: SLF001 - a public attribute of SQLAlchemy's rows
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload; a large one is read by its record number."""
+        """Return the payload; a large payload is read by the record number of the row."""
         if row[PAYLOAD] is not None or row[SIZE] is None:
             return row[PAYLOAD]
-        of = table.columns
-        body: ColumnClause[Any] = column(of[PAYLOAD])
-        query = select(body).select_from(_named(table))
+        columns = table.columns
+        body: ColumnClause[Any] = column(columns[PAYLOAD])
+        query = select(body).select_from(_table_clause(table))
         with self._faults():
-            found = self._names.execute(query.where(column(of["object_id"]) == row["object_id"])).first()
-            self._names.rollback()
-        return found[0] if found is not None else None
+            old_row = self._lookups.execute(query.where(column(columns["object_id"]) == row["object_id"])).first()
+            self._lookups.rollback()
+        return old_row[0] if old_row is not None else None
 
     def close(self) -> None:
         """Close the connections."""
@@ -149,7 +150,7 @@ class DatabaseSource:
 
 
 class CsvSource:
-    """A CSV file named as its table, or a folder of such files."""
+    """A CSV file with the name of its table, or a folder of such files."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -192,18 +193,18 @@ class CsvSource:
         return row.get(PAYLOAD)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no file stays open between two calls."""
 
 
-def check_columns(table: OldTable, known: set[str], where: str) -> None:
-    """Raise BadMapping if a required column is missing."""
-    missing = [table.columns[meaning] for meaning in REQUIRED[table.kind] if table.columns[meaning] not in known]
+def check_columns(table: OldTable, present: set[str], place: str) -> None:
+    """Raise BadMapping if a required column is missing. ``place``: name of the database or file."""
+    missing = [table.columns[meaning] for meaning in REQUIRED[table.kind] if table.columns[meaning] not in present]
     if missing:
-        raise BadMapping(f"{table.name} in {where} has no column {', '.join(missing)}.")
+        raise BadMapping(f"{table.name} in {place} has no column {', '.join(missing)}.")
 
 
-def _named(old: OldTable) -> Any:
-    schema, _, name = old.name.rpartition(".")
+def _table_clause(old_table: OldTable) -> Any:
+    schema, _, name = old_table.name.rpartition(".")
     return table(name, schema=schema or None)
 
 

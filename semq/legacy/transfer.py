@@ -1,7 +1,7 @@
-"""The import: rows are read in order, a few at a time, and written into the journal after the node's answer.
+"""The import of rows: read in order, a few at a time, and written into the journal after the node's answer.
 
-Documents are submitted in the order of their record numbers, several in parallel. If the node stops answering, the
-import ends; a repeat continues it.
+Documents are submitted in the order of the rows, several in parallel. If the node stops answering, the import ends; a
+repeat continues it. Called by ``process``.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from semq.legacy.source import PAYLOAD, SIZE, OldSource, Values
 from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
-AT_ONCE = 32  # submissions without an answer
-BYTES_AT_ONCE = 32 << 20  # bytes of their payloads, unless a single one is larger
-PROGRESS_S = 2.0
-SHOWN_MAX = 300
+PARALLEL_MAX = 32  # submissions without an answer
+PARALLEL_BYTES_MAX = 32 << 20  # bytes of their payloads, unless a single payload is larger
+PROGRESS_S = 2.0  # between two lines of progress
+SHOWN_MAX = 300  # characters of a field in a line about a row that was not imported
 FIELDS = ("table", "record", "reason", "detail")
-Entry = tuple[str, str, str]
+Entry = tuple[str, str, str]  # of the journal: token, outcome, LK0
 
 
 class Transfer:
@@ -54,17 +54,17 @@ class Transfer:
         self._report = report
         self._own = own
         self._resend_unanswered = resend_unanswered
-        self._rejects_file = rejects
+        self._rejects_path = rejects
         self._rejects: TextIO | None = None
         self._progress = progress
         self._printed_at = time.monotonic()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._bytes = 0
-        self._notes: list[OldRow] = []
-        self._entries: list[Entry] = []
+        self._bytes = 0  #: of the payloads under way
+        self._notes: list[OldRow] = []  #: received rows that the node has to note
+        self._entries: list[Entry] = []  #: that are not written yet
 
     async def run(self) -> None:
-        """Import all tables; ``report`` has the result also if the node or the source stops answering."""
+        """Import all tables. If the node or the source stops answering, the report has the reason."""
         try:
             for table in self._mapping.tables:
                 if await asyncio.to_thread(self._source.has, table):
@@ -73,30 +73,31 @@ class Transfer:
             self._report.stopped = error.advice()
         finally:
             await asyncio.gather(*self._under_way, return_exceptions=True)
-            self._write()
+            self._write_journal()
             if self._rejects is not None:
                 self._rejects.close()
 
     async def _import_table(self, table: OldTable, counts: TableReport) -> None:
         rows = self._source.rows(table)
-        last = ""
+        previous_token = ""
         while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
-            read = [(row, values) for values in batch if (row := self._read(table, values, counts)) is not None]
-            known = self._journal.known([row.token for row, _ in read])
-            for row, values in read:
-                if row.token == last:
+            importable = [(row, values) for values in batch if (row := self._read(table, values, counts)) is not None]
+            known = self._journal.known([row.token for row, _ in importable])
+            for row, values in importable:
+                if row.token == previous_token:
                     self._reject(row.kind, row.object_id, counts, Reason.SAME_ID.name, Reason.SAME_ID.value)
                 elif row.token in known:
                     counts.results["known"] += 1
                 elif row.task is RowTask.FINISHED:
                     counts.results["finished"] += 1
                 else:
-                    await self._take(table, row, values, counts)
-                last = row.token
+                    await self._import_row(table, row, values, counts)
+                previous_token = row.token
             await self._flush(counts)
             self._print_progress(table, counts)
 
     def _read(self, table: OldTable, values: Values, counts: TableReport) -> OldRow | None:
+        """Return a row with its task; None if it is refused."""
         counts.rows += 1
         try:
             row = read_row(table, values, self._own)
@@ -107,7 +108,7 @@ class Transfer:
         counts.statuses[row.status] += 1
         return row
 
-    async def _take(self, table: OldTable, row: OldRow, values: Values, counts: TableReport) -> None:
+    async def _import_row(self, table: OldTable, row: OldRow, values: Values, counts: TableReport) -> None:
         if row.task is RowTask.NOTE:
             if self._report.dry_run:
                 counts.results[row.task] += 1
@@ -115,24 +116,24 @@ class Transfer:
                 self._notes.append(row)
             return
         try:
-            raw = values.get(PAYLOAD)
-            if raw is None and values.get(SIZE):  # a large payload stays in the database until it is sent
-                raw = await asyncio.to_thread(self._source.payload, table, values)
-            body = read_payload(raw, self._mapping.encoding)
+            payload = values.get(PAYLOAD)
+            if payload is None and values.get(SIZE):  # a large payload is read when it is sent
+                payload = await asyncio.to_thread(self._source.payload, table, values)
+            body = read_payload(payload, self._mapping.encoding)
         except OldRowRefused as error:
             self._reject(row.kind, row.object_id, counts, error.reason.name, str(error))
             return
         if self._report.dry_run:
             counts.results[row.task] += 1
         elif row.task is RowTask.SEND or await self._is_missing(row, counts):
-            await self._room(len(body))
+            await self._wait_for_room(len(body))
             task = asyncio.create_task(self._submit(row, body, counts))
             self._bytes += len(body)
             self._under_way.add(task)
 
     async def _is_missing(self, row: OldRow, counts: TableReport) -> bool:
         """Ask the receiver about a message that may have arrived; return whether it has to be sent."""
-        await self._settle()  # earlier messages of the older queue are sent first
+        await self._finish_submissions()  # earlier messages of the older queue are sent first
         try:
             answer = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
         except RefusedByNode as error:
@@ -150,18 +151,18 @@ class Transfer:
 
     async def _submit(self, row: OldRow, body: bytes, counts: TableReport) -> None:
         try:
-            lk0, repeated = await self._accepted(row, body)
+            lk0, is_repeated = await self._send(row, body)
         except RefusedByNode as error:
             self._reject(row.kind, row.object_id, counts, error.code, str(error))
         else:
-            counts.results["known" if repeated else "sent"] += 1
+            counts.results["known" if is_repeated else "sent"] += 1
             self._entries.append((row.token, "sent", lk0))
         finally:
             self._bytes -= len(body)
 
-    async def _accepted(self, row: OldRow, body: bytes) -> tuple[str, bool]:
+    async def _send(self, row: OldRow, body: bytes) -> tuple[str, bool]:
         """Submit a row; return its new LK0, and whether the node had it already. Raises RefusedByNode, Unavailable."""
-        if row.sender:  # only the operation accepts the name of a user
+        if row.sender:  # a sending user can only be named in the operation
             answer = await self._client.request(
                 "msg.submit",
                 {
@@ -176,31 +177,32 @@ class Transfer:
         )  # fmt: skip
         return sent.lk0, sent.repeated
 
-    async def _room(self, size: int) -> None:
-        """Wait until there is room for a payload among those under way."""
-        while self._under_way and (len(self._under_way) >= AT_ONCE or self._bytes + size > BYTES_AT_ONCE):
+    async def _wait_for_room(self, size: int) -> None:
+        """Wait until a further payload is within the limits of parallel submissions."""
+        while self._under_way and (len(self._under_way) >= PARALLEL_MAX or self._bytes + size > PARALLEL_BYTES_MAX):
             done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-            self._ended(done)
+            self._remove_ended(done)
 
-    async def _settle(self) -> None:
+    async def _finish_submissions(self) -> None:
         """Wait for all submissions under way."""
         if self._under_way:
             done, _ = await asyncio.wait(self._under_way)
-            self._ended(done)
+            self._remove_ended(done)
 
-    def _ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Remove ended submissions. Raises the error of one that failed."""
+    def _remove_ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Remove ended submissions. Raises the error of a failed submission."""
         failures = []
         for task in tasks:
             self._under_way.discard(task)
-            failures += [failure] if (failure := task.exception()) is not None else []
+            if (failure := task.exception()) is not None:
+                failures.append(failure)
         if failures:
             raise failures[0]
 
     async def _flush(self, counts: TableReport) -> None:
-        """Wait for all submissions under way and write the journal."""
+        """Wait for all submissions under way, have received rows noted, and write the journal."""
         try:
-            await self._settle()
+            await self._finish_submissions()
             if self._notes:
                 lk0s = [row.lk0 for row in self._notes]
                 try:
@@ -213,9 +215,9 @@ class Transfer:
                     self._entries += [(row.token, "noted", row.lk0) for row in self._notes]
         finally:
             self._notes = []
-            self._write()
+            self._write_journal()
 
-    def _write(self) -> None:
+    def _write_journal(self) -> None:
         entries, self._entries = self._entries, []
         if entries:
             self._journal.add(entries)
@@ -226,14 +228,15 @@ class Transfer:
         self._list(kind, record, reason, detail)
 
     def _list(self, kind: str, record: object, reason: str, detail: str) -> None:
+        """Add a row that was not imported to the report and to the file of rejects."""
         line: dict[str, Any] = {
             "table": kind, "record": str(record)[:SHOWN_MAX], "reason": reason, "detail": detail[:SHOWN_MAX]
         }  # fmt: skip
         if len(self._report.listed) < LISTED_MAX:
             self._report.listed.append(line)
-        if self._rejects_file is not None:
+        if self._rejects_path is not None:
             if self._rejects is None:
-                self._rejects = self._rejects_file.open("w", encoding="utf-8", newline="")
+                self._rejects = self._rejects_path.open("w", encoding="utf-8", newline="")
                 csv.writer(self._rejects).writerow(FIELDS)
             csv.writer(self._rejects).writerow([line[name] for name in FIELDS])
 

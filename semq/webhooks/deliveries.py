@@ -1,9 +1,9 @@
-"""Documents and events on their way to one address.
+"""Delivery of documents and events to the address of one webhook. Called by ``process``.
 
 A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
 answer, or answers 429, 502, 503 or 504, documents wait, because the application is only temporarily unavailable. A
-document that fails ``attempts`` times is also set aside if other documents succeed in the meantime, or if the answer
-is an error of the application, such as 500. Failing documents thus cannot occupy all places permanently.
+document that fails ``attempts`` times is also set aside if as many other documents succeed in the meantime, or if the
+answer is an error of the application, such as 500. Therefore failing documents do not delay others permanently.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from semq.webhooks.messages import WebhookRequest, of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
 
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 120.0  # between two tries of one document
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 120.0  # between two attempts for one document
 
 
 class Deliveries:
-    """Documents and events on their way to one webhook."""
+    """The documents and events of one webhook."""
 
     def __init__(self, settings: WebhookSection, client: Client, clock: Clock, states: SectionStates) -> None:
-        """Raises WebhookTrustUnreadable."""
+        """``states``: counts and failures of the webhooks, for the node. Raises WebhookTrustUnreadable."""
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -41,23 +41,29 @@ class Deliveries:
         self._destination = Webhook(settings, clock, states)
         self._tasks = DocumentTasks(self._deliver)
 
-    async def documents(self, works: Callable[[], None]) -> None:
-        """Post documents until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+    async def documents(self, on_success: Callable[[], None]) -> None:
+        """Post documents until cancelled; ``on_success`` is called when the inbox is open.
+
+        Raises NodeUnreachable, LoginRefused, RefusedByNode.
+        """
         async with self._client.receive(self._settings.user, prefetch=self._settings.concurrency) as documents:
-            works()
+            on_success()
             await self._tasks.run(documents)
 
-    async def events(self, works: Callable[[], None]) -> None:
-        """Post events, one after the other, until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
+    async def events(self, on_success: Callable[[], None]) -> None:
+        """Post events one after the other until cancelled; ``on_success`` is called when the queue is open.
+
+        Raises NodeUnreachable, LoginRefused, RefusedByNode.
+        """
         queue = f"semq.webhooks.{self._settings.name}"
         async with self._client.events("#", queue=queue, expires_s=QUEUE_EXPIRES_S) as events:
-            works()
+            on_success()
             async for event in events:
                 if event.kind in self._settings.events:
                     await self._post_event(of_event(event))
 
     async def _post_event(self, request: WebhookRequest) -> None:
-        """Post an event until it is answered; one that is refused or fails permanently is dropped and logged."""
+        """Post an event until it is answered. An event that is refused, or fails too often, is dropped and logged."""
         attempt = 0
         while True:
             attempt += 1
@@ -65,14 +71,16 @@ class Deliveries:
                 await self._destination.post(request)
                 return
             except SemqError as error:
-                if isinstance(error, RefusedByWebhook) or self._is_hopeless(attempt, 0, error):
+                if isinstance(error, RefusedByWebhook) or self._has_failed(attempt, 0, error):
                     self._states.count(self._settings.name, "dropped")
                     log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
                     return
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, lk0: str) -> None:
-        request, attempt, before = of_document(self._tasks.last(lk0)), 0, self._destination.successes
+        """Post a document until it is answered, set aside, or taken back by the node."""
+        request, attempt = of_document(self._tasks.last(lk0)), 0
+        successes_before = self._destination.successes
         while not self._tasks.last(lk0).is_gone:
             attempt += 1
             try:
@@ -80,32 +88,36 @@ class Deliveries:
                 await self._tasks.last(lk0).ack()
                 return
             except AlreadyGone:
-                return  # it is delivered again, marked as redelivered
+                return  # the node delivers the document again, marked as redelivered
             except RefusedByWebhook as error:
                 await self._set_aside(lk0, error)
                 return
             except SemqError as error:
-                if self._is_hopeless(attempt, self._destination.successes - before, error):
+                if self._has_failed(attempt, self._destination.successes - successes_before, error):
                     await self._set_aside(lk0, error)
                     return
                 await self._wait(attempt, lk0, error)
 
-    def _is_hopeless(self, attempt: int, others: int, error: SemqError) -> bool:
-        enough = self._settings.attempts
-        about_it = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
-        return attempt >= enough and (others >= enough or about_it)
+    def _has_failed(self, attempts: int, successes: int, error: SemqError) -> bool:
+        """Whether further attempts are given up. ``successes``: of other requests since the first attempt."""
+        attempts_max = self._settings.attempts
+        is_about_request = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
+        return attempts >= attempts_max and (successes >= attempts_max or is_about_request)
 
     async def _wait(self, attempt: int, message_id: str, error: SemqError) -> None:
-        pause_s = retry.backoff(attempt, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+        pause_s = retry.backoff(attempt, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
         facts = {"webhook": self._settings.name, "id": message_id, "attempt": attempt, "again_in_s": round(pause_s, 1)}
         log.warning("webhook_failed", error=error.advice(), **facts)
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
-        """Park a document with its reason, or without if the node does not accept the reason. If this is lost, the
-        document is delivered again.
+        """Park a document with a reason, or without it if the node does not accept the reason.
+
+        If the connection is lost before, the document is delivered again.
         """
-        error = error.with_remedy(RefusedByWebhook.remedy)  # it does not wait any more
+        error = error.with_remedy(
+            RefusedByWebhook.remedy
+        )  # the remedy of the error would be that of a waiting document
         self._states.count(self._settings.name, "set_aside")
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
         try:

@@ -1,8 +1,8 @@
-"""One address: the check of allowed hosts, the request, and the circuit breaker for an address that fails.
+"""The address of one webhook: the check of its hosts, the request, and the circuit breaker for an address that fails.
 
 The host is resolved for each request, all its addresses are checked, and the connection goes to a checked address, so
 that the name cannot resolve differently between check and use. Redirects are not followed and cookies are not stored.
-Only the status line counts as the answer; a slow or endless body has no effect.
+Only the status line counts as the answer; a slow or endless body has no effect. Used by ``deliveries``.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, Refused
 from semq.webhooks.messages import WebhookRequest
 
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
-OPEN_AFTER = 5  # consecutive failures after which requests are sent one at a time, with pauses
-PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0
-WAIT_S_MAX = 300.0  # longest pause that is accepted from Retry-After
+OPEN_AFTER = 5  # consecutive failures that open the circuit: requests are sent one at a time, with pauses
+PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0  # while the circuit is open
+RETRY_AFTER_S_MAX = 300.0  # longest pause that is accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
 NAT64, IPV4_COMPATIBLE = IPv6Network("64:ff9b::/96"), IPv6Network("::/96")  # the last 32 bits are an IPv4 address
-GATEWAY = {502, 503, 504}  # the application behind the address is not available
-LATER = {408, 409, 425, 429}  # client errors after which another attempt may succeed
+GATEWAY_ERRORS = {502, 503, 504}  # the application behind the address is not available
+RETRIABLE = {408, 409, 425, 429}  # client errors after which another attempt may succeed
 
 
 class Webhook:
-    """One webhook."""
+    """The address of one webhook, and its state."""
 
     def __init__(self, settings: WebhookSection, clock: Clock, states: SectionStates) -> None:
         self._settings = settings
@@ -49,21 +49,21 @@ class Webhook:
         self._states = states
         self._key = key_of(settings.secret.get_secret_value())
         self._parts = urlsplit(settings.url)
-        for name in ("httpx", "httpcore"):  # they log each address, whose query may hold a key, and headers
+        for name in ("httpx", "httpcore"):  # they log headers, and URLs whose query may contain a key
             logging.getLogger(name).setLevel(logging.WARNING)
         self._client = httpx.AsyncClient(
-            verify=_trusting(settings),
+            verify=_tls_context(settings),
             timeout=settings.timeout_s,
-            limits=httpx.Limits(max_connections=settings.concurrency + 1),  # one for events
+            limits=httpx.Limits(max_connections=settings.concurrency + 1),  # documents, and one event
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
-        self._alone = asyncio.Lock()
-        self._not_before = 0.0  #: monotonic seconds, while the circuit is open
-        self._asked_for = 0.0  #: monotonic seconds: the end of the pause that the address asked for by Retry-After
-        self._failed_at = -math.inf  #: monotonic seconds, the last time
-        self._pauses = 0  #: in a row, each longer than the one before
-        self.failures = 0  #: in a row
+        self._probe_lock = asyncio.Lock()  #: held by the only request while the circuit is open
+        self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
+        self._retry_after = 0.0  #: monotonic seconds: the end of the pause that the address demanded by Retry-After
+        self._failed_at = -math.inf  #: monotonic seconds: the latest failure
+        self._pauses = 0  #: number of consecutive pauses, each longer than the previous one
+        self.failures = 0  #: number of consecutive failures
         self.successes = 0
 
     async def close(self) -> None:
@@ -71,117 +71,117 @@ class Webhook:
         await self._client.aclose()
 
     async def post(self, request: WebhookRequest) -> None:
-        """Post a request and return when it was answered 2xx.
+        """Post a request; return when it was answered with a status of 200 to 299.
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
         async with self._turn():
-            begun = self._clock.monotonic()
+            began_at = self._clock.monotonic()
             try:
                 async with asyncio.timeout(self._settings.timeout_s) as limit:
-                    status, reason, wait_s = await self._posted(request, limit)
+                    status, reason, retry_after_s = await self._send(request, limit)
             except TimeoutError as error:
-                raise self._failed(begun, f"no answer within {self._settings.timeout_s:g} s") from error
+                raise self._failure(began_at, f"no answer within {self._settings.timeout_s:g} s") from error
             except AddressNotAllowed as error:
-                self._fail(begun, error)
+                self._count_failure(began_at, error)
                 raise
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-                raise self._failed(begun, f"{type(error).__name__}: {error}") from error
+                raise self._failure(began_at, f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
-                self._succeed("acknowledged")
-            elif 400 <= status < 500 and status not in LATER:
-                self._succeed("refused")  # the address works, but this request fails
+                self._count_success("acknowledged")
+            elif 400 <= status < 500 and status not in RETRIABLE:
+                self._count_success("refused")  # the address works, and refuses this request
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
-                fault = self._failed(begun, f"status {status}: {reason}", wait_s)
-                fault.is_about_request = status not in (*GATEWAY, 429) and not wait_s
-                raise fault
+                failure = self._failure(began_at, f"status {status}: {reason}", retry_after_s)
+                failure.is_about_request = status not in (*GATEWAY_ERRORS, 429) and not retry_after_s
+                raise failure
 
-    def _succeed(self, outcome: str) -> None:
+    def _count_success(self, outcome: str) -> None:
         self.failures, self.successes, self._pauses = 0, self.successes + 1, 0
         self._states.count(self._settings.name, outcome)
         self._states.succeeded(self._settings.name)
 
-    def _failed(self, begun: float, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
+    def _failure(self, began_at: float, fault: str, retry_after_s: float = 0.0) -> NoAnswerFromWebhook:
+        """Count a failure and return its error."""
         error = NoAnswerFromWebhook(fault=fault, failures=self.failures + 1)
-        self._fail(begun, error, wait_s)
+        self._count_failure(began_at, error, retry_after_s)
         return error
 
-    def _fail(self, begun: float, error: SemqError, wait_s: float = 0.0) -> None:
-        """Count a failure, and set the pause after it: ``wait_s`` if the address asked for more.
+    def _count_failure(self, began_at: float, error: SemqError, retry_after_s: float = 0.0) -> None:
+        """Count a failure of a request that began at ``began_at``, and set the pause after it.
 
-        The pause grows once for all requests that were under way together: together they show one failure.
+        The pause lasts ``retry_after_s`` if that is longer. It grows once for all requests that were under way at the
+        same time, because they fail for the same reason.
         """
         self.failures += 1
         self._states.count(self._settings.name, "failed")
         now = self._clock.monotonic()
-        if begun >= self._failed_at:
+        if began_at >= self._failed_at:
             self._pauses += 1
         self._failed_at = now
         pause_s = retry.backoff(self._pauses, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
-        self._asked_for = max(self._asked_for, now + min(wait_s, WAIT_S_MAX))
-        self._not_before = max(now + pause_s, self._asked_for)
+        self._retry_after = max(self._retry_after, now + min(retry_after_s, RETRY_AFTER_S_MAX))
+        self._paused_until = max(now + pause_s, self._retry_after)
         self._states.failed(self._settings.name, error, is_paused=self.failures >= OPEN_AFTER)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait while the circuit is open; then one request at a time tries whether the address works again."""
-        if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._asked_for:
+        """Wait while the circuit is open; at its end, one request at a time tests whether the address works again."""
+        if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield
             return
-        async with self._alone:
-            until = self._not_before if self.failures >= OPEN_AFTER else self._asked_for
-            await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
+        async with self._probe_lock:
+            paused_until = self._paused_until if self.failures >= OPEN_AFTER else self._retry_after
+            await asyncio.sleep(max(paused_until - self._clock.monotonic(), 0.0))
             yield
 
-    async def _posted(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
+    async def _send(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
         """Return the status, the beginning of the answer, and the seconds of Retry-After."""
-        *others, last = await self._addresses()
-        for address in others:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: the next may listen
-                return await self._posted_to(address, request, limit)
-        return await self._posted_to(last, request, limit)
+        *first_addresses, last_address = await self._addresses()
+        for address in first_addresses:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: try the next address
+                return await self._send_to(address, request, limit)
+        return await self._send_to(last_address, request, limit)
 
-    async def _posted_to(
+    async def _send_to(
         self, address: IPv4Address | IPv6Address, request: WebhookRequest, limit: asyncio.Timeout
     ) -> tuple[int, str, float]:
         host, port = self._parts.hostname or "", self._parts.port
-        at = f"[{address}]" if address.version == 6 else str(address)
-        url = self._parts._replace(netloc=f"{at}:{port}" if port else at).geturl()
+        ip = f"[{address}]" if address.version == 6 else str(address)
+        url = self._parts._replace(netloc=f"{ip}:{port}" if port else ip).geturl()
         timestamp = int(self._clock.wall().timestamp())
         headers = {
             **request.headers,
-            **await self._signed(request, timestamp, limit),
+            **await self._signature(request, timestamp, limit),
             "host": self._parts.netloc.rpartition("@")[2],
             "user-agent": "semq",
             "accept-encoding": "identity",
         }
         extensions = {"sni_hostname": host}
-        content = self._sent(request.body, limit)
+        body = request.body
+        content = body if isinstance(body, bytes) else self._blocks(body, limit)
         stream = self._client.stream("POST", url, content=content, headers=headers, extensions=extensions)
         async with stream as answer:
-            limit.reschedule(None)  # it has answered in time
-            body = b""
+            limit.reschedule(None)  # the address has answered in time
+            answer_body = b""
             with suppress(TimeoutError, httpx.HTTPError):
                 async with asyncio.timeout(BODY_S):
                     async for piece in answer.aiter_raw():
-                        body += piece
-                        if len(body) >= ANSWER_MAX:
+                        answer_body += piece
+                        if len(answer_body) >= ANSWER_MAX:
                             break
-            wait_s = _seconds(answer.headers.get("retry-after", ""), self._clock.wall())
-            return answer.status_code, body[:ANSWER_MAX].decode("utf-8", "replace"), wait_s
+            retry_after_s = _retry_after_s(answer.headers.get("retry-after", ""), self._clock.wall())
+            return answer.status_code, answer_body[:ANSWER_MAX].decode("utf-8", "replace"), retry_after_s
 
-    async def _signed(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
+    async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
             return signature_headers(self._key, request.id, timestamp, (request.body,))
-        limit.reschedule(None)  # reading the file takes its time, and is not the address's
+        limit.reschedule(None)  # the time to read the file is not counted as time of the address
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
-    def _sent(self, body: bytes | SpooledBody, limit: asyncio.Timeout) -> bytes | AsyncIterator[bytes]:
-        return body if isinstance(body, bytes) else self._in_blocks(body, limit)
-
-    async def _in_blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
-        """Yield a large body; the time limit begins again with each block that the address has taken."""
+    async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
+        """Yield a large body; the time limit begins again with each block that the address has read."""
         for block in body.blocks():
             limit.reschedule(asyncio.get_running_loop().time() + self._settings.timeout_s)
             yield block
@@ -189,8 +189,8 @@ class Webhook:
     async def _addresses(self) -> list[IPv4Address | IPv6Address]:
         """Return the addresses of the host. Raises AddressNotAllowed, OSError."""
         host = self._parts.hostname or ""
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        addresses = [ip_address(str(one[4][0]).partition("%")[0]) for one in found]
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = [ip_address(str(socket_address[0]).partition("%")[0]) for *_, socket_address in resolved]
         if not self._settings.allow_private:
             for address in addresses:
                 if not _is_public(address):
@@ -198,8 +198,8 @@ class Webhook:
         return addresses
 
 
-def _trusting(settings: WebhookSection) -> ssl.SSLContext:
-    """Return the TLS settings of an address. Raises TrustUnreadable."""
+def _tls_context(settings: WebhookSection) -> ssl.SSLContext:
+    """Return the TLS context for the address. Raises WebhookTrustUnreadable."""
     try:
         return ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
     except OSError as error:
@@ -207,21 +207,21 @@ def _trusting(settings: WebhookSection) -> ssl.SSLContext:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address belongs to the public Internet; an IPv4 address embedded in an IPv6 address is checked as
-    IPv4.
+    """Whether an address belongs to the public Internet. For an IPv6 address that embeds an IPv4 address, the IPv4
+    address decides.
     """
     if isinstance(address, IPv6Address):
         if address in NAT64 or address in IPV4_COMPATIBLE:
             return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is not None:
-            return _is_public(inner)
+        embedded = address.ipv4_mapped or address.sixtofour
+        if embedded is not None:
+            return _is_public(embedded)
         if address.is_site_local:
             return False
     return address.is_global and not address.is_multicast
 
 
-def _seconds(text: str, now: datetime) -> float:
+def _retry_after_s(text: str, now: datetime) -> float:
     """Return the seconds of Retry-After, given as a number or as a date."""
     try:
         return max(float(text), 0.0) if text.replace(".", "").isdecimal() else _seconds_until(text, now)

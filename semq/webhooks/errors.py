@@ -11,15 +11,15 @@ class AddressNotAllowed(Unavailable):
 
 
 class NoAnswerFromWebhook(Unavailable):
-    """The webhook did not answer, or answered that it cannot take the request now."""
+    """The webhook did not answer, or answered that it cannot process the request now."""
 
     code = "SEMQ-1351"
-    remedy = "Look at the application behind the address; documents wait at the node and are posted again."
-    is_about_request = False  #: the address works, and fails at this request
+    remedy = "Check the application behind the address; documents wait at the node and are posted again."
+    is_about_request = False  #: whether the address works and only this request fails
 
 
 class RefusedByWebhook(BadInput):
-    """The webhook refused the request; another try would end the same way."""
+    """The webhook refused the request; another attempt would be refused, too."""
 
     code = "SEMQ-1352"
     remedy = "Correct the application or the document, then `semq failed requeue NAME`; or `semq failed remove NAME`."

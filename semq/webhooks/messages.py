@@ -1,8 +1,8 @@
-"""Documents and events as requests.
+"""Documents and events as HTTP requests.
 
-A document keeps its body and content type; its attributes are headers: those of CloudEvents in binary mode (``ce-``),
-and the rest as ``semq-``. An event is a CloudEvent in JSON. Values of headers are percent-encoded as CloudEvents 1.0
-(HTTP binding, 3.1.3.2) demands.
+A document keeps its body and content type. Its attributes are headers: ``ce-`` for the attributes of CloudEvents
+(binary mode), ``semq-`` for all others. An event is a CloudEvent in JSON. Values of headers are percent-encoded as
+CloudEvents 1.0 (HTTP binding, 3.1.3.2) demands.
 """
 
 import json
@@ -21,11 +21,11 @@ PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%'
 
 
 class WebhookRequest(NamedTuple):
-    """A request: headers and body."""
+    """A request to a webhook."""
 
-    id: str  #: the same for every try
+    id: str  #: the same for every attempt
     headers: dict[str, str]
-    body: bytes | SpooledBody  #: a large one is in a file
+    body: bytes | SpooledBody  #: a large body is in a file
 
 
 def of_document(document: Document) -> WebhookRequest:
@@ -54,8 +54,8 @@ def of_document(document: Document) -> WebhookRequest:
 
 
 def of_event(event: DocumentEvent) -> WebhookRequest:
-    """Return the request for an event about a document that was sent from here."""
-    message_id = f"{event.lk0 or _nameless(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
+    """Return the request for an event about a document that this node has sent."""
+    message_id = f"{event.lk0 or _id_of_refused(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
     subject = event.lk0 or str(event.app_key)
     facts = {
         "specversion": "1.0",
@@ -81,8 +81,8 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
     return WebhookRequest(message_id, {"content-type": "application/cloudevents+json"}, body)
 
 
-def _nameless(event: DocumentEvent) -> str:
-    """Return an identifier of a refused document, which has no locator, in characters that a header may have."""
+def _id_of_refused(event: DocumentEvent) -> str:
+    """Return an identifier for a refused document, which has no locator; it may stand in a header."""
     return sha256(f"{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -1,7 +1,6 @@
-"""``python -m semq.webhooks --config FILE``: serves the webhooks of one node until a signal, or until the node ends."""
+"""``python -m semq.webhooks --config FILE``: serve the webhooks of one node until a signal, or until the node ends."""
 
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 
@@ -27,33 +26,31 @@ def main(argv: list[str] | None = None) -> int:
 
 
 async def serve(settings: Settings, url: str, stopped: Job, states: SectionStates) -> None:
-    """Serve all webhooks until ``stopped`` returns. One that cannot be served is tried again, beside the others.
+    """Serve all webhooks until ``stopped`` returns. A webhook that cannot be served is tried again later.
 
     Raises LoginRefused, and WebhookTrustUnreadable if no webhook can be served.
     """
     async with Client(url, patience_s=PATIENCE_S) as client:
-        served: list[ServedWebhook] = []
+        webhooks = [ServedWebhook(section, client, states) for section in settings.webhooks]
         refused: list[WebhookTrustUnreadable] = []
-        for webhook in settings.webhooks:
-            one = ServedWebhook(webhook, client, states)
-            served.append(one)
+        for webhook in webhooks:
             try:
-                one.open()
+                webhook.open()
             except WebhookTrustUnreadable as error:
                 refused.append(error)
-        if refused and len(refused) == len(served):
+        if refused and len(refused) == len(webhooks):
             raise refused[0]
-        log.info("webhooks_served", webhooks=[one.name for one in served if one.deliveries is not None])
+        log.info("webhooks_served", webhooks=[webhook.name for webhook in webhooks if webhook.deliveries is not None])
         try:
-            sections = [section for one in served for section in one.sections()]
+            sections = [section for webhook in webhooks for section in webhook.sections()]
             await companion_sections.until(stopped, sections, states, FATAL)
         finally:
-            for one in served:
-                await one.close()
+            for webhook in webhooks:
+                await webhook.close()
 
 
 class ServedWebhook:
-    """One webhook: documents and events are sections of their own, and share its connections and its circuit."""
+    """One webhook: its documents and its events are separate sections, which share its connections and its circuit."""
 
     def __init__(self, settings: WebhookSection, client: Client, states: SectionStates) -> None:
         self.name = settings.name
@@ -63,20 +60,25 @@ class ServedWebhook:
         self._states = states
 
     def open(self) -> Deliveries:
-        """Read the authorities of the address, unless that is done. Raises WebhookTrustUnreadable."""
+        """Return the deliveries; the first call reads the authorities of the address. Raises WebhookTrustUnreadable."""
         if self.deliveries is None:
             self.deliveries = Deliveries(self._settings, self._client, SystemClock(), self._states)
         return self.deliveries
 
     def sections(self) -> list[CompanionSection]:
-        """Return what is served, as configured."""
-        wanted = {"documents": self._settings.documents, "events": bool(self._settings.events)}
-        parts = [what for what, is_wanted in wanted.items() if is_wanted]
-        return [CompanionSection(f"{self.name}: {what}", partial(self._run, what)) for what in parts]
+        """Return the sections for documents and for events, as configured."""
+        sections = []
+        if self._settings.documents:
+            sections.append(CompanionSection(f"{self.name}: documents", self._post_documents))
+        if self._settings.events:
+            sections.append(CompanionSection(f"{self.name}: events", self._post_events))
+        return sections
 
-    async def _run(self, what: str, works: Callable[[], None]) -> None:
-        deliveries = self.open()
-        await (deliveries.documents(works) if what == "documents" else deliveries.events(works))
+    async def _post_documents(self, on_success: Callable[[], None]) -> None:
+        await self.open().documents(on_success)
+
+    async def _post_events(self, on_success: Callable[[], None]) -> None:
+        await self.open().events(on_success)
 
     async def close(self) -> None:
         """End the connections to the address."""

@@ -1,4 +1,4 @@
-"""The content of a file in ``out``: only of the file that was checked, and a large one in blocks."""
+"""The content of a file in ``out``: read from the file that was found, and in blocks if it is large."""
 
 import os
 from hashlib import sha256
@@ -13,9 +13,9 @@ from semq.transport.spool import BLOCK
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "door")
-    made.make()
-    return made
+    layout = Layout(tmp_path / "root")
+    layout.make()
+    return layout
 
 
 def offered(layout: Layout, body: bytes) -> Offered:
@@ -26,7 +26,7 @@ def offered(layout: Layout, body: bytes) -> Offered:
     return file
 
 
-def test_only_the_checked_file_is_read(layout: Layout, tmp_path: Path) -> None:
+def test_a_file_that_was_changed_or_replaced_is_not_read(layout: Layout, tmp_path: Path) -> None:
     file = offered(layout, b"body")
     assert content_of(file) == (b"body", b"body", sha256(b"body").hexdigest())
     with file.path.open("ab") as stream:
@@ -56,7 +56,7 @@ def test_a_large_file_is_read_in_blocks_and_may_be_read_again(layout: Layout) ->
 
 
 @pytest.mark.parametrize("size", [10, READ_MAX + 1, READ_MAX + 100_000])
-def test_a_large_file_that_changes_while_it_is_sent_does_not_end(layout: Layout, size: int) -> None:
+def test_a_large_file_that_changes_while_it_is_sent_is_not_read_to_its_end(layout: Layout, size: int) -> None:
     file = offered(layout, bytes(READ_MAX + BLOCK))
     content, _, _ = content_of(file)
     assert isinstance(content, FileContent)

@@ -32,11 +32,11 @@ class FolderInbox:
 
     @asynccontextmanager
     async def receive(self, user: str, prefetch: int) -> AsyncIterator[AsyncIterator[Document]]:
-        async def each() -> AsyncIterator[Document]:
+        async def arriving() -> AsyncIterator[Document]:
             while True:
                 yield await self.documents.get()
 
-        yield each()
+        yield arriving()
 
 
 class FolderChannel:
@@ -51,9 +51,9 @@ class FolderChannel:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "door")
-    made.make()
-    return made
+    layout = Layout(tmp_path / "root")
+    layout.make()
+    return layout
 
 
 @pytest.fixture
@@ -63,21 +63,21 @@ def reported() -> Reported:
 
 @pytest.fixture
 async def inbox(layout: Layout, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FolderInbox]:
-    monkeypatch.setattr("semq.folders.incoming.AGAIN_S_MIN", 0.01)
-    made: Any = FolderInbox()
-    task = asyncio.create_task(Incoming(layout, "", made, reported.states).run(lambda: None))
-    yield made
+    monkeypatch.setattr("semq.folders.incoming.PAUSE_S_MIN", 0.01)
+    inbox: Any = FolderInbox()
+    task = asyncio.create_task(Incoming(layout, "", inbox, reported.states).run(lambda: None))
+    yield inbox
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 def files(layout: Layout) -> dict[str, bytes]:
-    found = (path for path in layout.arrived.rglob("*") if path.is_file() and not path.name.endswith(".json"))
-    return {str(path.relative_to(layout.arrived)): path.read_bytes() for path in found}
+    paths = (path for path in layout.arrived.rglob("*") if path.is_file() and not path.name.endswith(".json"))
+    return {str(path.relative_to(layout.arrived)): path.read_bytes() for path in paths}
 
 
-async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, inbox: FolderInbox) -> None:
+async def test_a_document_with_the_name_of_a_folder_does_not_delay_others(layout: Layout, inbox: FolderInbox) -> None:
     inbox.deliver("1", AppKey("", "", "", "order"), b"a file")
     await until(lambda: inbox.acked == [b"a file"])
     inbox.deliver("2", AppKey("", "order", "", "x"), b"in a folder")
@@ -87,12 +87,14 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
     assert sorted(files(layout).values()) == [b"a file", b"a file again", b"in a folder"]
 
 
-async def test_an_unreadable_folder_is_tried_again(layout: Layout, inbox: FolderInbox, reported: Reported) -> None:
+async def test_a_folder_that_cannot_be_written_is_tried_again(
+    layout: Layout, inbox: FolderInbox, reported: Reported
+) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any file system
-    with capture_logs() as result:
+    with capture_logs() as log_lines:
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
-        await until(lambda: any(line["event"] == "document_not_written" for line in result))
+        await until(lambda: any(line["event"] == "document_not_written" for line in log_lines))
         await until(lambda: bool(reported.failing))
     assert "too long" in reported.failing[str(layout.arrived)].error
     layout.arrived.unlink()
@@ -101,12 +103,12 @@ async def test_an_unreadable_folder_is_tried_again(layout: Layout, inbox: Folder
     assert reported.failing == {}
 
 
-async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: FolderInbox) -> None:
+async def test_a_repeated_delivery_replaces_the_first_one(layout: Layout, inbox: FolderInbox) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.write_bytes(b"a file where a folder has to be")
-    with capture_logs() as result:
+    with capture_logs() as log_lines:
         first = inbox.deliver("1", AppKey("", "", "", "x"), b"first")
-        await until(lambda: any(line["event"] == "document_not_written" for line in result))
+        await until(lambda: any(line["event"] == "document_not_written" for line in log_lines))
     inbox.deliver("1", AppKey("", "", "", "x"), b"second")
     await until(inbox.documents.empty)
     first._channel.is_open = False  # type: ignore[union-attr]

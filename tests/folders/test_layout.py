@@ -14,9 +14,9 @@ from semq.umx_t.app_key import AppKey
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "door", "trade")
-    made.make()
-    return made
+    layout = Layout(tmp_path / "root", "trade")
+    layout.make()
+    return layout
 
 
 def put(layout: Layout, *parts: str, body: bytes = b"x") -> Path:
@@ -37,11 +37,11 @@ def put(layout: Layout, *parts: str, body: bytes = b"x") -> Path:
 def test_folders_name_target_type_and_subtype(layout: Layout, place: str, target: str, app_key: AppKey) -> None:
     path = put(layout, *place.split("/"))
     assert layout.route(path) == (target, app_key)
-    assert layout.out / layout.place_of(target, app_key) == path
+    assert layout.out / layout.path_of(target, app_key) == path
 
 
 @pytest.mark.parametrize("place", ["a.xml", "56001/order/standard/deeper/a.xml"])
-def test_a_file_elsewhere_has_no_route(layout: Layout, place: str) -> None:
+def test_a_file_outside_of_the_folders_of_a_target_has_no_route(layout: Layout, place: str) -> None:
     with pytest.raises(BadPlace):
         layout.route(put(layout, *place.split("/")))
 
@@ -57,11 +57,11 @@ def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout
     (layout.out / "56001" / "link").symlink_to(outside / "secret")
     (layout.out / "linked").symlink_to(outside)
     os.mkfifo(layout.out / "56001" / "pipe")
-    assert [one.path for one in layout.offered(100)] == [older, newer]
+    assert [file.path for file in layout.offered(100)] == [older, newer]
     assert len(layout.offered(1)) == 1
 
 
-def test_a_moved_file_takes_no_other_ones_name(layout: Layout) -> None:
+def test_a_moved_file_gets_a_name_that_no_other_file_has(layout: Layout) -> None:
     for number in range(3):
         path = put(layout, "56001", "order", "a.xml", body=str(number).encode())
         layout.move(path, layout.sent, {"lk0": str(number)}, "1-AAAA")
@@ -71,7 +71,7 @@ def test_a_moved_file_takes_no_other_ones_name(layout: Layout) -> None:
     assert [read_note(folder / name)["lk0"] for name in names] == ["0", "1", "2"]
 
 
-def test_a_note_that_cannot_be_read_is_none(layout: Layout) -> None:
+def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
     path = put(layout, "56001", "a.xml")
     assert read_note(path) == {}
     for text in ("{", "[1]"):
@@ -97,5 +97,5 @@ def test_every_text_has_a_file_name(text: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
-def test_different_texts_have_different_names(one: str, other: str) -> None:
-    assert one == other or fit(one) != fit(other)
+def test_different_texts_have_different_names(first: str, second: str) -> None:
+    assert first == second or fit(first) != fit(second)

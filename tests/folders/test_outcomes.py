@@ -1,4 +1,4 @@
-"""Outcomes of documents sent from folders, and of documents of other applications."""
+"""Outcomes of documents that were sent from folders or by other applications."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ import pytest
 
 from semq.app import DocumentEvent, GroupMember
 from semq.folders.layout import Layout, read_note, write_note
-from semq.folders.outcomes import _conclude, _find, _is_under_way
+from semq.folders.outcomes import _conclude, _find, _is_in_out
 from semq.umx_t.app_key import AppKey
 
 LK0 = "1.10008:1:1:7:1"
@@ -21,9 +21,9 @@ def event(*key: str) -> DocumentEvent:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "door")
-    made.make()
-    return made
+    layout = Layout(tmp_path / "root")
+    layout.make()
+    return layout
 
 
 @pytest.mark.parametrize("key", ["文" * 128, "../../../elsewhere", "../../elsewhere", "/etc/passwd", "..", "a/b"])
@@ -34,18 +34,18 @@ def test_a_key_of_another_application_is_no_path(layout: Layout, key: str) -> No
     elsewhere.write_bytes(b"")
     write_note(elsewhere, {"lk0": LK0})
     assert _find(layout, event("", "", "", key)) is None
-    assert not _is_under_way(layout, event("", "", "", key))
+    assert not _is_in_out(layout, event("", "", "", key))
 
 
 def test_a_refused_submission_without_a_target_is_no_file(layout: Layout) -> None:
     refused = DocumentEvent("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
     assert _find(layout, refused) is None
-    assert not _is_under_way(layout, refused)
+    assert not _is_in_out(layout, refused)
 
 
 @pytest.fixture
 def file(layout: Layout) -> Path:
-    """A file that was sent to a group of two."""
+    """Return a file that was sent to a group of two members."""
     path = layout.sent / "3.retailers" / "a.xml"
     write_note(path, {"lk0": GROUP})
     path.write_bytes(b"")
@@ -54,12 +54,12 @@ def file(layout: Layout) -> Path:
 
 def of_member(number: int, kind: str, outcome: str, reason: str = "") -> DocumentEvent:
     """Return the last event about the document of one member."""
-    at, place = datetime(2026, 11, 22, tzinfo=UTC), GroupMember(GROUP, "3.retailers", number, 2)
+    at, member = datetime(2026, 11, 22, tzinfo=UTC), GroupMember(GROUP, "3.retailers", number, 2)
     target, key = f"1.5600{number}", AppKey("", "", "", "a.xml")
-    return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, group=place)
+    return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, group=member)
 
 
-def test_a_file_to_a_group_has_an_outcome_when_all_members_have_one(layout: Layout, file: Path) -> None:
+def test_a_file_to_a_group_has_an_outcome_when_all_members_have_outcomes(layout: Layout, file: Path) -> None:
     event = of_member(2, "delivered", "DELIVERED")
     assert _find(layout, event) == file
     _conclude(layout, file, event)
@@ -96,18 +96,19 @@ def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:
     path = layout.out / "56001" / name
     path.parent.mkdir()
     path.write_bytes(b"")
-    goal = layout.move(path, layout.sent, {"lk0": LK0})
-    assert goal is not None
-    assert _find(layout, event("", "", "", name)) == goal
+    moved = layout.move(path, layout.sent, {"lk0": LK0})
+    assert moved is not None
+    assert _find(layout, event("", "", "", name)) == moved
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a~1-1-4KN6M.xml"])
 @pytest.mark.parametrize("token", ["T1", ""])
 def test_a_document_whose_message_has_another_name_is_found_by_its_token(layout: Layout, name: str, token: str) -> None:
-    """As that of a document in pieces, and of one that was sealed again."""
+    """A document in pieces, and a document that was sealed again, have messages with other names."""
     folder = layout.sent / "56001"
-    for place, note in (("a.xml", {"lk0": GROUP, "token": "T0"}), (name, {"lk0": f"{GROUP}1", "token": "T1"})):
-        write_note(folder / place, note)
-        (folder / place).write_bytes(b"")
+    notes = (("a.xml", {"lk0": GROUP, "token": "T0"}), (name, {"lk0": f"{GROUP}1", "token": "T1"}))
+    for file_name, note in notes:
+        write_note(folder / file_name, note)
+        (folder / file_name).write_bytes(b"")
     failed = replace(event("", "", "", "a.xml"), kind="failed", token=token)
     assert _find(layout, failed) == (folder / name if token else None)

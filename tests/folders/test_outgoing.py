@@ -1,4 +1,4 @@
-"""Files to be sent: replaced, moved back, held for one target, badly named."""
+"""Outgoing files: replaced, moved back, waiting for one target, with wrong names."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
-from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _Held
+from semq.folders.outgoing import PAUSE_S_MAX, Outgoing, _WaitingTarget
 from tests.service.companion.reported import Reported
 from tests.waiting import until
 
@@ -22,17 +22,17 @@ class AcceptingNode:
 
     def __init__(self) -> None:
         self.accepted: dict[str, tuple[str, bytes]] = {}  #: by token: target and body
-        self.busy: set[str] = set()
-        self.asked = 0
-        self.meanwhile: Callable[[], object] = lambda: None
+        self.busy: set[str] = set()  #: targets
+        self.requests = 0
+        self.during_send: Callable[[], object] = lambda: None
 
     async def send(self, target: str, body: bytes, *, token: str, **_: Any) -> Sent:
-        self.asked += 1
+        self.requests += 1
         if target in self.busy:
             raise NodeBusy({"code": "SEMQ-1204", "text": "The quota is reached."})
         repeated = token in self.accepted
         self.accepted.setdefault(token, (target, body))
-        self.meanwhile()
+        self.during_send()
         return Sent(f"1.10008:1:1:{len(self.accepted)}:1", "", repeated, token)
 
     @property
@@ -42,9 +42,9 @@ class AcceptingNode:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "door")
-    made.make()
-    return made
+    layout = Layout(tmp_path / "root")
+    layout.make()
+    return layout
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ async def start(layout: Layout, node: AcceptingNode) -> AsyncIterator[Start]:
             await asyncio.sleep(0.01)
             yield
 
-    async def begin(given: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
+    async def begin(reported_changes: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
         folder = FolderSection(path=layout.root, settle_s=0, **settings)
-        made = Outgoing(layout, folder, 1000, as_client(node), SystemClock(), Reported().states)
-        tasks.append(asyncio.create_task(made.run(given or changes())))
-        return made
+        outgoing = Outgoing(layout, folder, 1000, as_client(node), SystemClock(), Reported().states)
+        tasks.append(asyncio.create_task(outgoing.run(reported_changes or changes())))
+        return outgoing
 
     yield begin
     for task in tasks:
@@ -82,12 +82,12 @@ def as_client(node: Any) -> Client:
     return client
 
 
-def put(layout: Layout, place: str, body: bytes) -> Path:
-    path = layout.out / place
+def put(layout: Layout, relative_path: str, body: bytes) -> Path:
+    path = layout.out / relative_path
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(".beside")
-    beside.write_bytes(body)
-    beside.replace(path)
+    unfinished = path.with_name(".unfinished")
+    unfinished.write_bytes(body)
+    unfinished.replace(path)
     return path
 
 
@@ -96,16 +96,16 @@ def in_sent(layout: Layout) -> list[bytes]:
 
 
 @pytest.mark.parametrize("keep_sent", [True, False])
-async def test_a_file_that_replaces_one_under_way_is_sent_too(
+async def test_a_file_that_replaces_another_one_during_its_transfer_is_sent_too(
     layout: Layout, node: AcceptingNode, start: Start, keep_sent: bool
 ) -> None:
     put(layout, "56001/a.xml", b"first")
 
     def replace() -> None:
-        node.meanwhile = lambda: None
+        node.during_send = lambda: None
         put(layout, "56001/a.xml", b"second")
 
-    node.meanwhile = replace
+    node.during_send = replace
     await start(keep_sent=keep_sent)
     await until(lambda: node.bodies == [b"first", b"second"])
     await until(lambda: not list(layout.out.rglob("*.xml")))
@@ -128,25 +128,27 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Accept
     put(layout, "56002/a.xml", b"free")
     await start()
     await until(lambda: in_sent(layout) == [b"free"])
-    assert node.asked < 100  # files for a held target are not offered again
+    assert node.requests < 100  # files for a paused target are not offered again
     node.busy = set()
     await until(lambda: len(in_sent(layout)) == 101)
 
 
-async def test_a_finished_wait_causes_no_further_searches(layout: Layout, node: AcceptingNode) -> None:
+async def test_the_end_of_the_wait_for_a_target_causes_no_further_searches(layout: Layout, node: AcceptingNode) -> None:
     node.busy = {"56001"}
     clock = SystemClock()
     settings = FolderSection(path=layout.root, settle_s=0)
     outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, Reported().states)
     path = put(layout, "56001/a.xml", b"held")
-    while not node.asked:
+    while not node.requests:
         await outgoing._search()
     path.unlink()
-    outgoing._held["56001"] = _Held(clock.monotonic(), 1)
-    assert await outgoing._search() > AGAIN_S_MAX / 2
+    outgoing._waiting_targets["56001"] = _WaitingTarget(clock.monotonic(), 1)
+    assert await outgoing._search() > PAUSE_S_MAX / 2
 
 
-async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: AcceptingNode, start: Start) -> None:
+async def test_a_name_that_is_not_utf_8_is_refused_and_other_files_are_sent(
+    layout: Layout, node: AcceptingNode, start: Start
+) -> None:
     put(layout, "56001/" + os.fsdecode(b"\xff\xfe.xml"), b"bad")
     put(layout, "56001/" + "文" * 83 + ".xml", b"long")
     put(layout, "56001/good.xml", b"good")
@@ -174,16 +176,16 @@ async def test_a_file_that_cannot_be_moved_is_moved_later(
     assert len(node.accepted) == 2
 
 
-async def test_changes_that_the_system_does_not_report_are_found(
+async def test_files_are_found_although_the_system_reports_no_changes(
     layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.1)
 
-    async def none() -> AsyncIterator[object]:
+    async def no_changes() -> AsyncIterator[object]:
         if layout.root.exists():
             raise OSError("OS file watch limit reached")
         yield None
 
-    await start(none())
+    await start(no_changes())
     put(layout, "56001/a.xml", b"body")
     await until(lambda: in_sent(layout) == [b"body"])

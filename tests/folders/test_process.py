@@ -19,11 +19,11 @@ from tests.waiting import until_sync as until
 
 FOLDERS = """
 [[folders]]
-path = "door"
+path = "root"
 domain = "trade"
 settle_s = 0.2
 """
-RECEIVER_MAX = 1024 * 1024  # bytes of a document that the receiver takes
+RECEIVER_MAX = 1024 * 1024  # bytes of the largest document that the receiver accepts
 
 
 class NodeFolders:
@@ -31,52 +31,52 @@ class NodeFolders:
 
     def __init__(self, node: NodeProcess) -> None:
         self.node = node
-        self.root = node.place.config.parent / f"door of {node.place.name}"
+        self.root = node.place.config.parent / f"root of {node.place.name}"
 
-    def put(self, place: str, body: bytes = b"<order/>") -> None:
+    def put(self, relative_path: str, body: bytes = b"<order/>") -> None:
         """Write a file as applications should: under a name that is not sent, then renamed."""
-        path = self.root / "out" / place
+        path = self.root / "out" / relative_path
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
         part.write_bytes(body)
         part.replace(path)
 
     def files(self, folder: str) -> dict[str, bytes]:
-        """The files in a folder, without notes."""
-        found = (self.root / folder).rglob("*")
+        """Return the files in a folder, without notes, by relative path."""
+        paths = (self.root / folder).rglob("*")
         return {
             str(path.relative_to(self.root / folder)): path.read_bytes()
-            for path in found
+            for path in paths
             if path.is_file() and not path.name.endswith(NOTE) and not path.name.startswith(".")
         }
 
-    def note(self, folder: str, place: str) -> dict[str, object]:
+    def note(self, folder: str, relative_path: str) -> dict[str, object]:
         """Return the note beside a file; empty if there is none."""
-        path = self.root / folder / f"{place}{NOTE}"
+        path = self.root / folder / f"{relative_path}{NOTE}"
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
     def pid(self) -> int:
-        """The process that serves this root."""
+        """Return the id of the process that serves this root."""
         return int((self.root / ".semq.lock").read_text())
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeFolders, NodeFolders]]:
-    """The folders of a sender and of a receiver."""
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeFolders, NodeFolders]]:
+    """Yield the folders of a sender and of a receiver."""
     network = Network(tmp_path_factory.mktemp("folders"))
     pair = NodeFolders(network.sender), NodeFolders(network.receiver)
-    for door in pair:
-        config = door.node.place.config
-        text = config.read_text() + FOLDERS.replace("door", door.root.name)
-        own_max = DOCUMENT_MAX if door is pair[0] else RECEIVER_MAX
+    for of_node in pair:
+        config = of_node.node.place.config
+        text = config.read_text() + FOLDERS.replace('"root"', f'"{of_node.root.name}"')
+        own_max = DOCUMENT_MAX if of_node is pair[0] else RECEIVER_MAX
         config.write_text(text.replace(f"max_document_bytes = {DOCUMENT_MAX}", f"max_document_bytes = {own_max}"))
     with ExitStack() as exits:
         network.start(exits)
         yield pair
 
 
-def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, receiver = doors
+def test_a_file_is_sent_and_arrives_with_its_attributes(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, receiver = folders
     sender.put("56001/order/standard/S0001.xml")
     until(lambda: "10008/order/standard/S0001.xml" in receiver.files("in"))
     note = receiver.note("in", "10008/order/standard/S0001.xml")
@@ -87,8 +87,8 @@ def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[NodeFolders
     assert "56001/order/standard/S0001.xml" not in sender.files("out")
 
 
-def test_two_documents_of_one_name_are_two_files(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, receiver = doors
+def test_two_documents_with_the_same_name_become_two_files(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, receiver = folders
     for body in (b"one", b"two"):
         sender.put("56001/again.txt", body)
         until(lambda: "56001/again.txt" not in sender.files("out"))
@@ -97,30 +97,30 @@ def test_two_documents_of_one_name_are_two_files(doors: tuple[NodeFolders, NodeF
 
 
 @pytest.mark.parametrize(
-    ("place", "body", "code"),
+    ("path", "body", "code"),
     [
         (f"{STRANGER}/a.xml", b"x", "SEMQ-1202"),
         ("nobody/a.xml", b"x", "SEMQ-1201"),
-        ("no place.xml", b"x", "SEMQ-1340"),
+        ("no path.xml", b"x", "SEMQ-1340"),
         ("not an address!/a.xml", b"x", "SEMQ-1101"),
         ("56001/large.bin", bytes(DOCUMENT_MAX + 1), "SEMQ-1341"),
         (f"56001/{'n' * 150}.xml", b"x", "SEMQ-1103"),
     ],
 )
 def test_a_refused_file_is_moved_to_failed_with_the_reason(
-    doors: tuple[NodeFolders, NodeFolders], place: str, body: bytes, code: str
+    folders: tuple[NodeFolders, NodeFolders], path: str, body: bytes, code: str
 ) -> None:
-    sender, _ = doors
-    sender.put(place, body)
-    until(lambda: place in sender.files("failed"))
-    note = sender.note("failed", place)
+    sender, _ = folders
+    sender.put(path, body)
+    until(lambda: path in sender.files("failed"))
+    note = sender.note("failed", path)
     assert note["code"] == code, note
     assert note["reason"]
     assert note["remedy"]
 
 
-def test_a_file_that_is_being_written_is_awaited(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, receiver = doors
+def test_a_file_is_sent_only_when_it_is_complete(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, receiver = folders
     path = sender.root / "out" / "56001" / "slow.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb", buffering=0) as stream:
@@ -131,8 +131,8 @@ def test_a_file_that_is_being_written_is_awaited(doors: tuple[NodeFolders, NodeF
     assert receiver.files("in")["10008/slow.txt"] == b"piece " * 8
 
 
-def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, receiver = doors
+def test_nothing_is_lost_or_doubled_when_processes_are_killed(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, receiver = folders
     wanted = {f"10008/load/{number}.txt": str(number).encode() for number in range(300)}
 
     def arrived() -> dict[str, bytes]:
@@ -158,20 +158,20 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[NodeF
     assert not [name for name in sender.files("failed") if name.startswith("56001/load/")]
 
 
-def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, _ = doors
-    place = "56001/order/too large there.bin"
-    sender.put(place, bytes(RECEIVER_MAX + 1))
-    until(lambda: place in sender.files("failed"))
-    note = sender.note("failed", place)
+def test_a_document_that_its_receiver_refuses_moves_to_failed(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, _ = folders
+    path = "56001/order/too large there.bin"
+    sender.put(path, bytes(RECEIVER_MAX + 1))
+    until(lambda: path in sender.files("failed"))
+    note = sender.note("failed", path)
     assert note["outcome"] == "REJECTED"
     assert "SEMQ-1203" in str(note["reason"])
-    assert place not in sender.files("sent")
-    assert sender.note("sent", place) == {}
+    assert path not in sender.files("sent")
+    assert sender.note("sent", path) == {}
 
 
-def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, receiver = doors
+def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    sender, receiver = folders
     folder = receiver.root / "in"
     away = folder.rename(receiver.root / "away")
     folder.write_bytes(b"a file where a folder has to be")
@@ -183,8 +183,10 @@ def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tupl
     until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
 
 
-def test_a_second_process_for_a_folder_names_the_first(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    sender, _ = doors
+def test_a_second_process_for_a_root_is_refused_with_the_id_of_the_first(
+    folders: tuple[NodeFolders, NodeFolders],
+) -> None:
+    sender, _ = folders
     command = [sys.executable, "-m", "semq.folders", "--config", str(sender.node.place.config)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 69
@@ -192,19 +194,19 @@ def test_a_second_process_for_a_folder_names_the_first(doors: tuple[NodeFolders,
     assert str(sender.pid()) in done.stderr
 
 
-def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    """Neither a root in use nor a missing inbox; health names both, and the root is served later."""
-    _, receiver = doors
+def test_a_root_that_cannot_be_served_does_not_stop_the_others(folders: tuple[NodeFolders, NodeFolders]) -> None:
+    """The other root is locked by the test. The health check names it, and it is served after its release."""
+    _, receiver = folders
     place = receiver.node.place
     config = place.config.read_text()
-    taken = receiver.root.with_name("taken")
+    locked = receiver.root.with_name("locked")
     receiver.node.end(signal.SIGTERM)
-    taken.mkdir()
-    with (taken / ".semq.lock").open("a+") as lock:
+    locked.mkdir()
+    with (locked / ".semq.lock").open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        place.config.write_text(f'{config}\n[[folders]]\npath = "{taken}"\nuser = "nobody"\nsend = false\n')
+        place.config.write_text(f'{config}\n[[folders]]\npath = "{locked}"\nuser = "nobody"\nsend = false\n')
         receiver.node.start()
-        doors[0].put("56001/beside.txt", b"beside")
+        folders[0].put("56001/beside.txt", b"beside")
         until(lambda: receiver.files("in").get("10008/beside.txt") == b"beside")
         until(lambda: "SEMQ-1343" in health(receiver))
     until(lambda: "SEMQ-1343" not in health(receiver))
@@ -213,9 +215,9 @@ def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolder
     receiver.node.start()
 
 
-def health(door: NodeFolders) -> str:
+def health(folders: NodeFolders) -> str:
     """Return the health check of a node about its folders."""
-    command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", door.node.url]
+    command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", folders.node.url]
     output = subprocess.run(command, check=False, capture_output=True, text=True).stdout
-    found = [one for one in json.loads(output)["checks"] if one["check"] == "folders"] if output else []
-    return "".join(str(one["detail"]) for one in found)
+    checks = json.loads(output)["checks"] if output else []
+    return "".join(str(check["detail"]) for check in checks if check["check"] == "folders")

@@ -1,6 +1,6 @@
-"""A server of MariaDB for tests of imports, where it is installed with a driver.
+"""A server of MariaDB for tests of imports, if it is installed with a driver.
 
-Tests that need it are left out elsewhere; the header of the run says what is missing.
+Otherwise the tests that need it are left out, and the header of the run names the missing packages.
 """
 
 import os
@@ -17,9 +17,9 @@ from sqlalchemy import create_engine, text
 
 from tests.waiting import until_sync
 
-PROGRAM = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+SERVER = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 MISSING = [
-    *([] if PROGRAM else ["mariadbd (Debian: apt-get install mariadb-server-core)"]),
+    *([] if SERVER else ["mariadbd (Debian: apt-get install mariadb-server-core)"]),
     *([] if find_spec("pymysql") else ["pymysql (./run python -m pip install pymysql)"]),
 ]
 OPTIONS = (
@@ -29,23 +29,23 @@ OPTIONS = (
 
 
 def pytest_report_header() -> list[str]:
-    """Report what imports from MariaDB need."""
+    """Report the packages that tests of imports from MariaDB need."""
     return [f"legacy: imports from MariaDB are left out, there is no {' and no '.join(MISSING)}"] if MISSING else []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests that need a server which is not here; their names or parameters say so."""
+    """Leave out tests that need MariaDB, if it is missing; their names or parameters contain the word."""
     if MISSING:
         items[:] = [item for item in items if "mariadb" not in item.name]
 
 
 @pytest.fixture(scope="session")
 def mariadb_server() -> Iterator[str]:
-    """Return the socket of a server without passwords."""
+    """Yield the socket of a server without passwords."""
     with TemporaryDirectory(prefix="semq-maria-") as folder:  # the name of a socket has at most 107 bytes
         socket, log = Path(folder) / "socket", Path(folder) / "log"
         owner = ("--user=root",) if os.geteuid() == 0 else ()
-        command = [str(PROGRAM), *OPTIONS, *owner, f"--datadir={folder}", f"--socket={socket}"]
+        command = [str(SERVER), *OPTIONS, *owner, f"--datadir={folder}", f"--socket={socket}"]
         with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as server:
             try:
                 until_sync(lambda: socket.is_socket() or server.poll() is not None)
@@ -57,7 +57,7 @@ def mariadb_server() -> Iterator[str]:
 
 @pytest.fixture
 def mariadb(mariadb_server: str) -> Iterator[str]:
-    """Return the URL of an empty database of MariaDB."""
+    """Yield the URL of an empty database of MariaDB."""
     name = f"semq_{uuid4().hex}"
     engine = create_engine(f"mysql+pymysql://root@localhost/?unix_socket={mariadb_server}")
     with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""A sample of the older form, made from the design: the three tables in a database, or as CSV files."""
+"""Sample rows of an older SEMQ: the three tables of the design, in a database or as CSV files."""
 
 import csv
 from base64 import b64encode
@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, Strin
 from sqlalchemy.dialects.mysql import LONGBLOB
 
 META = MetaData()
-BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # its BLOB has at most 64 KiB
+BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # a BLOB of MySQL has at most 64 KiB
 ATTRIBUTES = [Column(name, Integer) for name in ("reliable", "save_fwd", "ack2", "fixed", "encrypt")]
 
 
@@ -41,29 +41,29 @@ INIT, SENT, ACK_FWD, ACK, ACK2 = range(5)
 Rows = Sequence[Mapping[str, Any]]
 
 
-def outbound(object_id: int, status: int = INIT, **other: Any) -> dict[str, Any]:
-    """Return a row of tb_0031 as in the design's example: an order from 10008 to 56001."""
+def outbound(object_id: int, status: int = INIT, **changes: Any) -> dict[str, Any]:
+    """Return a row of tb_0031 as in the example of the design: an order from 10008 to 56001."""
     return {
         "object_id": object_id, "ss_status": status, "source": "10008", "target": "56001",
         "app_data": f"order {object_id}".encode(), "reliable": 1, "save_fwd": 3, "ack2": 1, "fixed": 1, "encrypt": 0,
         "app_domain": "trade", "app_type": "order", "app_subtype": "", "app_key": f"S{object_id:04d}",
-    } | other  # fmt: skip
+    } | changes  # fmt: skip
 
 
 def pending(object_id: int, of: int, platform: int = 0, sender: int = 0) -> dict[str, Any]:
-    """Return a row of tb_0030: message ``of`` of 10008 has arrived."""
+    """Return a row of tb_0030: the message with record number ``of`` of 10008 has arrived."""
     return {
         "object_id": object_id, "p_ack_status": platform, "s_ack_status": sender, "lk0_node_id": "10008",
         "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": of,
     }  # fmt: skip
 
 
-def to_do(object_id: int, status: int = 0, **other: Any) -> dict[str, Any]:
+def to_do(object_id: int, status: int = 0, **changes: Any) -> dict[str, Any]:
     """Return a row of tb_0032: a message from one user to another."""
     return {
         "object_id": object_id, "status": status, "from_user": "alice", "to_user": "bob",
         "app_data": f"note {object_id}".encode(), "app_key": f"T{object_id}",
-    } | other  # fmt: skip
+    } | changes  # fmt: skip
 
 
 def fill(url: str, outbound: Rows = (), pending: Rows = (), to_do: Rows = ()) -> None:

@@ -8,7 +8,7 @@ from semq.legacy.errors import BadMapping
 from semq.legacy.mapping import OUTBOUND, read_mapping
 
 
-def written(folder: Path, text: str) -> Path:
+def mapping_file(folder: Path, text: str) -> Path:
     file = folder / "mapping.toml"
     file.write_text(text)
     return file
@@ -20,7 +20,7 @@ def test_the_default_mapping_has_all_tables() -> None:
     assert tables.tables[1].status["1"] == tables.tables[1].status["SS_SENT"] == "SS_SENT"
 
 
-def test_a_file_names_what_differs(tmp_path: Path) -> None:
+def test_a_mapping_file_changes_the_named_values_only(tmp_path: Path) -> None:
     text = """
         encoding = "base64"
         [tb_0031]
@@ -28,7 +28,7 @@ def test_a_file_names_what_differs(tmp_path: Path) -> None:
         columns = {status = "state"}
         status = {new = "SS_INIT"}
     """
-    tables = read_mapping(written(tmp_path, text))
+    tables = read_mapping(mapping_file(tmp_path, text))
     [table] = [table for table in tables.tables if table.kind == OUTBOUND]
     assert (tables.encoding, table.name, table.columns["status"], table.columns["target"]) == (
         "base64", "old.outbox", "state", "target"
@@ -45,7 +45,7 @@ def test_a_file_names_what_differs(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadMapping):
-        read_mapping(written(tmp_path, text))
+        read_mapping(mapping_file(tmp_path, text))
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an older SEMQ: each is sent, inquired about, noted, finished, or refused with a reason."""
+"""Rows of an older SEMQ: the task of each row, or the reason of its refusal."""
 
 from contextlib import suppress
 from typing import Any
@@ -25,7 +25,7 @@ def read(kind: str, row: dict[str, Any]) -> OldRow:
 
 
 @pytest.mark.parametrize(
-    ("status", "other", "task"),
+    ("status", "changes", "task"),
     [
         (sample.INIT, {}, RowTask.SEND),
         ("SS_INIT", {}, RowTask.SEND),
@@ -37,8 +37,8 @@ def read(kind: str, row: dict[str, Any]) -> OldRow:
         (sample.ACK2, {"session_key": "k", "source": "77"}, RowTask.FINISHED),
     ],
 )
-def test_the_status_is_carried_over(status: Any, other: dict[str, Any], task: RowTask) -> None:
-    assert read(OUTBOUND, sample.outbound(7, status, **other)).task is task
+def test_the_status_decides_the_task(status: Any, changes: dict[str, Any], task: RowTask) -> None:
+    assert read(OUTBOUND, sample.outbound(7, status, **changes)).task is task
 
 
 def test_a_row_becomes_a_document_with_its_attributes() -> None:
@@ -78,7 +78,7 @@ def test_a_row_of_the_hub_has_the_identity_of_its_sender() -> None:
         (TO_DO, sample.to_do(1, to_user="a b"), Reason.NO_MESSAGE),
     ],
 )
-def test_a_row_that_cannot_be_taken_has_a_reason(kind: str, row: dict[str, Any], reason: Reason) -> None:
+def test_a_row_that_cannot_be_imported_is_refused_with_a_reason(kind: str, row: dict[str, Any], reason: Reason) -> None:
     with pytest.raises(OldRowRefused) as caught:
         read(kind, row)
     assert caught.value.reason is reason
@@ -125,6 +125,6 @@ def test_any_values_are_read_or_refused(kind: str, data: st.DataObject) -> None:
     table = TABLES[kind]
     row = {meaning: data.draw(VALUES, meaning) for meaning in table.columns}
     with suppress(OldRowRefused):
-        found = read_row(table, row, OWN)
-        assert len(found.token) <= 200
-        assert set(found.status.split("/")) <= STATUSES[kind]
+        old_row = read_row(table, row, OWN)
+        assert len(old_row.token) <= 200
+        assert set(old_row.status.split("/")) <= STATUSES[kind]

@@ -22,8 +22,9 @@ from tests.waiting import until_sync
 
 DOCUMENTS = 1200
 USER = "import"
-LARGE = 40_000
-GROWTH_MIB = 16
+LARGE = 40_000  # rows
+GROWTH_MIB_MAX = 16
+# Prints the number of sent rows, and the largest resident memory in MiB
 MEASURE = """
 import asyncio, sys
 from pathlib import Path
@@ -32,7 +33,7 @@ from semq.legacy.journal import ImportJournal
 from semq.legacy.mapping import read_mapping
 from semq.legacy.report import ImportReport
 from semq.legacy.source import open_source
-from semq.legacy.transfer import AT_ONCE, Transfer
+from semq.legacy.transfer import PARALLEL_MAX, Transfer
 from semq.umx_t.address import Address
 
 class Answers:
@@ -50,30 +51,31 @@ async def run(file):
     transfer = Transfer(client, open_source(file, mapping), mapping, ImportJournal(Path(file + ".journal")), report,
                         own=Address(1, "10008"))
     await transfer.run()
-    assert 1 < client.highest <= AT_ONCE
+    assert 1 < client.highest <= PARALLEL_MAX
     print(report.total("sent"), int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) // 1024)
 
 asyncio.run(run(sys.argv[1]))
 """
 
 
-def begun(network: Network, folder: Path) -> "subprocess.Popen[bytes]":
+def start_import(network: Network, folder: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-P", "-m", "semq.cli", "import", "--from", str(folder / "old.db"), "--json"]
     command += ["--journal", str(folder / "journal"), "--node", network.sender.url, "--timeout", "30"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def taken(folder: Path) -> int:
+def imported(folder: Path) -> int:
+    """Return the number of entries in the journal."""
     with closing(sqlite3.connect(folder / "journal")) as journal:
         try:
             (count,) = journal.execute("SELECT count(*) FROM taken").fetchone()
-        except sqlite3.OperationalError:  # it is being made
+        except sqlite3.OperationalError:  # the table is being created
             return 0
     return int(count)
 
 
-def _until_taken(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
-    until_sync(lambda: process.poll() is not None or taken(folder) >= count)
+def _until_imported(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
+    until_sync(lambda: process.poll() is not None or imported(folder) >= count)
 
 
 async def received(network: Network) -> Counter[str]:
@@ -91,15 +93,15 @@ async def received(network: Network) -> Counter[str]:
     return keys
 
 
-def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(network: Network, tmp_path: Path) -> None:
+def test_an_import_that_is_killed_and_repeated_sends_nothing_twice(network: Network, tmp_path: Path) -> None:
     rows = [sample.outbound(number, target_user=USER) for number in range(1, DOCUMENTS + 1)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
-        process = begun(network, tmp_path)
-        _until_taken(process, tmp_path, part)
+        process = start_import(network, tmp_path)
+        _until_imported(process, tmp_path, part)
         process.kill()
         process.communicate()
-    process = begun(network, tmp_path)
+    process = start_import(network, tmp_path)
     out, err = process.communicate()
     assert process.returncode == 0, err
     content = json.loads(out)["tables"]["tb_0031"]
@@ -111,11 +113,11 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     """Documents that the node may have accepted are recognised by their tokens."""
     rows = [sample.outbound(number, target_user=USER) for number in range(10_001, 10_001 + DOCUMENTS)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
-    sender, process, interrupted = network.sender, begun(network, tmp_path), 0
+    sender, process, interrupted = network.sender, start_import(network, tmp_path), 0
     for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
-        _until_taken(process, tmp_path, part)
+        _until_imported(process, tmp_path, part)
         sender.end(signal.SIGKILL)
-        interrupted += taken(tmp_path) < DOCUMENTS
+        interrupted += imported(tmp_path) < DOCUMENTS
         sender.launch()
         sender.await_ready()
     out, err = process.communicate()
@@ -132,7 +134,7 @@ def test_a_node_that_stops_answering_ends_the_import_with_69(network: Network, t
     semq(*command, "--node", "amqp://app:secret@127.0.0.1:1").fails(69, "SEMQ-1310")
 
 
-def test_rows_are_listed_for_people_and_end_with_1(network: Network, tmp_path: Path) -> None:
+def test_refused_rows_are_listed_as_text_and_the_status_is_1(network: Network, tmp_path: Path) -> None:
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1, 99), sample.outbound(2, app_key="\x1b[2J")])
     command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--dry-run")
     result = semq(*command, "--node", network.sender.url)
@@ -149,7 +151,7 @@ def test_the_default_mapping_is_printed_without_a_node() -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "sqlite"])
 def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
-    used = []
+    memory_mib = []
     for count in (2_000, LARGE):
         folder = tmp_path / str(count)
         folder.mkdir()
@@ -163,22 +165,22 @@ def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         sent, mib = map(int, done.stdout.split())
         assert sent == count
-        used.append(mib)
-    assert used[1] - used[0] < GROWTH_MIB
+        memory_mib.append(mib)
+    assert memory_mib[1] - memory_mib[0] < GROWTH_MIB_MAX
 
 
 def test_an_interrupted_import_ends_quietly(network: Network, tmp_path: Path) -> None:
     rows = [sample.outbound(number, target="56001/nobody-reads") for number in range(1, 5000)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
-    process = begun(network, tmp_path)
-    _until_taken(process, tmp_path, 1)
+    process = start_import(network, tmp_path)
+    _until_imported(process, tmp_path, 1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert (process.returncode, b"Traceback" in err) in ((130, False), (0, False))
 
 
-def test_an_import_from_mariadb_takes_each_unfinished_row_once(network: Network, mariadb: str, tmp_path: Path) -> None:
-    large = bytes(range(256)) * 4096  # above what is read with its row
+def test_an_import_from_mariadb_sends_each_unfinished_row_once(network: Network, mariadb: str, tmp_path: Path) -> None:
+    large = bytes(range(256)) * 4096  # too large to be read with its row
     orders = [
         sample.outbound(20_001, target_user=USER, app_key="订单-20001"),
         sample.outbound(20_002, target_user=USER, app_data=large),

@@ -28,6 +28,7 @@ def database_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
 
 
 def read(source: OldSource, mapping: OldTables) -> list[tuple[int, bytes]]:
+    """Return record number and payload of each row of tb_0031."""
     [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
     assert source.has(table)
     return [(int(row["object_id"]), source.payload(table, row)) for row in source.rows(table)]
@@ -46,14 +47,14 @@ def test_rows_of_a_database_come_by_record_number(
 
 def test_rows_of_csv_come_as_they_are(tmp_path: Path, mapping: OldTables) -> None:
     sample.write_csv(tmp_path, ROWS)
-    found: list[tuple[int, Any]] = list(read(open_source(str(tmp_path), mapping), mapping))
-    assert found == [(3, "AwD/"), (1, "AQD/"), (2, "AgD/")]
-    assert read(open_source(str(tmp_path / "tb_0031.csv"), mapping), mapping) == found
+    rows: list[tuple[int, Any]] = list(read(open_source(str(tmp_path), mapping), mapping))
+    assert rows == [(3, "AwD/"), (1, "AQD/"), (2, "AgD/")]
+    assert read(open_source(str(tmp_path / "tb_0031.csv"), mapping), mapping) == rows
 
 
 def test_a_password_is_not_shown(empty_database: str, mapping: OldTables) -> None:
     sample.fill(empty_database)
-    source = open_source(empty_database.replace("postgresql://", "postgresql://", 1), mapping)
+    source = open_source(empty_database, mapping)
     assert "***" in source.name or "@" not in source.name
     source.close()
 

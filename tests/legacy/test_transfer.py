@@ -1,4 +1,4 @@
-"""The import: unfinished rows become documents, once, after an inquiry if they may have arrived."""
+"""The import: each unfinished row becomes one document, after an inquiry if it may have arrived."""
 
 import asyncio
 from collections import Counter
@@ -33,8 +33,8 @@ def url(node: LocalNode) -> str:
 
 async def imported(node: LocalNode, folder: Path, **options: Any) -> ImportReport:
     async with Client(url(node), patience_s=60) as client:
-        given: dict[str, Any] = {"journal": folder / f"{node.address}.journal", "source": str(folder / "old.db")}
-        return await run_import(client, **(given | options))
+        defaults: dict[str, Any] = {"journal": folder / f"{node.address}.journal", "source": str(folder / "old.db")}
+        return await run_import(client, **(defaults | options))
 
 
 def results(report: ImportReport, kind: str = "tb_0031") -> dict[str, int]:
@@ -42,14 +42,14 @@ def results(report: ImportReport, kind: str = "tb_0031") -> dict[str, int]:
 
 
 async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[str, bytes, str]]:
-    """Return the documents that an application receives, in order: key, payload, target."""
-    found = []
+    """Return the documents that an application receives, in order: key, payload, source."""
+    documents_received = []
     async with Client(url(node), patience_s=60) as client, client.receive(user) as documents:
         for _ in range(count):
             document = await anext(documents)
-            found.append((document.app_key.key, document.payload, document.source))
+            documents_received.append((document.app_key.key, document.payload, document.source))
             await document.ack()
-    return found
+    return documents_received
 
 
 def accepted(node: LocalNode) -> int:
@@ -62,7 +62,7 @@ STATUSES = [sample.INIT, sample.SENT, sample.ACK_FWD, sample.ACK, sample.ACK2]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "csv"])
-async def test_each_status_is_carried_over_and_nothing_is_taken_twice(
+async def test_each_status_has_its_result_and_nothing_is_sent_twice(
     kind: str, nodes: Nodes, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     sender, receiver = nodes
@@ -114,11 +114,11 @@ async def test_a_document_that_may_have_arrived_waits_for_the_answer_of_its_rece
     assert (results(report), report.as_json()["ok"]) == ({"unanswered": 1}, False)
     assert (report.listed[0]["reason"], report.listed[0]["record"]) == ("UNANSWERED", "1")
     assert accepted(sender) == 0
-    # there is no agreement with it
+    # rejected by the node: there is no agreement with 88001
     assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}
 
 
-async def test_rows_that_cannot_be_taken_are_listed_and_do_not_stop_others(nodes: Nodes, tmp_path: Path) -> None:
+async def test_rows_that_cannot_be_imported_are_listed_and_do_not_stop_others(nodes: Nodes, tmp_path: Path) -> None:
     sender, receiver = nodes
     rows = [
         sample.outbound(1),
@@ -154,7 +154,7 @@ async def test_documents_keep_the_order_of_their_records(nodes: Nodes, tmp_path:
     assert [key for key, *_ in await reading] == [f"S{number:04d}" for number in range(1, 501)]
 
 
-async def test_the_hub_takes_no_rows(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_an_import_at_the_hub_is_refused(inprocess: InProcess, tmp_path: Path) -> None:
     hub = await inprocess.hub()
     sample.fill(f"sqlite:///{tmp_path}/old.db")
     async with Client(f"amqp://guest:guest@127.0.0.1:{hub.port}") as client:
@@ -162,20 +162,25 @@ async def test_the_hub_takes_no_rows(inprocess: InProcess, tmp_path: Path) -> No
             await run_import(client, str(tmp_path / "old.db"))
 
 
-async def test_only_locators_of_older_messages_are_asked_about_and_noted(nodes: Nodes, inprocess: InProcess) -> None:
+async def test_only_locators_of_older_messages_are_accepted_in_inquiries_and_notes(
+    nodes: Nodes, inprocess: InProcess
+) -> None:
     sender, receiver = nodes
     at_sender, at_receiver = await inprocess.client(sender), await inprocess.client(receiver)
-    new = "1.10008.1.1.a1.7"
+    new_lk0 = "1.10008.1.1.a1.7"
     for link, operation, arguments in (
-        (at_sender, "import.ask", {"lk0": new, "target": "56001"}),
+        (at_sender, "import.ask", {"lk0": new_lk0, "target": "56001"}),
         (at_sender, "import.ask", {"lk0": "1.77.1.1.0.7", "target": "56001"}),
-        (at_receiver, "import.received", {"lk0s": ["1.10008.1.1.0.7", new]}),
+        (at_receiver, "import.received", {"lk0s": ["1.10008.1.1.0.7", new_lk0]}),
     ):
         assert (await ask(link, operation, arguments))["error"]["code"] == "SEMQ-2102"
-    old = "1.10008.1.1.0.7"
-    question = {"lk0": old, "target": "56001"}
+    old_lk0 = "1.10008.1.1.0.7"
+    question = {"lk0": old_lk0, "target": "56001"}
     await until(lambda: receiver.uplink.link is not None)
     assert (await ask(at_sender, "import.ask", question))["result"]["received"] is False
-    assert (await ask(at_receiver, "import.received", {"lk0s": [old, old]}))["result"] == {"noted": 1, "known": 0}
-    assert (await ask(at_receiver, "import.received", {"lk0s": [old]}))["result"] == {"noted": 0, "known": 1}
+    assert (await ask(at_receiver, "import.received", {"lk0s": [old_lk0, old_lk0]}))["result"] == {
+        "noted": 1,
+        "known": 0,
+    }
+    assert (await ask(at_receiver, "import.received", {"lk0s": [old_lk0]}))["result"] == {"noted": 0, "known": 1}
     assert (await ask(at_sender, "import.ask", question))["result"]["received"] is True

@@ -1,4 +1,4 @@
-"""An application behind a webhook: an HTTP server with answers set by the test."""
+"""An application behind a webhook: an HTTP server whose answers the test sets."""
 
 import ssl
 import threading
@@ -10,24 +10,24 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Taken:
-    """One request."""
+class ReceivedRequest:
+    """A request that the application has received."""
 
     path: str
     headers: dict[str, str]
     body: bytes
 
 
-Answer = Callable[[Taken], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait here
+Answer = Callable[[ReceivedRequest], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait here
 
 
 @dataclass
 class Hook:
-    """The received requests, and the answers to them."""
+    """The received requests, and the function that answers them."""
 
     port: int = 0
-    answer: Answer = lambda taken: (204, {})
-    taken: list[Taken] = field(default_factory=list)
+    answer: Answer = lambda request: (204, {})
+    received: list[ReceivedRequest] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -36,7 +36,7 @@ class Hook:
 
 @contextmanager
 def serving(tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
-    """Run a hook, optionally with TLS."""
+    """Run the server, optionally with TLS."""
     hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):
@@ -45,15 +45,15 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            taken = Taken(self.path, headers, body)
-            hook.taken.append(taken)
-            status, extra = hook.answer(taken)
+            request = ReceivedRequest(self.path, headers, body)
+            hook.received.append(request)
+            status, more_headers = hook.answer(request)
             self.send_response(status)
-            for name, value in extra.items():
+            for name, value in more_headers.items():
                 self.send_header(name, value)
             text = f"answer {status}".encode() if status != 204 else b""
             self.send_header("content-length", str(len(text)))
-            with suppress(BrokenPipeError):  # a client that has not waited
+            with suppress(BrokenPipeError):  # the client has disconnected
                 self.end_headers()
                 self.wfile.write(text)
 

@@ -1,4 +1,4 @@
-"""Deliveries to an address: repeated, failing permanently, refused while the node is unavailable."""
+"""Deliveries to an address: repeated, failing permanently, refused, and set aside while the node is unavailable."""
 
 import asyncio
 import logging
@@ -17,12 +17,14 @@ from semq.umx_t.app_key import AppKey
 from semq.webhooks.deliveries import Deliveries
 from tests.service.companion.reported import Reported
 from tests.waiting import until
-from tests.webhooks.hook import Hook, Taken, serving
+from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 class WebhookChannel:
+    """The channel of a document: records how it was settled."""
+
     def __init__(self) -> None:
         self.is_open = True
         self.settled: list[str] = []
@@ -39,7 +41,7 @@ class WebhookInbox:
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
-        self.happened: asyncio.Queue[DocumentEvent] = asyncio.Queue()
+        self.pending_events: asyncio.Queue[DocumentEvent] = asyncio.Queue()
         self.parked: list[str] = []
         self.is_reachable = True
 
@@ -50,19 +52,19 @@ class WebhookInbox:
 
     @asynccontextmanager
     async def receive(self, user: str, prefetch: int) -> AsyncIterator[AsyncIterator[Document]]:
-        async def each() -> AsyncIterator[Document]:
+        async def arriving() -> AsyncIterator[Document]:
             while True:
                 yield await self.documents.get()
 
-        yield each()
+        yield arriving()
 
     @asynccontextmanager
     async def events(self, keys: str, queue: str, expires_s: int) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
-        async def each() -> AsyncIterator[DocumentEvent]:
+        async def arriving() -> AsyncIterator[DocumentEvent]:
             while True:
-                yield await self.happened.get()
+                yield await self.pending_events.get()
 
-        yield each()
+        yield arriving()
 
     async def request(self, operation: str, arguments: Mapping[str, Any]) -> None:
         if not self.is_reachable:
@@ -85,14 +87,14 @@ def reported() -> Reported:
 
 @pytest.fixture
 async def inbox(hook: Hook, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
-    monkeypatch.setattr("semq.webhooks.deliveries.AGAIN_S_MAX", 0.01)
+    monkeypatch.setattr("semq.webhooks.deliveries.PAUSE_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
-    given = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
-    given["events"] = ["failed"]
-    made: Any = WebhookInbox()
-    deliveries = Deliveries(WebhookSection.model_validate(given), made, SystemClock(), reported.states)
-    tasks = [asyncio.create_task(one(lambda: None)) for one in (deliveries.documents, deliveries.events)]
-    yield made
+    section = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
+    section["events"] = ["failed"]
+    inbox: Any = WebhookInbox()
+    deliveries = Deliveries(WebhookSection.model_validate(section), inbox, SystemClock(), reported.states)
+    tasks = [asyncio.create_task(run(lambda: None)) for run in (deliveries.documents, deliveries.events)]
+    yield inbox
     for task in tasks:
         assert not task.done()
         task.cancel()
@@ -100,39 +102,41 @@ async def inbox(hook: Hook, reported: Reported, monkeypatch: pytest.MonkeyPatch)
     await deliveries.close()
 
 
-def answers(status: int) -> Callable[[Taken], tuple[int, dict[str, str]]]:
-    return lambda taken: (status, {})
+def answers(status: int) -> Callable[[ReceivedRequest], tuple[int, dict[str, str]]]:
+    return lambda request: (status, {})
 
 
-async def test_permanently_failing_documents_do_not_keep_their_places(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_permanently_failing_documents_are_set_aside(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(500)
     channels = [inbox.deliver(str(number), b"bad") for number in range(8)]
     await until(lambda: len(inbox.parked) == 8)
     await until(lambda: all(channel.settled == ["reject"] for channel in channels))
-    assert len(hook.taken) == 3 * 8
+    assert len(hook.received) == 3 * 8
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox: WebhookInbox, status: int) -> None:
     hook.answer = answers(status)
     channel = inbox.deliver("1", b"body")
-    await until(lambda: len(hook.taken) > 6)
+    await until(lambda: len(hook.received) > 6)
     hook.answer = answers(204)
     await until(lambda: channel.settled == ["ack"])
     assert not inbox.parked
 
 
-async def test_a_refused_document_keeps_no_place_even_if_its_reason_is_refused(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_a_refused_document_is_set_aside_although_its_reason_cannot_be_stored(
+    hook: Hook, inbox: WebhookInbox
+) -> None:
     hook.answer = answers(422)
     inbox.is_reachable = False
     channel = inbox.deliver("1", b"body")
     await until(lambda: channel.settled == ["reject"])
 
 
-async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_a_document_that_is_delivered_again_is_acknowledged_once(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(503)
     first = inbox.deliver("1", b"body")
-    await until(lambda: hook.taken)
+    await until(lambda: hook.received)
     second = inbox.deliver("1", b"body")
     await until(inbox.documents.empty)
     first.is_open = False
@@ -144,22 +148,24 @@ async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Ho
 async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(503)
     gone = inbox.deliver("1", b"gone")
-    await until(lambda: hook.taken)
+    await until(lambda: hook.received)
     gone.is_open = False
-    before = len(hook.taken)
+    posts_before = len(hook.received)
     channel = inbox.deliver("2", b"other")
-    await until(lambda: sum(taken.body == b"other" for taken in hook.taken) > 3)
+    await until(lambda: sum(request.body == b"other" for request in hook.received) > 3)
     hook.answer = answers(204)
     await until(lambda: channel.settled == ["ack"])
-    assert sum(taken.body == b"gone" for taken in hook.taken) <= before + 1
+    assert sum(request.body == b"gone" for request in hook.received) <= posts_before + 1
 
 
-async def test_an_event_that_fails_permanently_delays_no_other(hook: Hook, inbox: WebhookInbox) -> None:
-    hook.answer = lambda taken: (500 if b"poison" in taken.body else 204, {})
+async def test_an_event_that_fails_permanently_does_not_delay_others(hook: Hook, inbox: WebhookInbox) -> None:
+    hook.answer = lambda request: (500 if b"poison" in request.body else 204, {})
     for lk0 in ("poison", "other"):
-        inbox.happened.put_nowait(DocumentEvent("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC)))
-    await until(lambda: any(b"other" in taken.body for taken in hook.taken))
-    assert sum(b"poison" in taken.body for taken in hook.taken) == 3
+        inbox.pending_events.put_nowait(
+            DocumentEvent("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC))
+        )
+    await until(lambda: any(b"other" in request.body for request in hook.received))
+    assert sum(b"poison" in request.body for request in hook.received) == 3
 
 
 async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog: pytest.LogCaptureFixture) -> None:

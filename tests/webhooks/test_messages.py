@@ -1,4 +1,4 @@
-"""Documents and events as requests."""
+"""Documents and events as HTTP requests."""
 
 import json
 from datetime import UTC, datetime
@@ -53,28 +53,29 @@ def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
         assert value.isprintable()
 
 
-def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
-    one = of_event(DocumentEvent("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
-    content = json.loads(bytes(one.body))
-    assert (content["specversion"], content["type"], content["id"]) == ("1.0", "semq.document.failed", one.id)
+def test_an_event_is_a_cloud_event_with_a_unique_id() -> None:
+    request = of_event(DocumentEvent("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
+    content = json.loads(bytes(request.body))
+    assert (content["specversion"], content["type"], content["id"]) == ("1.0", "semq.document.failed", request.id)
     assert content["data"]["reason"] == "SEMQ-1203 too large"
-    assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
+    assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != request.id
 
 
 def test_an_event_of_a_member_names_the_group() -> None:
-    place = GroupMember("group", "3.retailers", 2, 3)
-    one = of_event(DocumentEvent("delivered", "lk", "1.56001", AppKey(), AT, group=place))
-    assert json.loads(bytes(one.body))["data"]["group"] == {
+    member = GroupMember("group", "3.retailers", 2, 3)
+    request = of_event(DocumentEvent("delivered", "lk", "1.56001", AppKey(), AT, group=member))
+    assert json.loads(bytes(request.body))["data"]["group"] == {
         "lk0": "group", "target": "3.retailers", "member": 2, "members": 3,
     }  # fmt: skip
     assert "group" not in json.loads(bytes(of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT)).body))["data"]
 
 
 def test_refused_documents_without_a_locator_are_distinguished() -> None:
-    one, other = (of_event(DocumentEvent("refused", "", "", AppKey(), AT, token=token)) for token in ("S1\r\n", "S2"))
-    assert one.id != other.id
-    assert one.id.isascii()
-    assert one.id.isprintable()
-    content = json.loads(bytes(other.body))
+    events = [DocumentEvent("refused", "", "", AppKey(), AT, token=token) for token in ("S1\r\n", "S2")]
+    first, second = map(of_event, events)
+    assert first.id != second.id
+    assert first.id.isascii()
+    assert first.id.isprintable()
+    content = json.loads(bytes(second.body))
     assert content["data"]["token"] == "S2"
     assert "subject" not in content

@@ -1,4 +1,4 @@
-"""Webhooks of a real node: documents and events reach the application, also when the program is killed."""
+"""Webhooks of real nodes: documents and events reach the application, also when the program is killed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 from semq.installation.process import NodeProcess
 from tests.app.network import Network
 from tests.waiting import until_sync as until
-from tests.webhooks.hook import Hook, Taken, serving
+from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
 WEBHOOK = """
 [[webhooks]]
@@ -34,7 +34,7 @@ def semq(node: NodeProcess, *words: str, body: bytes = b"") -> str:
 
 
 @pytest.fixture(scope="module")
-def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Hook]]:
+def network_and_hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Hook]]:
     """Run three nodes, and an application behind a webhook of the receiver and of the sender."""
     network = Network(tmp_path_factory.mktemp("webhooks"))
     with ExitStack() as exits:
@@ -48,47 +48,47 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, 
 
 
 def bodies(hook: Hook) -> list[bytes]:
-    return [taken.body for taken in hook.taken if taken.headers.get("ce-type") == "semq.document"]
+    return [request.body for request in hook.received if request.headers.get("ce-type") == "semq.document"]
 
 
-def test_a_document_and_its_event_are_posted(hooked: tuple[Network, Hook]) -> None:
-    network, hook = hooked
+def test_a_document_and_its_event_are_posted(network_and_hook: tuple[Network, Hook]) -> None:
+    network, hook = network_and_hook
     until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events are collected from here on
     semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
-    until(lambda: any(b"semq.document.delivered" in taken.body for taken in hook.taken))
-    content = next(json.loads(taken.body) for taken in hook.taken if b"semq.document.delivered" in taken.body)
+    until(lambda: any(b"semq.document.delivered" in request.body for request in hook.received))
+    content = next(json.loads(request.body) for request in hook.received if b"semq.document.delivered" in request.body)
     assert content["data"]["outcome"] == "DELIVERED"
 
 
-def test_a_document_waits_until_the_application_takes_it(hooked: tuple[Network, Hook]) -> None:
-    network, hook = hooked
-    failing = 3
+def test_a_document_is_posted_again_until_the_application_accepts_it(network_and_hook: tuple[Network, Hook]) -> None:
+    network, hook = network_and_hook
+    failures_left = 3
 
-    def fails_first(taken: Taken) -> tuple[int, dict[str, str]]:
-        nonlocal failing
-        if taken.body == b"patient":
-            failing -= 1
-        return (503, {}) if failing >= 0 and taken.body == b"patient" else (204, {})
+    def fails_first(request: ReceivedRequest) -> tuple[int, dict[str, str]]:
+        nonlocal failures_left
+        if request.body == b"patient":
+            failures_left -= 1
+        return (503, {}) if failures_left >= 0 and request.body == b"patient" else (204, {})
 
     hook.answer = fails_first
     semq(network.sender, "msg", "send", "--to", "56001", body=b"patient")
     until(lambda: bodies(hook).count(b"patient") == 4)
-    until(lambda: waiting(network) == 0)
-    hook.answer = lambda taken: (204, {})
+    until(lambda: unacknowledged(network) == 0)
+    hook.answer = lambda request: (204, {})
 
 
-def test_a_document_that_is_refused_is_set_aside_with_the_answer(hooked: tuple[Network, Hook]) -> None:
-    network, hook = hooked
-    hook.answer = lambda taken: (422, {}) if taken.body == b"wrong" else (204, {})
+def test_a_document_that_is_refused_is_set_aside_with_the_answer(network_and_hook: tuple[Network, Hook]) -> None:
+    network, hook = network_and_hook
+    hook.answer = lambda request: (422, {}) if request.body == b"wrong" else (204, {})
     semq(network.sender, "msg", "send", "--to", "56001", body=b"wrong")
     until(lambda: "answer 422" in semq(network.receiver, "failed", "list", "--json"))
     assert bodies(hook).count(b"wrong") == 1
-    hook.answer = lambda taken: (204, {})
+    hook.answer = lambda request: (204, {})
 
 
-def test_nothing_is_lost_when_the_program_is_killed(hooked: tuple[Network, Hook]) -> None:
-    network, hook = hooked
+def test_nothing_is_lost_when_the_program_is_killed(network_and_hook: tuple[Network, Hook]) -> None:
+    network, hook = network_and_hook
     wanted = {f"load {number}".encode() for number in range(60)}
     folder = network.sender.place.config.parent / "load"
     folder.mkdir()
@@ -98,10 +98,10 @@ def test_nothing_is_lost_when_the_program_is_killed(hooked: tuple[Network, Hook]
     until(lambda: any(body in wanted for body in bodies(hook)))
     os.kill(program_of(network.receiver), signal.SIGKILL)
     until(lambda: wanted <= set(bodies(hook)))
-    until(lambda: waiting(network) == 0)
+    until(lambda: unacknowledged(network) == 0)
 
 
-def waiting(network: Network) -> int:
+def unacknowledged(network: Network) -> int:
     """Return the number of documents that the receiver's application has not acknowledged."""
     rows = json.loads(semq(network.receiver, "msg", "list", "--side", "inbound", "--json"))
     return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)

@@ -37,7 +37,7 @@ def telemetry(hook: Hook, more: str = "") -> str:
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
     """Return the exported spans by stage, each with the service that exported it."""
     by_stage = {}
-    for request in hook.taken:
+    for request in hook.received:
         [resource] = json.loads(request.body)["resourceSpans"]
         [service] = [
             attribute["value"]["stringValue"]
@@ -98,7 +98,7 @@ async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook:
         "record": "semq-56001", "wait": "semq-56001", "process": "semq-56001",
     }  # fmt: skip
     assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in exported.values())
-    assert b"payload" not in b"".join(request.body for request in hook.taken)
+    assert b"payload" not in b"".join(request.body for request in hook.received)
     answer = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
     assert (answer["exported"], answer["dropped"], answer["failures"]) == (2, 0, 0)
 
