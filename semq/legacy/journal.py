@@ -1,11 +1,13 @@
-"""The journal of an import: the rows that the node has taken, in a file of SQLite.
+"""The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
-A repeat of the import skips them. Entries are written after the node's answer, many in one transaction. A row that
-was taken but not yet written is recognised by its token, which a node keeps for ``token_days``.
+A repeat of the import skips these rows. Entries are written after the node's answer, many in one transaction. If the
+import ends before the entry of an accepted row is written, the node recognises the row by its token, which it keeps for
+``token_days``.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from semq.legacy.errors import JournalUnusable
@@ -14,27 +16,35 @@ TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT 
 
 
 class ImportJournal:
-    """The journal in one file; None: an empty one that keeps nothing (dry runs without a file)."""
+    """The journal in a file; ``file`` None: in memory, for dry runs. All methods raise JournalUnusable."""
 
     def __init__(self, file: Path | None) -> None:
-        try:
+        self._file = file
+        with self._faults():
             self._db = sqlite3.connect(file or ":memory:", check_same_thread=False)
             if file is not None:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute(TABLE)
             self._db.commit()
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
-            raise JournalUnusable(file=str(file), cause=str(error)) from error
+            raise JournalUnusable(file=str(self._file), cause=str(error)) from error
 
     def known(self, tokens: Sequence[str]) -> set[str]:
-        """Return the tokens of rows that were taken."""
-        marks = ",".join("?" * len(tokens))
-        return {token for (token,) in self._db.execute(f"SELECT token FROM taken WHERE token IN ({marks})", tokens)}
+        """Return those of the tokens whose rows were accepted."""
+        placeholders = ",".join("?" * len(tokens))
+        query = f"SELECT token FROM taken WHERE token IN ({placeholders})"
+        with self._faults():
+            return {token for (token,) in self._db.execute(query, tokens)}
 
     def add(self, entries: Iterable[tuple[str, str, str]]) -> None:
-        """Write entries (token, outcome, LK0) durably."""
-        with self._db:
+        """Write entries (token, outcome, LK0) durably; existing entries stay."""
+        with self._faults(), self._db:
             self._db.executemany("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", entries)
 
     def close(self) -> None:

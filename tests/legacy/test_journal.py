@@ -1,5 +1,7 @@
-"""The journal of an import: durable, and read back as written."""
+"""The journal of an import: durable, and complete after a restart."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,10 @@ def test_entries_are_read_again_after_a_restart(tmp_path: Path) -> None:
     journal.add([("a", "sent", "L1"), ("b", "noted", "L2")])
     journal.add([("a", "sent", "L9")])
     journal.close()
-    again = ImportJournal(tmp_path / "j")
-    assert again.known(["a", "b", "c"]) == {"a", "b"}
-    assert again.known([]) == set()
-    again.close()
+    reopened = ImportJournal(tmp_path / "j")
+    assert reopened.known(["a", "b", "c"]) == {"a", "b"}
+    assert reopened.known([]) == set()
+    reopened.close()
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
@@ -24,6 +26,17 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     for file in (tmp_path / "j", tmp_path / "none" / "j"):
         with pytest.raises(JournalUnusable):
             ImportJournal(file)
+
+
+def test_a_journal_that_cannot_be_written_any_more_is_an_error_of_the_import(tmp_path: Path) -> None:
+    journal = ImportJournal(tmp_path / "j")
+    with closing(sqlite3.connect(tmp_path / "j")) as other, other:
+        other.execute("DROP TABLE taken")
+    with pytest.raises(JournalUnusable):
+        journal.add([("a", "sent", "L1")])
+    with pytest.raises(JournalUnusable):
+        journal.known(["a"])
+    journal.close()
 
 
 def test_without_a_file_nothing_is_kept() -> None:
