@@ -1,6 +1,7 @@
 """The pages of messages: search, one message with its time line, acts on it, and its payload."""
 
 import base64
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -192,9 +193,10 @@ async def payload(visit: Visit) -> Response:
 
 
 def _readable(body: bytes) -> tuple[str, bool]:
-    """Return a payload as lines of text, or as hexadecimal numbers if it is none."""
+    """Return a payload as lines of text, or as hexadecimal numbers if it is not UTF-8, and whether it is the latter."""
     try:
-        text = body.decode("utf-8", "strict" if len(body) < SHOWN_MAX else "ignore")
+        # The last character of a long payload may be cut off.
+        text = codecs.getincrementaldecoder("utf-8")().decode(body, final=len(body) < SHOWN_MAX)
     except UnicodeDecodeError:
         return body.hex(" "), True
     if "\0" in text:

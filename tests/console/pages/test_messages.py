@@ -1,6 +1,9 @@
-"""The page of a document to a group: its members with their outcomes, and the cancellation for all members."""
+"""The pages of messages: documents to groups with their members and cancellation; payloads as text or hexadecimal."""
+
+import pytest
 
 from semq.app import Client
+from semq.console.pages.messages import SHOWN_MAX, _readable
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
@@ -35,3 +38,19 @@ async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -
         page = (await viewer.get(f"/messages/{sent.lk0}")).text
         assert rows[0]["name"] in page
         assert "/messages/act" not in page
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ("订单".encode(), "订单"),
+        (("订" * SHOWN_MAX).encode(), "订" * (SHOWN_MAX // 3)),  # the last character is cut off
+        ("订单".encode("gbk"), None),
+        (("订" * SHOWN_MAX).encode("gbk"), None),
+        (b"a\0b", None),
+    ],
+)
+def test_a_payload_is_text_only_if_it_is_utf_8(payload: bytes, text: str | None) -> None:
+    shown, is_hex = _readable(payload[:SHOWN_MAX])
+    assert is_hex is (text is None)
+    assert shown.replace("\n", "") == (payload[:SHOWN_MAX].hex(" ") if text is None else text)
