@@ -246,6 +246,25 @@ async def test_definitions_are_compared_before_they_are_imported(scene: Scene) -
     assert (await scene.ask("hub", "definitions.export"))["document"] == in_force
 
 
+@pytest.mark.parametrize(
+    "file",
+    [b"x = '" + "é".encode("latin-1") + b"'", b"# " + b"x" * (4 << 20)],
+    ids=["not UTF-8", "too large"],
+)
+async def test_a_file_of_definitions_is_not_altered_but_refused(scene: Scene, file: bytes) -> None:
+    browser = await scene.sites["hub"].signed_in()
+    files = {"file": ("definitions.toml", file)}
+    answer = await browser.post("/definitions/compare", data={"csrf": browser.csrf}, files=files)
+    assert (answer.status_code, "SEMQ-1404" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("hours", ["soon", "-1", "0", "nan", "inf"])
+async def test_a_token_with_a_wrong_validity_is_refused(scene: Scene, hours: str) -> None:
+    browser = await scene.sites["hub"].signed_in()
+    answer = await browser.post_form("/certificates/token", node="1.56001", hours=hours)
+    assert answer.status_code == 400
+
+
 async def test_a_job_is_paused_with_a_reason_and_resumed(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("admin")
     await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="")

@@ -9,6 +9,7 @@ from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.errors import SemqError
+from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
 ENDS_SOON_DAYS = 30  # fewer days are shown as a warning
@@ -45,20 +46,15 @@ async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Respon
 
 
 async def make_token(visit: Visit) -> Response:
-    """Make an enrolment token. Only the answer to this form shows the token, so the answer is not a redirect."""
+    """Make an enrolment token. Only the answer shows it, so the answer is not a redirect. Raises BadRequest."""
     fields = await visit.form()
-    hours = str(fields.get("hours", "")).strip()
-    new_token = await visit.ask(
-        "nodes.token", node=str(fields.get("node", "")), hours=float(hours) if _is_number(hours) else None
-    )
-    return await _page(visit, new_token)
-
-
-def _is_number(text: str) -> bool:
+    text = str(fields.get("hours", "")).strip()
     try:
-        return float(text) > 0
-    except ValueError:
-        return False
+        hours = float(text) if text else None
+    except ValueError as error:
+        raise BadRequest("The validity is a number of hours.", hours=text[:20]) from error
+    new_token = await visit.ask("nodes.token", node=str(fields.get("node", "")), hours=hours)
+    return await _page(visit, new_token)
 
 
 async def revoke(visit: Visit) -> Response:

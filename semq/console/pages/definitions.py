@@ -12,7 +12,7 @@ from semq.errors import SemqError
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit, form, page
 
-DOCUMENT_MAX = 4 << 20  # bytes of a file, characters of a field
+DOCUMENT_MAX = 4 << 20  # bytes
 VERSION_DIGITS = 18  # of a number that Postgres can store
 
 
@@ -69,8 +69,15 @@ async def _document(visit: Visit) -> str:
     fields = await visit.form()
     file = fields.get("file")
     if isinstance(file, UploadFile) and file.filename:
-        return (await file.read(DOCUMENT_MAX)).decode("utf-8", "replace")
-    return str(fields.get("document", ""))[:DOCUMENT_MAX].replace("\r\n", "\n")
+        try:
+            text = (await file.read(DOCUMENT_MAX + 1)).decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest("The file is not UTF-8.", fault=str(error)) from error
+    else:
+        text = str(fields.get("document", ""))
+    if len(text.encode("utf-8", "surrogatepass")) > DOCUMENT_MAX:
+        raise BadRequest("The document is too large.", bytes_max=DOCUMENT_MAX)
+    return text.replace("\r\n", "\n")
 
 
 def _difference(before: str, after: str) -> list[tuple[str, str]]:
