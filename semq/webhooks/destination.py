@@ -138,14 +138,16 @@ class Webhook:
 
     async def _send(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
         """Return the status, the beginning of the answer, and the seconds of Retry-After."""
-        *first_addresses, last_address = await self._addresses()
+        addresses = await self._addresses()
+        *first_addresses, last_address = addresses
+        connect_s = self._settings.timeout_s / len(addresses)  # an address without an answer leaves time for the next
         for address in first_addresses:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: try the next address
-                return await self._send_to(address, request, limit)
-        return await self._send_to(last_address, request, limit)
+                return await self._send_to(address, request, limit, connect_s)
+        return await self._send_to(last_address, request, limit, connect_s)
 
     async def _send_to(
-        self, address: IPv4Address | IPv6Address, request: WebhookRequest, limit: asyncio.Timeout
+        self, address: IPv4Address | IPv6Address, request: WebhookRequest, limit: asyncio.Timeout, connect_s: float
     ) -> tuple[int, str, float]:
         host, port = self._parts.hostname or "", self._parts.port
         ip = f"[{address}]" if address.version == 6 else str(address)
@@ -161,7 +163,10 @@ class Webhook:
         extensions = {"sni_hostname": host}
         body = request.body
         content = body if isinstance(body, bytes) else self._blocks(body, limit)
-        stream = self._client.stream("POST", url, content=content, headers=headers, extensions=extensions)
+        timeout = httpx.Timeout(self._settings.timeout_s, connect=connect_s)
+        stream = self._client.stream(
+            "POST", url, content=content, headers=headers, extensions=extensions, timeout=timeout
+        )
         async with stream as answer:
             limit.reschedule(None)  # the address has answered in time
             answer_body = b""

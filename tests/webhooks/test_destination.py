@@ -1,9 +1,10 @@
 """The address of a webhook: its answers, hosts that are not allowed, and the circuit breaker."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -191,6 +192,31 @@ async def test_the_next_address_of_a_host_is_tried_if_the_first_refuses_connecti
     webhook = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock(), Reported().states)
     await webhook.post(REQUEST)
     await webhook.close()
+    assert hook.received[0].headers["host"] == f"localhost:{hook.port}"
+
+
+async def test_the_next_address_of_a_host_is_tried_if_the_first_never_answers(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The full queue of a listener lets the system ignore further connections."""
+
+    async def two_addresses(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
+
+    with ExitStack() as sockets:
+        silent = sockets.enter_context(socket.socket())
+        silent.bind(("127.0.0.2", hook.port))
+        silent.listen(0)
+        for _ in range(3):
+            client = sockets.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.2", hook.port))
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two_addresses)
+        webhook = Webhook(
+            settings(f"http://localhost:{hook.port}/hook", timeout_s=4.0), SystemClock(), Reported().states
+        )
+        await webhook.post(REQUEST)
+        await webhook.close()
     assert hook.received[0].headers["host"] == f"localhost:{hook.port}"
 
 
