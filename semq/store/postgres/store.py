@@ -38,7 +38,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
-from semq.store.postgres.pipeline import OPTIONS, PipelineWire
+from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
@@ -226,7 +226,14 @@ class PostgresStore:
     async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:
         assert self._lease is not None
         wire = PipelineWire(connection, self._lose, self._notified)
-        await wire.prepare(STATEMENTS)
+        try:
+            await wire.prepare(STATEMENTS)
+        except BaseException as error:
+            fault = StoreUnavailable(fault=str(error))
+            wire.drop(fault)  # the event loop must not watch a socket that is closed
+            if isinstance(error, StatementRefused):  # the tables do not match, for instance after a change by hand
+                raise fault from error
+            raise
         self._wire = wire
         stored = nothing_stored if self._ahead is None else self._ahead.key_of
         self._writer = Writer(

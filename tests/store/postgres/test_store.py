@@ -14,13 +14,14 @@ from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
 from semq.engine.core import note_lines
+from semq.store.postgres.connections import SharedConnections
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, Unit
 from tests.memory_store.store import MemoryStore
-from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
+from tests.store.jobs import ALL_NEEDS, GIVE, IDS, Deed, Job, job_of, look
 
 TABLES = (
     "tb_0031 tb_0031_body tb_0031_stream tb_0031_order tb_0031_token tb_0031_submit tb_0030 tb_0030_body tb_0030_stream"
@@ -173,3 +174,18 @@ async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notifie
         await done.wait()
         assert seen == ["one", "notified"]
         assert await store.read(lambda connection: connection.scalar(text("SELECT count(*) FROM semq_ledger"))) == 1
+
+
+async def test_tables_that_changed_while_the_store_rested_end_it_with_an_error(database: str) -> None:
+    faults: list[Exception] = []
+    async with opened(database, lost=faults.append, rest=SharedConnections(1, 3600.0, 60.0)) as store:
+        assert await store.rest()
+        with psycopg.connect(database) as connection:
+            connection.execute("ALTER TABLE tb_0031 RENAME COLUMN held TO other")
+        job = Job(lambda unit: None, ALL_NEEDS)
+        async with asyncio.timeout(60):
+            await do(store, job)
+        assert [type(error) for error in (*job.results, *faults)] == [StoreUnavailable, StoreUnavailable]
+        assert store.state == "lost"
+        with pytest.raises(StoreUnavailable, match="held"):
+            await store.start()
