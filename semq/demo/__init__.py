@@ -1,6 +1,13 @@
 """The demo: a hub and two institutions as processes on this machine, and documents sent between them.
 
-``./run demo`` runs ``__main__``, the command line. ``scenario`` is the sequence of steps, ``configuration`` describes
-the installation. ``tracker`` reads the documents, keeps the state of each and counts at the end, ``display`` prints,
-and ``reconciliation`` compares the ledgers.
+| module         | contents                                                                  |
+|----------------|---------------------------------------------------------------------------|
+| __main__       | the command line of ``./run demo``                                        |
+| configuration  | the installation: names and settings of the nodes                         |
+| scenario       | the steps                                                                 |
+| cluster        | other steps: a hub of several instances, of which one is killed           |
+| hubless        | other steps: institutions with a direct link and without a hub            |
+| tracker        | the documents: files, states, counts at the end                           |
+| display        | the printed lines                                                         |
+| reconciliation | the last step: comparison of the ledgers                                  |
 """

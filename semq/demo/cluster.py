@@ -1,8 +1,8 @@
-"""The demo with a hub of several instances: two with a store each, and a standby of the second one.
+"""The demo with a hub of several instances: two instances with a store each, and a standby of the second one.
 
-10008 and five receivers connect to both instances; a broker carries messages between these. Documents for 56001,
-which is offline, wait in the second store. Its instance is killed while 10008 sends more of them; the institutions
-connect to the first one, and the standby takes over the store.
+10008 and five receivers connect to both instances; a broker carries messages between the instances. Documents for
+56001, which is offline, wait in the second store. The second instance is killed while 10008 sends more documents. The
+institutions then connect to the first instance, and the standby takes over the second store.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from semq.demo.scenario import Scenario
 from semq.installation.configuration import CARRIER, HUB, STANDBY, NodePlace
 from semq.store.embedded.server import EmbeddedPostgres
 
-SECOND = f"{HUB}-2"  #: the instance that is killed
-STORE = "store-2"  #: folder of its database server, which the standby uses, too
+SECOND = f"{HUB}-2"  # the instance that is killed
+STORE = "store-2"  # folder of the database server that this instance and its standby share
 
 
 class ClusterScenario(Scenario):
     """One run of the demo with several instances."""
 
     receivers = (RECEIVER, *MORE_RECEIVERS)
-    takeover_s = 0.0  #: from the kill until the standby serves the store
+    takeover_s = 0.0  #: seconds from the kill until the standby serves the store; 0 before
 
     def _configured(self) -> dict[str, NodePlace]:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -35,12 +35,12 @@ class ClusterScenario(Scenario):
         return f"to {len(self.receivers)} institutions through a hub of two instances and a standby"
 
     def served(self) -> Iterable[str]:
-        """Return the nodes whose queues are counted: the standby in place of the instance that it continues."""
-        instead = STANDBY if self.takeover_s else SECOND
-        return (HUB, instead, SENDER, *self.receivers)
+        """Return the nodes whose queues are counted: after the takeover the standby, before it the second instance."""
+        of_second_store = STANDBY if self.takeover_s else SECOND
+        return (HUB, of_second_store, SENDER, *self.receivers)
 
     def extracted(self) -> dict[str, NodePlace]:
-        """Return the nodes with ledgers, of each store one."""
+        """Return the nodes whose ledgers are extracted: one for each store."""
         return {name: self._places[name] for name in self.served()}
 
     def more_counts(self) -> dict[str, Any]:
@@ -52,14 +52,14 @@ class ClusterScenario(Scenario):
         await self._run_all((CARRIER, HUB))
         await self._run_all((SECOND,))
         self._connect(HUB)
-        moved = await self._clients[HUB].request("stores.balance")
-        self._say(f"{moved['homes']} institutions get their home in the store of {SECOND} (semq hub stores balance)")
+        balance = await self._clients[HUB].request("stores.balance")
+        self._say(f"{balance['homes']} institutions get the store of {SECOND} as their home (semq hub stores balance)")
         self._nodes[STANDBY].launch()
         self._say(f"starting {SENDER} and its {len(self.receivers)} partners, each with its own database")
         await self._run_all((SENDER, *self.receivers))
 
     async def _send_away(self) -> None:
-        """Send while 56001 is offline; send again while the second instance is killed and its standby takes over."""
+        """Send while 56001 is offline, and again while the second instance is killed and its standby takes over."""
         await self._stop_receiver()
         self._say("10008 sends while 56001 is offline")
         await self._send("away")
@@ -69,10 +69,10 @@ class ClusterScenario(Scenario):
         await self._start_receiver()
 
     async def _kill_second(self) -> None:
-        killed = time.monotonic()
+        killed_at = time.monotonic()
         await self._nodes[SECOND].kill()
         await self._clients.pop(SECOND).close()
-        await self._nodes[STANDBY].continued()
-        self.takeover_s = time.monotonic() - killed
+        await self._nodes[STANDBY].ready_and_supervised()
+        self.takeover_s = time.monotonic() - killed_at
         self._say(f"{STANDBY} serves the store of {SECOND} after {self.takeover_s:.1f} s")
         self._connect(STANDBY)

@@ -1,13 +1,13 @@
-"""The installation of the demo: a hub, and two institutions or, with several instances of the hub, six."""
+"""The installation of the demo: a hub and two institutions, or six with several instances of the hub."""
 
 from pathlib import Path
 
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
-MORE_RECEIVERS = ("30021", "40032", "70003", "88001")  # in a cluster: homes in both stores
-EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub's
-COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as documents
+MORE_RECEIVERS = ("30021", "40032", "70003", "88001")  # with several instances, so that both stores are homes
+EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, in the folder of the demo
+COLLECTOR = "reports"  # user of 56001 who receives extracts that are sent as documents
 
 
 def write_configuration(
@@ -22,12 +22,11 @@ def write_configuration(
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
-    ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate, and signed extracts travel as documents.
-    ``direct``: the institutions have a direct link, too, or without ``has_hub`` nothing else. ``consoles``: each node
-    has a console. ``shared``: URL of a database; the hub has two instances, of which the second one has this store, and
-    a standby.
+    ``hour``: the current hour, UTC. ``secure``: links have TLS and certificates, and signed extracts are sent as
+    documents. ``direct``: the institutions have a direct link. ``consoles``: each node has a console. ``shared``: URL
+    of a database; if given, the hub has two instances and a standby, and this is the store of the second instance.
     """
-    cutoff = f"{(hour + 12) % 24:02d}:00"  # far from now, so that the demo is within one business date
+    cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now, so that the demo is within one business date
     every: dict[str, Value] = {
         "protocol.inquiry_s": 2.0,  # 15 by default: the demo is short
         "protocol.cleanup_s": 0.2,
@@ -43,7 +42,7 @@ def write_configuration(
         "reconcile.in_flight_s": 5,  # 900 by default
     }
     local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
-    if secure and not direct:  # extracts would travel by the hub, which is killed
+    if secure and not direct:  # with direct links the hub is killed, and could not forward the extracts
         judge["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     if not has_hub:

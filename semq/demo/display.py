@@ -1,4 +1,4 @@
-"""Output for people."""
+"""The lines that the demo prints: states of documents, counts, and the result of the reconciliation."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,15 +16,15 @@ from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
-SHOWN_MAX = 120  # documents whose changes have lines: of more, only each second, third, ...
-# Name of a count | its row in the box.
+SHOWN_MAX = 120  # with more documents, only every second, third and so on has lines
+# Count in the result of `tracker` | its description in the box
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
-    "forwarded": "sent on at once, without being stored on the way",
+    "forwarded": "forwarded at once, without being stored on the way",
     "stored": "stored on the way until the receiver came back",
     "delivered": "delivered: 10008 knows that the receiver has them (SS_ACK2)",
     "received": "received and acknowledged by the receiver's application",
-    "redelivered": "of them delivered again after a crash, marked as redelivered",
+    "redelivered": "deliveries repeated after a crash, marked as redelivered",
     "duplicated": "duplicated",
     "lost": "lost",
     "digest_mismatches": "with different bytes at the receiver (SHA-256 compared)",
@@ -35,9 +35,9 @@ MEANINGS = {
 HINTS = """
 What to try next
   ./run demo --stay          leave the nodes running, to use them from another terminal
-  ./run demo --count 500     more documents; kill -9 any of their processes meanwhile
-  ./run demo --inject        plant some defects, which the reconciliation must find
-  ./run demo --cluster       a hub of two instances and a standby, of which one is killed
+  ./run demo --count 500     more documents; kill -9 any process of a node meanwhile
+  ./run demo --inject        plant defects, which the reconciliation must find
+  ./run demo --cluster       a hub of two instances, of which one is killed, and a standby
 """
 HINTS_STAYING = """
 What to try next, in another terminal
@@ -48,7 +48,7 @@ What to try next, in another terminal
 
 
 class Display:
-    """Prints the progress of the documents, a line for each change, and the results."""
+    """Prints a line for each change of a document, and the results."""
 
     def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console
@@ -64,45 +64,46 @@ class Display:
         self._console.print(Text.assemble((now, "dim"), " ", (text, style)), soft_wrap=True)
 
     def changed(self, document: TrackedDocument) -> None:
-        """Show a new state."""
+        """Print a line about the new state of a document."""
         status, description, colour = STATES[document.state]
         took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
         reason = f": {document.reason}" if document.reason else ""
-        self._say_of(document, f"{status or document.state}  {description}{took}{reason}", colour)
+        self._say_about(document, f"{status or document.state}  {description}{took}{reason}", colour)
 
     def read(self, app_key: AppKey) -> None:
-        """Show that the receiver's application has acknowledged a document."""
+        """Print that the receiver's application has acknowledged a document."""
         document = self._tracker.documents.get(app_key)
         if document is not None:
-            self._say_of(document, f"read and acknowledged by the application of {document.target}")
+            self._say_about(document, f"read and acknowledged by the application of {document.target}")
 
-    def _say_of(self, document: TrackedDocument, text: str, style: str = "") -> None:
-        if document.number % (len(self._tracker.documents) // SHOWN_MAX + 1) == 0:
+    def _say_about(self, document: TrackedDocument, text: str, style: str = "") -> None:
+        """Print a line about a document, unless there are more than SHOWN_MAX and this one is left out."""
+        step = len(self._tracker.documents) // SHOWN_MAX + 1
+        if document.number % step == 0:
             self.say(f"{document.number:4} {document.name}  {text}", style)
 
     def counts(self, counts: Mapping[str, Any]) -> None:
-        """Print the counts."""
-        drawn = Table.grid(padding=(0, 1))
-        drawn.add_column(justify="right")
+        """Print the counts in a box."""
+        table = Table.grid(padding=(0, 1))
+        table.add_column(justify="right")
         queues = counts["left_in_each_queue"]
         left = ", ".join(f"{name} {rows}" for name, rows in queues.items() if rows) or f"{len(queues)} queues"
         for name, meaning in MEANINGS.items():
             if name not in counts:
                 continue
             unit = " ms" if name.endswith("_ms") else " s" if name.endswith("_s") else ""
-            drawn.add_row(f"{counts[name]:g}{unit}", meaning.format(left=left))
-        good = "Nothing lost, nothing duplicated, every queue empty."
-        title = good if counts["ok"] else "Some numbers are not as they should be."
-        self._console.print(Panel(drawn, title=title, border_style="green" if counts["ok"] else "red", expand=False))
+            table.add_row(f"{counts[name]:g}{unit}", meaning.format(left=left))
+        title = "Nothing lost, nothing duplicated, every queue empty." if counts["ok"] else "Some counts are wrong."
+        self._console.print(Panel(table, title=title, border_style="green" if counts["ok"] else "red", expand=False))
 
-    def reconciliation(self, found: Reconciliation) -> None:
+    def reconciliation(self, result: Reconciliation) -> None:
         """Print the result of the reconciliation and the path of its report."""
-        if not found.report:
-            self.line(f"Reconciliation: {found.outcome}. {found.detail}")
+        if not result.report:
+            self.line(f"Reconciliation: {result.outcome}. {result.detail}")
             return
-        verdicts = ", ".join(f"{number} {name}" for name, number in found.verdicts.items())
-        self.line(f"Reconciliation: {found.messages} documents: {verdicts}.")
-        if found.planted:
-            colour = "green" if found.is_good else "red"
-            self.line(f"{found.found} of {len(found.planted)} planted defects were found.", colour)
-        self.line(f"Report (kept): {found.report}")
+        verdicts = ", ".join(f"{number} {name}" for name, number in result.verdicts.items())
+        self.line(f"Reconciliation: {result.messages} documents: {verdicts}.")
+        if result.planted:
+            colour = "green" if result.is_good else "red"
+            self.line(f"{result.found} of {len(result.planted)} planted defects were found.", colour)
+        self.line(f"Report (kept): {result.report}")

@@ -1,13 +1,13 @@
-"""The demo without a hub: 10008 and 56001 know each other by configuration only.
+"""The demo without a hub: 10008 and 56001 have a direct link, which is only configured at both nodes.
 
-An authority that both trust has signed their certificates, and 10008 dials 56001. Documents for 56001 wait at 10008
-while it is offline.
+An authority that both trust has issued their certificates, and 10008 dials 56001. Documents for 56001 wait at 10008
+while 56001 is offline.
 """
 
 from semq.demo.configuration import RECEIVER, SENDER, write_configuration
 from semq.demo.scenario import Scenario
 from semq.installation.configuration import NodePlace
-from semq.installation.enrolment import certified
+from semq.installation.enrolment import install_certificates
 
 
 class HublessScenario(Scenario):
@@ -15,7 +15,7 @@ class HublessScenario(Scenario):
 
     def _configured(self) -> dict[str, NodePlace]:
         places = write_configuration(self._folder, self.hour, secure=True, direct=True, has_hub=False)
-        certified(places.values())
+        install_certificates(places.values())
         return places
 
     def way(self) -> str:
@@ -27,4 +27,4 @@ class HublessScenario(Scenario):
         await self._run_all(self._nodes)
 
     async def _kill_hub(self) -> None:
-        """Do nothing: there is no hub."""
+        """Do nothing, because there is no hub."""

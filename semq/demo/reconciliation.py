@@ -1,7 +1,7 @@
-"""The last step: every node extracts its ledger, and Spark compares them, by commands as an operator types them.
+"""The last step of the demo: every node extracts its ledger, and Spark compares the extracts.
 
-With certificates, signed extracts travel as documents, and the institutions apply the signed repair list. If Spark is
-missing it is installed first; if it cannot be installed the step is skipped.
+The step runs the commands that operators use. With certificates, signed extracts are sent as documents, and the
+institutions apply the signed repair list. If Spark is not installed, the step installs it, or is skipped.
 """
 
 import asyncio
@@ -21,48 +21,48 @@ from semq.demo.configuration import COLLECTOR, EXTRACTS, RECEIVER, REPORTS, SEND
 from semq.installation.configuration import HUB, NodePlace
 
 RUN = Path(__file__).parents[2] / "run"
-NEEDED = ("pyarrow", "pyspark")
+REQUIRED_PACKAGES = ("pyarrow", "pyspark")
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
 DATE = ("--business-date", "today")
-HUB_LINE_LOST = "hub_has_no_trace"
-IDLE_S, COLLECTS_MAX = 2, 15
+HUB_LINE_LOST = "hub_has_no_trace"  # finding of the reconciliation
+IDLE_S, COLLECTS_MAX = 2, 15  # wait of one `collect` for an extract, and number of repetitions
 Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class Reconciliation:
-    """The result of the reconciliation; ``--json`` prints it as ``reconcile``."""
+    """The result of the step, which ``--json`` prints as ``reconcile``."""
 
-    outcome: str  #: outcome of the run, or left_out
+    outcome: str  #: outcome of `semq reconcile run`; left_out: the step was skipped; failed: a command failed
     messages: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     report: str = ""
     planted: list[dict[str, str]] = field(default_factory=list)
     found: int = 0  #: planted defects that the report lists
-    forgotten: int = 0  #: messages whose line a killed hub had not written yet: it writes lines of forwards afterwards
-    strange: int = 0  #: all other exceptions
-    detail: str = ""  #: the last line of a failed command, or why the step was skipped
-    repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: results of the repair list by node
+    forgotten: int = 0  #: messages whose line a killed hub had not written: it writes lines of forwards later
+    strange: int = 0  #: all other exceptions in the report
+    detail: str = ""  #: last line of a failed command, or the reason why the step was skipped
+    repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: counts of repairs by node and result
 
     @property
     def is_good(self) -> bool:
         """Whether exactly the planted defects were found, or the step was skipped."""
-        is_exact = self.found == len(self.planted) and not self.strange
-        return self.outcome == "left_out" or (self.outcome in ("met", "breached") and is_exact)
+        are_only_planted = self.found == len(self.planted) and not self.strange
+        return self.outcome == "left_out" or (self.outcome in ("met", "breached") and are_only_planted)
 
 
 async def reconcile(
     places: Mapping[str, NodePlace], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
 ) -> Reconciliation:
-    """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list.
+    """Extract the ledgers, plant defects if ``inject``, compare; if ``secure``, sign extracts and apply repairs.
 
-    The hub compares, or without a hub 56001.
+    The comparison runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
     """
     if not await _install_spark(say):
         return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
-        # With certificates the sender's extract crosses the hub, and no ledger extracted before may know it.
+        # The sender's extract comes last: with certificates it is sent as a document, which no extract may contain.
         for name in sorted(places, key=lambda name: name == SENDER):
             await _run("extract", "--config", places[name].config, *DATE)
         if secure:
@@ -77,8 +77,8 @@ async def reconcile(
 
 
 async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
-    """Take the institutions' extracts out of the collector's inbox and put them into the hub's storage."""
-    say(f"the signed extracts travel as documents to {RECEIVER}, which collects them for the hub")
+    """Receive the institutions' extracts from the inbox of the collector and store them in the folder of the hub."""
+    say(f"the signed extracts are sent as documents to {RECEIVER}, which collects them for the hub")
     storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)
     arrived: set[str] = set()
     for _ in range(COLLECTS_MAX):
@@ -88,11 +88,11 @@ async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
 
 
 async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> list[dict[str, str]]:
-    keys = [word for place in places.values() for word in ("--signed-by", place.config)] if secure else []
-    planted: list[dict[str, str]] = (await _run("plant", "--config", places[HUB].config, *DATE, *keys))["planted"]
-    for one in planted:
-        say(f"planted: {one['verdict']}: {one['how']}")
-    return planted
+    keys = [argument for place in places.values() for argument in ("--signed-by", place.config)] if secure else []
+    defects: list[dict[str, str]] = (await _run("plant", "--config", places[HUB].config, *DATE, *keys))["planted"]
+    for defect in defects:
+        say(f"planted: {defect['verdict']}: {defect['how']}")
+    return defects
 
 
 async def _compare(judge: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
@@ -108,25 +108,25 @@ async def _repair(places: Mapping[str, NodePlace], say: Say, found: Reconciliati
     for name in (SENDER, RECEIVER):
         reports = ("--reports", places[name].folder / REPORTS, *DATE, "--yes")
         counts = found.repaired[name] = (await _run("apply", "--config", places[name].config, *reports))["counts"]
-        words = ", ".join(f"{number} {result}" for result, number in counts.items())
-        say(f"{name} applies the repair list that the hub has signed: {words or 'nothing to do'}")
+        repairs = ", ".join(f"{number} {result}" for result, number in counts.items())
+        say(f"{name} applies the repair list that the hub has signed: {repairs or 'nothing to do'}")
 
 
 def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bool) -> tuple[int, int, int]:
-    """Return how many exceptions were planted, were caused by killing the hub, and are neither."""
-    wanted = {(one["lk0"], one["verdict"]) for one in planted}
+    """Return the numbers of planted exceptions, of those caused by the kill of the hub, and of all others."""
+    expected = {(defect["lk0"], defect["verdict"]) for defect in planted}
     seen = Counter[str]()
     with table.open(encoding="utf-8-sig", newline="") as stream:
         for row in csv.DictReader(stream):
-            is_wanted = (row["Message (LK0)"], row["Verdict"]) in wanted
+            is_planted = (row["Message (LK0)"], row["Verdict"]) in expected
             is_forgotten = hub_died and row["Finding"] == HUB_LINE_LOST
-            seen["found" if is_wanted else "forgotten" if is_forgotten else "strange"] += 1
-    return seen["found"], seen["forgotten"], seen["strange"]
+            seen["planted" if is_planted else "forgotten" if is_forgotten else "strange"] += 1
+    return seen["planted"], seen["forgotten"], seen["strange"]
 
 
 async def _install_spark(say: Say) -> bool:
-    """Return whether Spark is installed, after an attempt to install it."""
-    if all(find_spec(name) for name in NEEDED):
+    """Install Spark unless it is installed; return whether it is installed then."""
+    if all(find_spec(name) for name in REQUIRED_PACKAGES):
         return True
     if not RUN.exists():
         return False
@@ -136,7 +136,7 @@ async def _install_spark(say: Say) -> bool:
 
 
 async def _run(command: str, *arguments: object) -> dict[str, Any]:
-    """Run a command and return its JSON result. Raises CalledProcessError if it failed; a report is a success."""
+    """Run a command and return its JSON result. Raises CalledProcessError if it fails without a report."""
     process = await asyncio.create_subprocess_exec(
         *COMMAND, command, *map(str, arguments), "--json", stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
@@ -146,9 +146,9 @@ async def _run(command: str, *arguments: object) -> dict[str, Any]:
         process.kill()
         await process.wait()
         raise
-    last = out.decode().strip().rpartition("\n")[2]
-    result: dict[str, Any] = json.loads(last or "{}")
+    last_line = out.decode().strip().rpartition("\n")[2]
+    result: dict[str, Any] = json.loads(last_line or "{}")
     if process.returncode and not result.get("report"):
-        words = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or last
-        raise CalledProcessError(process.returncode, command, stderr=words)
+        fault = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or last_line
+        raise CalledProcessError(process.returncode, command, stderr=fault)
     return result

@@ -1,7 +1,7 @@
-"""The steps of the demo: send online, send while 56001 is offline, start it again, check the queues, reconcile.
+"""The steps of the demo: send while 56001 is online, then while it is offline, start it, check queues, reconcile.
 
-The applications run as tasks beside the steps: the receivers receive, 10008 follows the events and waits for each
-outcome. ``semq.demo.cluster`` has other steps for a hub of several instances.
+The applications run as tasks beside the steps: those of the receivers receive documents, that of 10008 follows the
+events and waits for each outcome. ``cluster`` and ``hubless`` override some steps.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from semq.demo.reconciliation import Reconciliation, reconcile
 from semq.demo.tracker import DocumentTracker, TrackedDocument, documents_of
 from semq.errors import SemqError
 from semq.installation.configuration import HUB, NodePlace
-from semq.installation.enrolment import enrolled
+from semq.installation.enrolment import ensure_enrolled
 from semq.installation.supervision import SupervisedNode
 from semq.moments import local_text
 
@@ -36,10 +36,13 @@ POLL_S = 0.1
 async def run(
     kind: "type[Scenario]", options: Namespace, console: Console
 ) -> tuple[dict[str, Any], Reconciliation | None]:
-    """Run a kind of demo; return the counts and the result of the reconciliation. SIGINT and SIGTERM cancel it."""
+    """Run a kind of demo; return the counts, and the result of the reconciliation or None.
+
+    SIGINT and SIGTERM cancel the demo. The folder is removed except for the report, unless options keep it.
+    """
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):  # also if a shell started the demo with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell may have started the demo with SIGINT ignored
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     folder = (options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))).resolve()
     try:
@@ -47,15 +50,15 @@ async def run(
             return await kind(options, console, folder, exits).run()
     finally:
         if not options.keep:
-            for one in folder.iterdir():
-                if one.name != REPORTS:
-                    shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink()
+            for path in folder.iterdir():
+                if path.name != REPORTS:
+                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
             if not (folder / REPORTS).exists():
                 folder.rmdir()
 
 
 class Scenario:
-    """One run of the demo."""
+    """One run of the demo with a hub."""
 
     receivers: Sequence[str] = (RECEIVER,)
 
@@ -73,14 +76,15 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps."""
+        """Run all steps; return the counts, and the result of the reconciliation or None."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
-        fate = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
+        folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
         self._display.line(f"SEMQ demo: 10008 sends {source} {self.way()}.")
-        self._display.line(f"All files are in {self._folder} ({fate}).")
+        self._display.line(f"All files are in {self._folder} ({folder_at_end}).")
         await self._start()
-        self._say(f"10008 sends while {', '.join(self.receivers)} {'are' if self.receivers[1:] else 'is'} online")
+        verb = "are" if len(self.receivers) > 1 else "is"
+        self._say(f"10008 sends while {', '.join(self.receivers)} {verb} online")
         await self._send("online")
         await self._wait("all documents to be read", self._are_read)
         await self._send_away()
@@ -90,22 +94,22 @@ class Scenario:
         restarts = sum(node.deaths for node in self._nodes.values())
         counts = self._tracker.count(await self._rows_left(), restarts) | self.more_counts()
         self._display.counts(counts)
-        reconciled = None
+        result = None
         if options.reconcile:
-            reconciled = await reconcile(
+            result = await reconcile(
                 self.extracted(),
                 self._say,
                 inject=options.inject,
                 hub_died=any(self._nodes[name].deaths for name in self.hubs()),
                 secure=options.secure and not options.direct,
             )
-            self._display.reconciliation(reconciled)
+            self._display.reconciliation(result)
         self._display.line(HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS)
         if options.stay:
             await self._stay()
-        return counts, reconciled
+        return counts, result
 
-    # ------------------------------------------------------------ what a hub of several instances does otherwise
+    # ------------------------------------------------------------ steps that other kinds of demo override
 
     def _configured(self) -> dict[str, NodePlace]:
         options = self._options
@@ -114,12 +118,12 @@ class Scenario:
         )
 
     async def _start_nodes(self) -> None:
-        """Start all nodes, until they serve."""
+        """Start all nodes and wait until they serve."""
         self._say("starting the hub and the institutions 10008 and 56001, each with its own database")
         if self._options.secure:
             await self._nodes[HUB].run()
             for name in (SENDER, RECEIVER):
-                certificate = await enrolled(self._nodes[HUB], self._nodes[name])
+                certificate = await ensure_enrolled(self._nodes[HUB], self._nodes[name])
                 until = local_text(certificate.not_after)
                 self._say(f"{name} has a certificate of the hub's authority, valid until {until}")
         await self._run_all(name for name, node in self._nodes.items() if node.pid is None)
@@ -141,7 +145,7 @@ class Scenario:
         return {}
 
     def extracted(self) -> dict[str, NodePlace]:
-        """Return the nodes with ledgers, of each store one."""
+        """Return the nodes whose ledgers are extracted."""
         return self._places
 
     async def _send_away(self) -> None:
@@ -151,7 +155,7 @@ class Scenario:
         await self._stop_receiver()
         self._say("10008 sends while 56001 is offline")
         await self._send("away")
-        if not self._options.direct:  # the documents wait at 10008, because no other node can keep them
+        if not self._options.direct:  # with a direct link the documents wait at 10008
             await self._wait("the hub to have stored all documents", self._are_stored)
         await self._start_receiver()
 
@@ -167,9 +171,9 @@ class Scenario:
         self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
 
     async def _kill_hub(self) -> None:
-        """Kill the hub for good; the documents of the second round have the direct link only."""
+        """Kill the hub without starting it again: documents of the second round can use only the direct link."""
         await self._wait("every queue to be empty", self._are_queues_empty)
-        self._say("the hub is killed (SIGKILL) and stays away")
+        self._say("the hub is killed (SIGKILL) and not started again")
         await self._nodes[HUB].kill()
         await self._clients.pop(HUB).close()
 
@@ -190,36 +194,38 @@ class Scenario:
         self._start_task(self._follow(await self._clients[SENDER].events().open()))
 
     async def _run_all(self, names: Iterable[str]) -> None:
-        """Start these nodes at the same time, until they serve."""
-        # All are awaited even if one fails: ``remove`` must not meet one that is still starting.
+        """Start these nodes at the same time and wait until they serve."""
+        # All are awaited even if one fails: `SupervisedNode.remove` must not be called during a start.
         starts = (self._nodes[name].run() for name in names)
         for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
                 raise failure
 
     def _connect(self, name: str) -> None:
-        """Make the client of a node's administration and applications."""
+        """Create the client of a node, for its applications and its administration."""
         client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
         self._exits.push_async_callback(client.close)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._exits.push_async_callback(asyncio.wait, [task])
-        self._exits.callback(task.cancel)  # before the wait
+        self._exits.callback(task.cancel)  # called before the wait, because callbacks run in reverse order
 
     async def _receive(self, documents: Subscription[Document]) -> None:
-        """Write each document that a receiver receives to a file, then acknowledge it; the client reconnects."""
+        """Write each document that a receiver receives to a file, then acknowledge it. One task each."""
         async for delivered in documents:
             self._tracker.delivery(delivered)
-            # The locator in the name makes a repeat after a crash write the same file.
+            # With the locator in its name, the same file is written if the document is delivered again.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
-            with suppress(AlreadyGone):  # the connection was lost: the document comes again, marked as redelivered
+            with suppress(
+                AlreadyGone
+            ):  # the connection was lost: the document is delivered again, marked as redelivered
                 await delivered.ack()
                 self._display.read(delivered.app_key)
 
     async def _follow(self, events: Subscription[DocumentEvent]) -> None:
-        """Take the events of 10008."""
+        """Update the states of documents by the events of 10008."""
         async for event in events:
             self._tracker.advance(self._tracker.documents.get(event.app_key), event.kind, event.reason)
 
@@ -241,7 +247,7 @@ class Scenario:
                 self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:
-        """Ask for the outcome, too: a node that is killed may not have sent an event."""
+        """Wait for the outcome of a document: a killed node may not have sent its event."""
         while not document.is_final:
             try:
                 await self._clients[SENDER].wait_for_delivery(document.lk0, self._options.patience_s)
@@ -249,15 +255,15 @@ class Scenario:
             except NotDelivered as error:
                 self._tracker.advance(document, "failed", str(error))
             except SemqError:
-                await asyncio.sleep(POLL_S)  # the node is not available now
+                await asyncio.sleep(POLL_S)  # the node is unavailable for the moment
 
-    async def _wait(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition; after a timeout continue, because the counts show what is missing."""
+    async def _wait(self, expectation: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a condition. After a timeout the demo continues, because the counts show what is missing."""
         for _ in range(int(self._options.patience_s / POLL_S)):
             if await condition():
                 return
             await asyncio.sleep(POLL_S)
-        self._say(f"timeout while waiting for {what}; a slow machine needs a longer --patience")
+        self._say(f"timeout while waiting for {expectation}; a slow machine needs a longer --patience")
 
     async def _are_receivers_online(self) -> bool:
         status = await self._clients[SENDER].request("node.status")
@@ -269,30 +275,30 @@ class Scenario:
 
     async def _are_stored(self) -> bool:
         """Return whether the hub has stored all documents that have not ended."""
-        waiting = [one for one in self._tracker.documents.values() if not one.is_final]
+        waiting = [document for document in self._tracker.documents.values() if not document.is_final]
         stores = [name for name in self.hubs() if name in self._clients]
         if sum((await self._rows_left(*stores)).values()) < len(waiting):
             return False
-        for one in waiting:  # events of a node that was killed may be missing
-            self._tracker.advance(one, "stored")
+        for document in waiting:  # events of a killed node may be missing
+            self._tracker.advance(document, "stored")
         return True
 
     async def _are_read(self) -> bool:
         """Return whether all documents have ended, and the receivers' applications have read the delivered ones."""
-        every = self._tracker.documents.values()
-        return all(one.is_final and (one.received or one.state != "delivered") for one in every)
+        documents = self._tracker.documents.values()
+        return all(one.is_final and (one.received or one.state != "delivered") for one in documents)
 
     async def _are_queues_empty(self) -> bool:
         return not any((await self._rows_left()).values())
 
     async def _rows_left(self, *names: str) -> dict[str, int]:
-        """Return the number of rows in the queues of these nodes, or of all."""
-        left = {}
+        """Return the number of rows by queue, of the named nodes or of all."""
+        rows = {}
         for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")
             for queue in ("tb_0031",) if name in self.hubs() else ("tb_0031", "tb_0030"):
-                left[f"{name}.{queue}"] = sum(counts[queue].values())
-        return left
+                rows[f"{name}.{queue}"] = sum(counts[queue].values())
+        return rows
 
     async def _stay(self) -> None:
         stop = asyncio.Event()

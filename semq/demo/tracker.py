@@ -1,7 +1,8 @@
-"""The documents: their files, their states by the events at 10008 and the deliveries at the receivers, and the counts.
+"""The documents of the demo: their files, their states, and the counts at the end.
 
-Events may arrive repeatedly, late or out of order; the state of a document never goes back. Documents are known by
-their AppKeys, which 10008 chooses, so that an event or a delivery may come before the answer to the submit.
+States follow from events at 10008 and deliveries at the receivers. Events may arrive repeatedly, late or out of order;
+the state of a document never goes back. Documents are identified by their AppKeys, which 10008 chooses, because an
+event or a delivery may arrive before the answer to the submit.
 """
 
 import time
@@ -16,7 +17,7 @@ from typing import Any
 from semq.app import AppKey, Document, Sent
 from semq.umx_t.app_key import PART_MAX
 
-# The states in their order: name | status of the protocol | description | colour of their lines.
+# State, in order | status of the protocol, description, colour of its line
 STATES: dict[str, tuple[str, str, str]] = {
     "new": ("", "not sent yet", ""),
     "accepted": ("SS_INIT", "committed at 10008", "yellow"),
@@ -33,19 +34,19 @@ FINAL = ("delivered", "failed", "refused")
 
 @dataclass(slots=True, eq=False)
 class TrackedDocument:
-    """One document. Times are monotonic seconds."""
+    """A document of the demo."""
 
     number: int
     path: Path
     name: str  #: path in the folder of documents
-    round: str  #: online or away: the state of 56001 when the document was sent
+    round: str  #: round in which it is sent: online, away (56001 is offline) or killed (of a cluster)
     target: str  #: node id of the receiver
     state: str = "new"
     lk0: str = ""
-    digest: str = ""  #: digest of the file
-    digest_sent: str = ""  #: according to the node of 10008
-    received: dict[str, str] = field(default_factory=dict)  #: digest of each body received at 56001, by LK0
-    submitted: float = 0.0
+    digest: str = ""  #: SHA-256 of the file
+    digest_sent: str = ""  #: SHA-256 according to the node of 10008
+    received: dict[str, str] = field(default_factory=dict)  #: SHA-256 of each received body, by LK0
+    submitted: float = 0.0  #: monotonic seconds
     took_ms: float = 0.0  #: from submit to SS_ACK2
     was_stored: bool = False
     reason: str = ""
@@ -58,22 +59,22 @@ class TrackedDocument:
 
     @property
     def is_final(self) -> bool:
-        """Whether the sender knows the outcome."""
+        """Whether the sender knows the outcome of the document."""
         return self.state in FINAL
 
 
 def files_in(folder: Path) -> list[Path]:
-    """List the files of a folder and its subfolders by name, without the hidden ones."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    """Return the files of a folder and its subfolders in the order of their names, without hidden ones."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
 
 def documents_of(
     folder: Path, count: int | None, round_: str, first: int, targets: Sequence[str]
 ) -> list[TrackedDocument]:
-    """Return documents with the files of a folder, repeated or cut to ``count``, numbered from ``first``.
+    """Return a document for each file of a folder, repeated or cut to ``count``, numbered from ``first``.
 
-    Their targets take turns."""
+    The targets take turns."""
     files = files_in(folder)
     chosen = files if count is None else islice(cycle(files), count)
     return [
@@ -86,23 +87,23 @@ def documents_of(
 class DocumentTracker:
     """All documents of the demo."""
 
-    on_change: Callable[[TrackedDocument], None] = lambda document: None  #: is called with a document in a new state
+    on_change: Callable[[TrackedDocument], None] = lambda document: None  #: called with a document in a new state
     now: Callable[[], float] = time.monotonic
     documents: dict[AppKey, TrackedDocument] = field(default_factory=dict)
     repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
-    duplicates: int = 0  #: repeated deliveries without the mark, or of no document of the demo: never allowed
+    duplicates: int = 0  #: repeated deliveries without the mark, or of unknown documents: never allowed
 
     def submitting(self, document: TrackedDocument, body: bytes) -> None:
-        """Note that the application of 10008 is about to submit a document."""
+        """Record that the application of 10008 is about to submit a document."""
         document.digest, document.submitted = sha256(body).hexdigest(), self.now()
 
     def accepted(self, document: TrackedDocument, sent: Sent) -> None:
-        """Note that the node of 10008 has committed a document."""
+        """Record that the node of 10008 has accepted a document."""
         document.lk0, document.digest_sent = sent.lk0, sent.digest
         self.advance(document, "accepted")
 
     def advance(self, document: TrackedDocument | None, state: str, reason: str = "") -> None:
-        """Note what the node of 10008 reports about a document: a state, or an event that has no state."""
+        """Record a state of a document that the node of 10008 reports; ignore events without a state in STATES."""
         if document is None or state not in STATES:
             return
         document.was_stored |= state == "stored"
@@ -113,7 +114,7 @@ class DocumentTracker:
             self.on_change(document)
 
     def delivery(self, delivered: Document) -> None:
-        """Note a delivery at a receiver."""
+        """Record a delivery at a receiver."""
         document = self.documents.get(delivered.app_key)
         if document is not None and delivered.target != f"1.{document.target}":
             document = None
@@ -125,16 +126,16 @@ class DocumentTracker:
             self.duplicates += 1
 
     def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
-        """Return the result in numbers, as ``--json`` prints it. ``left``: rows by queue; ``restarts``: of nodes."""
-        every = list(self.documents.values())
-        accepted = [document for document in every if document.lk0]
+        """Return the counts, which ``--json`` prints. ``left``: rows by queue. ``restarts``: restarts of nodes."""
+        documents = list(self.documents.values())
+        accepted = [document for document in documents if document.lk0]
         delivered = [document for document in accepted if document.state == "delivered"]
         accepted_twice = sum(len({document.lk0, *document.received}) - 1 for document in accepted)
         took_ms = [document.took_ms for document in delivered if document.round == "online"]
         counts = {
-            "documents": len(every),
+            "documents": len(documents),
             "accepted": len(accepted),
-            "refused": sum(document.state == "refused" for document in every),
+            "refused": sum(document.state == "refused" for document in documents),
             "forwarded": sum(not document.was_stored for document in delivered),
             "stored": sum(document.was_stored for document in delivered),
             "delivered": len(delivered),

@@ -1,6 +1,12 @@
 """An installation on this machine: a hub and institutions as processes, each with its own embedded Postgres.
 
-``configuration`` writes the files of the nodes, ``process`` starts and stops one node, ``supervision`` starts it again
-when it dies, ``enrolment`` gets its first certificate. The demo, the tests of processes, the crash campaigns and the
-benchmarks use them; each passes the settings that only its nodes have.
+| module        | contents                                                       |
+|---------------|----------------------------------------------------------------|
+| configuration | the configuration files of all nodes                           |
+| process       | one node as a process: start, wait, end                        |
+| supervision   | one node that is started again after an unexpected end         |
+| enrolment     | the first certificates of nodes                                |
+| errors        | the error of a node that does not start                        |
+
+Used by the demo, the tests of processes, the crash campaigns and the benchmarks. Each adds its own settings.
 """

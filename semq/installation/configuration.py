@@ -1,6 +1,6 @@
 """The configuration files of a hub and its institutions, in one folder.
 
-Settings are rows, ``{"amqp.port": 0}``; callers add their own rows to those that every installation has.
+Settings are rows such as ``{"amqp.port": 0}``. Callers add their own rows to those of every installation.
 """
 
 import json
@@ -13,18 +13,18 @@ from pathlib import Path
 
 from semq.store.embedded.server import EmbeddedPostgres
 
-HUB = "hub"
-CARRIER = "carrier"
-STANDBY = "standby"
-DIRECT = "direct"
-PORTS = range(20_000, 32_000)  # ports of nodes
+HUB = "hub"  # node id of the hub, name of its first instance
+CARRIER = "carrier"  # name of the node that is the broker between instances of the hub
+STANDBY = "standby"  # name of the standby of the hub's last instance
+DIRECT = "direct"  # key of `links` in `InstallationPlan.write`: the direct link
+PORTS = range(20_000, 32_000)  # from which free ports are chosen
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationLogin:
-    """User and password of the applications, at every node."""
+    """User and password of applications, the same at every node."""
 
     user: str
     password: str
@@ -32,18 +32,18 @@ class ApplicationLogin:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """The files of one node, and how its applications reach it."""
+    """The files of one node, and the address for its applications."""
 
     name: str
     node_id: str
     folder: Path
     login: ApplicationLogin
-    port: int = 0  #: 0: another one at each start
-    tls: bool = False  #: on its port
+    port: int = 0  #: AMQP port; 0: another one at each start
+    tls: bool = False  #: the AMQP port has TLS
 
     @property
     def kind(self) -> str:
-        """``platform`` or ``local``."""
+        """The kind of the node: ``platform`` or ``local``."""
         return "platform" if self.node_id == HUB else "local"
 
     @property
@@ -53,7 +53,7 @@ class NodePlace:
 
     @property
     def log(self) -> Path:
-        """The file with the node's standard error."""
+        """The log file: the standard error of the process."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -62,35 +62,35 @@ class NodePlace:
         return self.folder / self.name
 
     def url_at(self, port: int) -> str:
-        """Return the AMQP URL for applications."""
+        """Return the AMQP URL for applications at this port."""
         address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}"
-        owner = HUB if self.node_id == HUB else self.name  # all processes of the hub share the keys of the first one
-        trust = self.folder / owner / "pki" / "trust.pem"
+        key_owner = HUB if self.node_id == HUB else self.name  # all processes of the hub use the keys of the first one
+        trust = self.folder / key_owner / "pki" / "trust.pem"
         return f"amqps://{address}?cafile={trust}" if self.tls else f"amqp://{address}"
 
     @property
     def url(self) -> str:
-        """The AMQP URL for applications, if the port is a fixed one."""
+        """The AMQP URL for applications, if the port is not 0."""
         return self.url_at(self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class InstallationPlan:
-    """The nodes of an installation, and the rows of their configurations beside those that all installations have."""
+    """The nodes of an installation, and the rows of their configurations beside those of every installation."""
 
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
-    absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
-    has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.certified`` installs
-    secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
-    #: two institutions with a direct link, with ``secure``: the first dials, with the pauses of ``local`` for the hub
+    absent: Sequence[str] = ()  #: node ids of institutions of the hub without a node in this installation
+    has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.install_certificates`` installs
+    secure: bool = False  #: links have TLS and certificates; the institutions have no passwords and must enrol
+    #: two institutions with a direct link (needs ``secure``): the first dials, with the same pauses as for the hub
     direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub
-    carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
-    shared: str = ""  #: URL of a database: the store of the last instance, and of one more process, ``standby``
-    every: Rows = field(default_factory=dict)  #: rows of every node
+    carrier: str = ""  #: URL of the AMQP broker between instances; if empty, a further node, CARRIER, is the broker
+    shared: str = ""  #: URL of the database that the last instance shares with a further process, STANDBY
+    every: Rows = field(default_factory=dict)  #: rows of all nodes
     hub: Rows = field(default_factory=dict)  #: rows of the hub
-    local: Rows = field(default_factory=dict)  #: rows of each institution; ``{name}`` in a value is its name
+    local: Rows = field(default_factory=dict)  #: rows of institutions; ``{name}`` in a value becomes the name
 
     @property
     def hubs(self) -> tuple[str, ...]:
@@ -98,11 +98,11 @@ class InstallationPlan:
         return (HUB, *(f"{HUB}-{number}" for number in range(2, self.instances + 1))) if self.has_hub else ()
 
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
-        """Write the files; return the places by name, the hub first, with ports that are free now.
+        """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
-        The first instance of several must serve before the others are started: its database is the control database.
-        ``links``: by name, ports to which institutions connect instead of those of the hub, and instances instead of
-        that of the carrier; ``direct``: the port to which the first node of the direct link connects.
+        Of several instances, the first must serve before the others start: its database is the control database.
+        ``links``: ports of proxies, by the name of the node that connects to them instead of to the hub or the carrier;
+        under DIRECT, those to which the first node of the direct link connects.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
@@ -130,22 +130,24 @@ class InstallationPlan:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
 
     def _direct(self, places: Mapping[str, NodePlace], ports: Sequence[int] | None) -> dict[str, Rows]:
-        """Return the rows of the direct link at both ends, by name; ``ports``: those of a proxy."""
+        """Return the rows of the direct link at both ends, by name. ``ports``: of proxies before the listening end."""
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
-        to, urls = f"direct.{listening.node_id}", [f"amqps://127.0.0.1:{port}" for port in ports or [listening.port]]
-        pauses = {key.replace("hub", to): value for key, value in self.local.items() if key.startswith("hub.reconnect")}
+        section = f"direct.{listening.node_id}"
+        urls = [f"amqps://127.0.0.1:{port}" for port in ports or [listening.port]]
+        hub_pauses = {key: value for key, value in self.local.items() if key.startswith("hub.reconnect")}
+        pauses = {key.replace("hub", section): value for key, value in hub_pauses.items()}
         return {
-            dialling.name: {f"{to}.urls": urls, **pauses},
+            dialling.name: {f"{section}.urls": urls, **pauses},
             listening.name: {f"direct.{dialling.node_id}.urls": []},
         }
 
     def _ports(self, places: Mapping[str, NodePlace]) -> dict[str, Sequence[int]]:
-        """Return the ports that each node connects to: the institutions are spread over the instances of the hub."""
+        """Return the ports to which each node connects. Institutions begin with different instances of the hub."""
         hubs = [places[name].port for name in self.hubs]
         standby = [places[STANDBY].port] if self.shared else []
-        ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub
+        ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub; any port is valid
         if CARRIER in places:
             ports |= {name: [places[CARRIER].port] for name in self._processes_of_hub()}
         for number, name in enumerate(self.institutions):
@@ -196,7 +198,7 @@ class InstallationPlan:
 
 
 def toml(rows: Rows) -> str:
-    """Return rows as TOML, a table for each prefix."""
+    """Return rows as TOML: a table for each prefix of keys."""
     tables: dict[str, list[str]] = {}
     for key, value in rows.items():
         table, _, name = key.rpartition(".")
@@ -209,13 +211,13 @@ def toml(rows: Rows) -> str:
 def free_ports(count: int) -> list[int]:
     """Return different free ports of the loopback address.
 
-    They are below those that the system gives to outgoing connections: one of these could be taken before it is used.
+    They are below the ports of outgoing connections, because the system could use one of those before the node does.
     """
-    found: list[int] = []
+    free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            free.append(port)
+        if len(free) == count:
             break
-    return found
+    return free

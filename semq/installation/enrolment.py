@@ -1,5 +1,4 @@
-"""The first certificate of a node: by a token of the hub and the fingerprint of its authority, or without a hub by a
-common authority."""
+"""The first certificates of nodes: by tokens of the hub, or without a hub by a common authority."""
 
 from collections.abc import Iterable
 
@@ -18,10 +17,10 @@ from semq.store.files import write_safely
 CERTIFICATE_DAYS = 90.0
 
 
-async def enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) -> NodeCertificate:
-    """Return the certificate of a node that does not run; ask the hub for it unless there is one, or if ``again``.
+async def ensure_enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) -> NodeCertificate:
+    """Return the certificate of a node that does not run. Enrol the node at the hub if it has none, or if ``again``.
 
-    Raises SemqError or OSError.
+    Raises SemqError, OSError.
     """
     ring = ring_of(load(node.place.config, {}))
     if ring.is_enrolled and not again:
@@ -32,14 +31,14 @@ async def enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) 
     return await enrol(ring, address, token["fingerprint"], token["token"], SystemClock())
 
 
-def certified(places: Iterable[NodePlace]) -> None:
-    """Give each of these nodes, which have no hub, a certificate of one new authority that all of them trust."""
+def install_certificates(places: Iterable[NodePlace]) -> None:
+    """Create an authority that these nodes, which have no hub, trust; install a certificate of it at each node."""
     now = SystemClock().wall()
-    common = create_authority("the institutions", now)
+    authority = create_authority("the institutions", now)
     for place in places:
         ring = ring_of(load(place.config, {}))
         key = key_of_request(new_request(ring.next_key(), ring.node))
-        made = common.issue(key, ring.node, now, CERTIFICATE_DAYS, ("127.0.0.1",))
-        write_safely(ring.trust_path, common.pem)
-        ring.store_certificate(made.pem, TrustStore([common.certificate]), now)
+        certificate = authority.issue(key, ring.node, now, CERTIFICATE_DAYS, ("127.0.0.1",))
+        write_safely(ring.trust_path, authority.pem)
+        ring.store_certificate(certificate.pem, TrustStore([authority.certificate]), now)
         ring.rotate(now)

@@ -1,4 +1,4 @@
-"""Errors of an installation, in the range of the demo, codes 2300–2399."""
+"""Errors of an installation. They have codes of the range of the demo, 2300–2399."""
 
 from semq.errors import Unavailable
 
@@ -7,4 +7,4 @@ class NodeNotStarted(Unavailable):
     """A node of the installation did not start."""
 
     code = "SEMQ-2302"
-    remedy = "The last lines of its log are shown above; ./run demo --keep keeps the whole log in its folder."
+    remedy = "The fact `log` has the last lines of its log; ./run demo --keep keeps the complete log."

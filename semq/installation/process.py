@@ -1,4 +1,4 @@
-"""One node as a process: start, wait, end. The caller decides about restarts."""
+"""One node as a process: start, wait, end. Restarts are left to the caller (`supervision`)."""
 
 import asyncio
 import fcntl
@@ -13,19 +13,19 @@ from semq.installation.configuration import NodePlace
 from semq.installation.errors import NodeNotStarted
 from semq.store.embedded.server import EmbeddedPostgres
 
-MODULES = {"platform": "platform_node", "local": "local_node"}
-STOP_S = 90.0
+MODULES = {"platform": "platform_node", "local": "local_node"}  # kind of node | module that runs it
+STOP_S = 90.0  # time for an orderly end, before the process is killed
 POLL_S = 0.1
 
 
-async def end_of(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a process and return its status: negative numbers are signals."""
+async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a process and return its exit status; a negative number is a signal."""
     if process.poll() is None:
-        over, loop = asyncio.Event(), asyncio.get_running_loop()
+        has_ended, loop = asyncio.Event(), asyncio.get_running_loop()
         handle = os.pidfd_open(process.pid)
-        loop.add_reader(handle, over.set)
+        loop.add_reader(handle, has_ended.set)
         try:
-            await over.wait()
+            await has_ended.wait()
         finally:
             loop.remove_reader(handle)
             os.close(handle)
@@ -33,14 +33,14 @@ async def end_of(process: subprocess.Popen[bytes]) -> int:
 
 
 class NodeProcess:
-    """One node. Its methods may be called from any thread; ``async`` ones do not block the event loop."""
+    """A node as a process. Methods may be called from any thread; ``async`` methods do not block the event loop."""
 
-    in_child: Callable[[], None] | None = None  #: is called in the new process before its program starts
+    before_program: Callable[[], None] | None = None  #: called in the new process before its program starts
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
-        self.port = place.port  #: its port, known once it serves
-        self.postgres = EmbeddedPostgres(place.data_dir)  # the node alone starts it
+        self.port = place.port  #: AMQP port; 0 until the node serves, if its configuration has port 0
+        self.postgres = EmbeddedPostgres(place.data_dir)  # started by the node itself
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,7 +50,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id while the node runs."""
+        """The process id; None if the node does not run."""
         process = self.process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -61,31 +61,31 @@ class NodeProcess:
 
     @property
     def database(self) -> str:
-        """The URL of its database, while it runs."""
+        """The URL of the embedded database, while it runs."""
         return EmbeddedPostgres(self.place.data_dir).url
 
     def start(self) -> None:
-        """Launch the process and wait until it serves. Raises NodeNotStarted."""
+        """Start the process and wait until the node serves. Raises NodeNotStarted."""
         self.launch()
         self.await_ready()
 
     def program(self) -> list[str]:
-        """Return the arguments of Python that run the node."""
+        """Return the arguments for Python that run the node."""
         return ["-m", MODULES[self.place.kind]]
 
     def launch(self, **variables: str) -> None:
-        """Start the process, with more environment variables."""
+        """Start the process without waiting. ``variables``: further environment variables."""
         self.forget()
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
         with self.place.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", *self.program(), "--config", str(self.place.config)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.place.folder,
-                env=environment | variables, start_new_session=True, preexec_fn=self.in_child,
+                env=environment | variables, start_new_session=True, preexec_fn=self.before_program,
             )  # fmt: skip
 
-    def serves(self) -> bool:
-        """Wait until the node serves; False if it ends instead."""
+    def wait_until_ready(self) -> bool:
+        """Wait until the node serves; return False if it ends instead."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -98,11 +98,11 @@ class NodeProcess:
 
     def await_ready(self) -> None:
         """Wait until the node serves. Raises NodeNotStarted."""
-        if not self.serves():
+        if not self.wait_until_ready():
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
     def console(self) -> str:
-        """Wait until a node with [http] prints the address of its console; empty if the node ends instead."""
+        """Wait for the address of the console, which a node with [http] prints; empty if the node ends instead."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -110,13 +110,13 @@ class NodeProcess:
         return next((words[1].decode() for words in lines if words[:1] == [b"console"]), "")
 
     async def ready(self) -> bool:
-        """Do the same as ``serves``; a caller that cancels it must end the process."""
-        return await asyncio.to_thread(self.serves)
+        """Do the same as ``wait_until_ready``. A caller that cancels the wait must end the process."""
+        return await asyncio.to_thread(self.wait_until_ready)
 
     async def ended(self) -> int:
-        """Wait for the end of the process and return its status: negative numbers are signals."""
+        """Wait for the end of the process and return its exit status; a negative number is a signal."""
         assert self.process is not None
-        return await end_of(self.process)
+        return await wait_for_exit(self.process)
 
     def signal(self, number: Signals) -> None:
         """Send a signal to the process, if it runs."""
@@ -124,7 +124,7 @@ class NodeProcess:
             self.process.send_signal(number)
 
     def end(self, number: Signals = SIGTERM) -> None:
-        """Send a signal and wait for the end; kill the process if it does not end in time."""
+        """Send a signal and wait for the end; kill the process if it does not end within STOP_S."""
         if (process := self.process) is None:
             return
         self.signal(number)
@@ -136,19 +136,19 @@ class NodeProcess:
         self.forget()
 
     def forget(self) -> None:
-        """Forget a process that has ended."""
+        """Release a process that has ended."""
         process, self.process = self.process, None
         if process is not None and process.stdout is not None:
             process.stdout.close()
 
-    def clear(self) -> None:
-        """End the node, and a database server that it may have left running."""
+    def end_all(self) -> None:
+        """End the node, and its database server, which survives a killed node."""
         self.end()
         if self.place.data_dir.exists():
             self.postgres.stop()
 
-    def holder(self) -> int | None:
-        """Return the process that holds the lock of the data directory, or None."""
+    def lock_holder(self) -> int | None:
+        """Return the id of the process that has the lock of the data directory, or None."""
         with suppress(OSError, ValueError), (self.place.data_dir / "postgres" / "lock").open("r+") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,7 +157,7 @@ class NodeProcess:
         return None
 
     def log_tail(self, lines: int = 6) -> str:
-        """Return the last lines of the log."""
+        """Return the last lines of the log; empty if it cannot be read."""
         with suppress(OSError):
             return "\n".join(self.place.log.read_text("utf-8", "replace").splitlines()[-lines:])
         return ""

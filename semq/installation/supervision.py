@@ -1,7 +1,7 @@
-"""A node that is started again when it dies unexpectedly, and that ends with the process which has started it.
+"""A node that is started again after an unexpected end, and that ends with the process that has started it.
 
-Used by the demo, which invites its users to ``kill -9`` a node and to start it again by hand. The supervisor therefore
-retries while another process holds the data directory, and ``stop`` also ends a node that a user has started.
+Used by the demo, whose users may ``kill -9`` a node and start it by hand. The supervisor therefore tries again while
+another process has the lock of the data directory, and ``stop`` also ends a node that a user has started.
 """
 
 import asyncio
@@ -16,50 +16,49 @@ from semq.installation.errors import NodeNotStarted
 from semq.installation.process import POLL_S, STOP_S, NodeProcess
 
 RESTART_S_MIN, RESTART_S_MAX = 0.2, 2.0
-FAILURES_MAX = 5  # failed starts in a row after which the log is shown
-
+FAILURES_MAX = 5  # consecutive failed starts after which the log is printed
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """In the child process: request a SIGTERM when the thread that has started it ends."""
+    """Request a SIGTERM for this process at the end of the thread that has started it. Called in the new process."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class SupervisedNode(NodeProcess):
-    """One node. ``say`` prints a line for people."""
+    """A node as a supervised process. ``report`` prints a line for people."""
 
-    in_child = staticmethod(_end_with_parent)
+    before_program = staticmethod(_end_with_parent)
 
-    def __init__(self, place: NodePlace, say: Callable[[str], None]) -> None:
+    def __init__(self, place: NodePlace, report: Callable[[str], None]) -> None:
         super().__init__(place)
         self.deaths = 0  #: unexpected ends
-        self._say = say
+        self._report = report
         self._supervisor: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Start the node, wait until it serves, and supervise it from then on. Raises NodeNotStarted."""
         self.launch()
-        await self.continued()
+        await self.ready_and_supervised()
 
-    async def continued(self) -> None:
-        """Wait until a node serves that has been launched, and supervise it from then on. Raises NodeNotStarted."""
+    async def ready_and_supervised(self) -> None:
+        """Wait until the launched node serves, and supervise it from then on. Raises NodeNotStarted."""
         while not await self.ready():
-            if await self.ended() >= 0:  # by itself, not by a signal
+            if await self.ended() >= 0:  # it ended itself: no signal ended it
                 raise NodeNotStarted(node=self.name, log=self.log_tail())
             self.deaths += 1
-            self._say(f"{self.name} was killed while it started; it is started again")
+            self._report(f"{self.name} was killed while it started; it is started again")
             self.launch()
         self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self.name}")
 
     async def stop(self) -> None:
-        """Stop the node, and a process that a user has started on its data directory."""
-        await self._leave()
+        """Stop the node, and a process that a user has started on the same data directory."""
+        await self._end_supervision()
         await asyncio.to_thread(self.end)
         waited_s = 0.0
-        while (pid := self.holder()) is not None and waited_s < STOP_S:
+        while (pid := self.lock_holder()) is not None and waited_s < STOP_S:
             if waited_s == 0.0:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGTERM)
@@ -67,37 +66,36 @@ class SupervisedNode(NodeProcess):
             waited_s += POLL_S
 
     async def kill(self) -> None:
-        """Kill the node, and do not start it again."""
-        await self._leave()
+        """Kill the node without starting it again."""
+        await self._end_supervision()
         if self.process is not None:
             self.process.kill()
             await self.ended()
             self.deaths += 1
 
-    async def _leave(self) -> None:
-        """End the supervision."""
+    async def _end_supervision(self) -> None:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
 
     async def remove(self) -> None:
-        """Stop the node and a database server that it may have left running."""
+        """Stop the node and its database server."""
         await self.stop()
-        await asyncio.to_thread(self.clear)
+        await asyncio.to_thread(self.end_all)
 
     async def _supervise(self) -> None:
-        """Start the node again whenever it ends; ``stop`` cancels this task first."""
+        """Start the node again whenever it ends. ``stop`` and ``kill`` cancel this task first."""
         while True:
             status = await self.ended()
             self.deaths += 1
-            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-            self._say(f"{self.name} has ended ({how}); it is started again")
+            cause = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            self._report(f"{self.name} has ended ({cause}); it is started again")
             failures = 0
             self.launch()
             while not await self.ready():
                 failures += 1
                 if failures == FAILURES_MAX:
-                    self._say(f"{self.name} does not start:\n{self.log_tail()}")
+                    self._report(f"{self.name} does not start:\n{self.log_tail()}")
                 await asyncio.sleep(min(RESTART_S_MIN * 2**failures, RESTART_S_MAX))
                 self.launch()
-            self._say(f"{self.name} is back (pid {self.pid})")
+            self._report(f"{self.name} is back (pid {self.pid})")

@@ -59,8 +59,8 @@ class Network:
 def clear(node: NodeProcess) -> None:
     """End a node; check that no other process holds its data directory."""
     node.end()
-    assert node.holder() is None
-    node.clear()
+    assert node.lock_holder() is None
+    node.end_all()
 
 
 @contextmanager

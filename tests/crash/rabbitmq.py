@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 
 from bench.rabbitmq.server import STOP_S, RabbitNode
-from semq.installation.process import end_of
+from semq.installation.process import wait_for_exit
 from tests.crash.process import RestartedProcess
 
 
@@ -57,7 +57,7 @@ class BrokerProcess(RestartedProcess):
             if await asyncio.to_thread(self._node.answers):
                 self._serving.set()
                 self.on_ready()
-            await end_of(process)
+            await wait_for_exit(process)
             self._serving.clear()
             self.on_end()
             if not self._stopping:

@@ -32,7 +32,7 @@ from psycopg import sql
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY, ApplicationLogin, InstallationPlan
-from semq.installation.enrolment import enrolled
+from semq.installation.enrolment import ensure_enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
 from tests.crash.book import Book
@@ -228,7 +228,7 @@ class CrashWorld:
 
     async def enrol(self, side: str) -> None:
         """Get a certificate for an institution's node, used from its next start."""
-        await certificates.insist(lambda: enrolled(self.nodes[HUB], self.nodes[side], again=True))
+        await certificates.insist(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def sweep(self) -> None:
         """Let the institutions' nodes remove the pieces of interrupted uploads now; alone they do it each minute."""

@@ -1,4 +1,4 @@
-"""Output for people: at most 80 columns."""
+"""The lines of the demo: at most 80 columns, and not all documents if there are many."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from semq.demo.display import Display
 from tests.demo.test_tracker import CLEAN, added, good
 
 
-def console() -> Console:
+def memory_console() -> Console:
     return Console(file=io.StringIO(), width=80, color_system=None)
 
 
@@ -19,31 +19,31 @@ def text(console: Console) -> str:
 
 
 def test_each_change_has_a_line_with_its_time_and_offset() -> None:
-    where, tracker = console(), good()
-    display = Display(where, tracker)
+    console, tracker = memory_console(), good()
+    display = Display(console, tracker)
     for document in tracker.documents.values():
         display.changed(document)
         display.read(document.app_key)
     display.say("[brackets] are kept")
-    assert text(where).count("SS_ACK2") == text(where).count("read and acknowledged") == 3
-    assert "[brackets] are kept" in text(where)
-    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d ", line) for line in text(where).splitlines())
+    assert text(console).count("SS_ACK2") == text(console).count("read and acknowledged") == 3
+    assert "[brackets] are kept" in text(console)
+    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d ", line) for line in text(console).splitlines())
 
 
-def test_of_many_documents_only_some_have_lines() -> None:
-    where, tracker = console(), good()
+def test_of_more_documents_than_the_limit_only_some_have_lines() -> None:
+    console, tracker = memory_console(), good()
     for _ in range(300):
         added(tracker)
-    display = Display(where, tracker)
+    display = Display(console, tracker)
     for document in tracker.documents.values():
         display.changed(document)
         display.read(document.app_key)
-    assert len(text(where).splitlines()) == 2 * (303 // 3)
+    assert len(text(console).splitlines()) == 2 * (303 // 3)
 
 
 def test_the_title_shows_whether_the_counts_are_good() -> None:
-    for left, words in (({}, "Nothing lost"), ({"hub.tb_0031": 1}, "not as they should be")):
-        where = console()
-        Display(where, good()).counts(good().count(CLEAN | left, 0))
-        assert words in text(where)
-        assert max(map(len, text(where).splitlines())) <= 80
+    for left, words in (({}, "Nothing lost"), ({"hub.tb_0031": 1}, "Some counts are wrong")):
+        console = memory_console()
+        Display(console, good()).counts(good().count(CLEAN | left, 0))
+        assert words in text(console)
+        assert max(map(len, text(console).splitlines())) <= 80

@@ -19,15 +19,15 @@ async def test_a_node_serves_until_it_ends(node: NodeProcess) -> None:
     try:
         node.launch()
         assert await node.ready()
-        assert node.holder() == node.pid
+        assert node.lock_holder() == node.pid
         assert str(node.port) in node.url
         node.signal(signal.SIGKILL)
         assert await node.ended() == -signal.SIGKILL
         assert node.pid is None
         assert node.postgres.pid is not None  # it survives a killed node
     finally:
-        node.clear()
-    assert node.holder() is None
+        node.end_all()
+    assert node.lock_holder() is None
     assert node.postgres.pid is None
 
 
@@ -37,4 +37,4 @@ async def test_a_node_that_cannot_start_is_an_error_with_its_log(node: NodeProce
         node.start()
     assert "SEMQ-2011" in caught.value.facts["log"]
     assert await node.ended() > 0
-    node.clear()
+    node.end_all()

@@ -29,14 +29,14 @@ async def test_a_killed_node_comes_back_and_a_stopped_one_stays_away(
         await node.run()
         first = node.pid
         assert first is not None
-        assert node.holder() == first
+        assert node.lock_holder() == first
         os.kill(first, signal.SIGKILL)
         assert "SIGKILL" in await reports.get()
         assert "is back" in await reports.get()
         assert node.pid not in (first, None)
         assert node.deaths == 1
         await node.stop()
-        assert node.holder() is None
+        assert node.lock_holder() is None
         assert reports.empty()
     finally:
         await node.remove()

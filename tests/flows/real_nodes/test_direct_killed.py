@@ -13,7 +13,7 @@ from semq.app import AlreadyGone, Client
 from semq.engine.uplink import DIRECTLY
 from semq.errors import SemqError
 from semq.installation.configuration import DIRECT, HUB, ApplicationLogin, InstallationPlan
-from semq.installation.enrolment import enrolled
+from semq.installation.enrolment import ensure_enrolled
 from semq.installation.process import NodeProcess
 from semq.store.rows import Event
 from tests.crash.proxy import Proxy
@@ -93,7 +93,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
             stack.callback(node.clear)
         await asyncio.to_thread(nodes[HUB].start)
         for name in (A, B):
-            await enrolled(nodes[HUB], nodes[name])
+            await ensure_enrolled(nodes[HUB], nodes[name])
             await asyncio.to_thread(nodes[name].start)
         clients = {name: await stack.enter_async_context(Client(nodes[name].url)) for name in (A, B)}
         scene = DirectProcesses(nodes, proxy, clients)
