@@ -98,7 +98,7 @@ class InProcess:
         return node
 
     def secure_settings(self, name: str, hub: HubNode, more: str = "", port: int = 0) -> Settings:
-        """Return the settings of a node that logs in by its certificate, optionally at another port."""
+        """Return the settings of a node that logs in by its certificate, at the hub's port or at ``port``."""
         text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
@@ -116,10 +116,10 @@ class InProcess:
 
     async def client(self, node: LocalNode | HubNode, **settings: Any) -> ClientLink:
         """Return a connection of an application to a node."""
-        known: dict[str, Any] = {"user": "guest", "password": "guest"}
+        defaults: dict[str, Any] = {"user": "guest", "password": "guest"}
         if node.settings.amqp.tls and node.who is not None:
-            known["tls"] = client_context(node.who.trust)
-        config = DialConfig("127.0.0.1", node.port, **(known | settings))
+            defaults["tls"] = client_context(node.who.trust)
+        config = DialConfig("127.0.0.1", node.port, **(defaults | settings))
         link = await dial(config, node.clock, node.turn)
         self.stack.push_async_callback(link.close)
         return link

@@ -69,19 +69,19 @@ async def client(inprocess: InProcess, node: LocalNode, user: str, host: str = "
 
 async def consumed(link: ClientLink, queue: str) -> Delivered:
     channel = await link.open_channel()
-    got: asyncio.Queue[Delivered] = asyncio.Queue()
-    await channel.consume(queue, lambda batch: put(got, batch), no_ack=True)
+    deliveries: asyncio.Queue[Delivered] = asyncio.Queue()
+    await channel.consume(queue, lambda batch: put(deliveries, batch), no_ack=True)
     async with asyncio.timeout(60):
-        found = await got.get()
+        delivered = await deliveries.get()
     channel.close()
-    return found
+    return delivered
 
 
-async def refused(link: ClientLink, deed: Any, error: type[amqp.AmqpError] = amqp.AccessRefused) -> None:
+async def refused(link: ClientLink, request: Any, error: type[amqp.AmqpError] = amqp.AccessRefused) -> None:
     channel = await confirming(link)
     with pytest.raises(error):
         async with asyncio.timeout(60):
-            await deed(channel)
+            await request(channel)
 
 
 async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InProcess) -> None:
@@ -108,8 +108,8 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
 
 
 async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) -> None:
-    """Queues of one name, each with its own messages; the contents of a virtual host without configuration stay
-    stored.
+    """Queues with the same name in two virtual hosts have their own messages. A virtual host that is not configured
+    keeps its stored contents.
     """
     hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
@@ -124,16 +124,16 @@ async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) ->
     text = file.read_text()
     without = text.replace('virtual_hosts = ["shop"]', "").replace("shop = {", "# shop = {")
     file.write_text(without)
-    resting = LocalNode(load(file, {}), SystemClock())
-    await resting.start()
+    without_host = LocalNode(load(file, {}), SystemClock())
+    await without_host.start()
     with pytest.raises(amqp.AmqpError):
-        await client(inprocess, resting, "web", "shop")
-    await resting.stop()
+        await client(inprocess, without_host, "web", "shop")
+    await without_host.stop()
 
     file.write_text(text)
-    again = await inprocess.started(load(file, {}))
+    restarted = await inprocess.started(load(file, {}))
     for user, host, body in (("all", "/", b"root"), ("web", "shop", b"shop")):
-        assert bytes((await consumed(await client(inprocess, again, user, host), "kept")).body) == body
+        assert bytes((await consumed(await client(inprocess, restarted, user, host), "kept")).body) == body
 
 
 async def test_the_hub_has_users_and_virtual_hosts_too(inprocess: InProcess) -> None:

@@ -1,4 +1,4 @@
-"""Exchange ``semq.admin``: each wrong request gets an answer with the fault, and leaves no state."""
+"""Exchange ``semq.admin``: each wrong request gets an answer with its error, and changes nothing."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from tests.waiting import until
 DOCUMENT: dict[str, Any] = {"target": "10008", "body_base64": "eA=="}
 ARGUMENTS = "SEMQ-2102"
 # Operation | arguments | the code of the answer
-NONSENSE: tuple[tuple[str, dict[str, Any], str], ...] = (
+WRONG_REQUESTS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("nonsense", {}, "SEMQ-2101"),
     ("msg.show", {}, ARGUMENTS),
     ("msg.show", {"id": "\0"}, ARGUMENTS),
@@ -43,7 +43,7 @@ NONSENSE: tuple[tuple[str, dict[str, Any], str], ...] = (
 async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
-    for operation, arguments, code in NONSENSE:
+    for operation, arguments, code in WRONG_REQUESTS:
         answer = await ask(admin, operation, arguments)
         assert not answer["ok"], operation
         assert answer["error"]["code"] == code, answer
@@ -88,26 +88,26 @@ async def test_a_node_lists_its_own_operations(inprocess: InProcess) -> None:
     assert body["arguments"]["$defs"]["ReadBody"]["required"] == ["id"]
 
 
-async def test_one_user_is_answered_so_many_at_once_over_all_connections(inprocess: InProcess) -> None:
+async def test_requests_of_one_user_are_limited_over_all_connections(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
-    asked, go = [0], asyncio.Event()
+    began, proceed = [0], asyncio.Event()
 
     async def wait(session: SessionInfo, arguments: Mapping[str, Any]) -> None:
-        asked[0] += 1
-        await go.wait()
+        began[0] += 1
+        await proceed.wait()
 
     vhost = node.server.vhosts["/"]
     vhost.register(RequestExchange("slow", vhost, {"wait": wait}, at_once=3, body_max=100))
     first, second = await inprocess.client(node), await inprocess.client(node)
     waiting = [asyncio.ensure_future(ask_at(first, "slow", "wait")) for _ in range(3)]
-    await until(lambda: asked[0] == 3)
+    await until(lambda: began[0] == 3)
     result = await ask_at(second, "slow", "wait")
     assert (result["ok"], result["error"]["code"], result["error"]["retry"]) == (False, "SEMQ-2103", True)
     channel = await second.open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(2, Properties(reply_to="nowhere"))
     assert not await publish_and_wait(channel, "slow", "wait", header, b"{}")
-    go.set()
+    proceed.set()
     assert [answer["ok"] for answer in await asyncio.gather(*waiting)] == [True] * 3
     assert (await ask_at(second, "slow", "wait"))["ok"]
-    assert asked == [4]
+    assert began == [4]

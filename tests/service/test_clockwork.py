@@ -26,7 +26,7 @@ class DueEngine:
         self.ticked.set()
 
     def flush(self) -> None:
-        """No mail."""
+        """Do nothing: the engine has no mail."""
 
 
 class ClockworkScene:
@@ -35,11 +35,11 @@ class ClockworkScene:
         self.clock = SystemClock()
         self.ran: asyncio.Queue[str] = asyncio.Queue()
         jobs = [ScheduledJob("daily", 86_400, lambda: self.ran.put_nowait("daily"))]
-        self.work = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
+        self.clockwork = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
 
     def planned(self, name: str) -> float:
-        """Seconds until a job runs."""
-        job = self.work._scheduler.get_job(name)
+        """Return the seconds until a job runs."""
+        job = self.clockwork._scheduler.get_job(name)
         assert job is not None
         wait: timedelta = job.next_run_time - datetime.now(UTC)
         return wait.total_seconds()
@@ -51,27 +51,27 @@ class ClockworkScene:
 @pytest.fixture
 async def scene() -> AsyncIterator[ClockworkScene]:
     scene = ClockworkScene()
-    scene.work.start()
+    scene.clockwork.start()
     yield scene
-    scene.work.stop()
+    scene.clockwork.stop()
 
 
-async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: ClockworkScene) -> None:
+async def test_an_idle_engine_is_not_ticked_before_the_backstop(scene: ClockworkScene) -> None:
     assert BACKSTOP_S - 5 < scene.planned(ENGINE) <= BACKSTOP_S
     for _ in range(100):
-        scene.work.reschedule()
+        scene.clockwork.reschedule()
     assert scene.engine.ticks == 0
 
 
 async def test_the_job_is_moved_to_an_earlier_time_and_never_to_a_later_one(scene: ClockworkScene) -> None:
     scene.due_in(8)
-    scene.work.reschedule()
+    scene.clockwork.reschedule()
     assert scene.planned(ENGINE) <= 8
     scene.due_in(9)
-    scene.work.reschedule()
+    scene.clockwork.reschedule()
     assert scene.planned(ENGINE) <= 8
     scene.due_in(-5)  # overdue
-    scene.work.reschedule()
+    scene.clockwork.reschedule()
     await scene.engine.ticked.wait()
     assert scene.engine.ticks == 1
     await asyncio.sleep(0)
@@ -80,12 +80,12 @@ async def test_the_job_is_moved_to_an_earlier_time_and_never_to_a_later_one(scen
 
 async def test_a_flush_ticks_the_engine_too(scene: ClockworkScene) -> None:
     scene.due_in(0)
-    scene.work.on_mail()
+    scene.clockwork.on_mail()
     await scene.engine.ticked.wait()
 
 
-async def test_a_job_runs_at_once_when_asked(scene: ClockworkScene) -> None:
-    scene.work.hasten("daily")
+async def test_a_hastened_job_runs_at_once(scene: ClockworkScene) -> None:
+    scene.clockwork.hasten("daily")
     assert await scene.ran.get() == "daily"
 
 
@@ -110,25 +110,25 @@ async def test_a_job_that_is_hastened_while_it_runs_runs_once_more() -> None:
     work.stop()
 
 
-async def test_a_wall_clock_that_was_put_back_stops_nothing(
+async def test_jobs_run_on_time_after_the_wall_clock_was_put_back(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that were planned by a clock one day ahead run now, not one day later."""
     monkeypatch.setattr(clockwork, "WALL_CHECK_S", 1000)
-    for job in scene.work.jobs:
-        scene.work.hasten(job.name, 86_400)
-    scene.work._wall_offset += 86_400
-    scene.work._watch_wall()
+    for job in scene.clockwork.jobs:
+        scene.clockwork.hasten(job.name, 86_400)
+    scene.clockwork._wall_offset += 86_400
+    scene.clockwork._watch_wall()
     await scene.engine.ticked.wait()
     assert await scene.ran.get() == "daily"
 
 
-async def test_no_job_is_planned_before_the_start_or_after_the_end() -> None:
+async def test_jobs_are_hastened_neither_before_the_start_nor_after_the_end() -> None:
     scene = ClockworkScene()
     scene.due_in(0)
-    scene.work.reschedule()
-    scene.work.hasten("daily")
-    scene.work.start()
-    scene.work.stop()
-    scene.work.reschedule()
-    scene.work.hasten("daily")
+    scene.clockwork.reschedule()
+    scene.clockwork.hasten("daily")
+    scene.clockwork.start()
+    scene.clockwork.stop()
+    scene.clockwork.reschedule()
+    scene.clockwork.hasten("daily")

@@ -1,4 +1,4 @@
-"""Housekeeping of a node: at its time, again after a failure, with the configured retention."""
+"""Housekeeping of a node: its intervals, its repetition after a failure, and the configured retention periods."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Tidying
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import LOCAL, InProcess
 
-OLD = """
+INSERT_OLD_TOKENS = """
     INSERT INTO tb_0031_token (token, lk0, digest, at)
     SELECT 'old ' || n, 'x', '', now() - interval '8 days' FROM generate_series(1, 3) n"""
 
@@ -24,9 +24,10 @@ def settings_of(folder: Path, more: str = "") -> Settings:
     return load(file, {})
 
 
-def tokens(url: str, *first: str) -> int:
+def tokens(url: str, *statements: str) -> int:
+    """Execute statements, and return the number of tokens in the database."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in first:
+        for statement in statements:
             connection.execute(statement.encode())
         row = connection.execute("SELECT count(*) FROM tb_0031_token").fetchone()
         assert row is not None
@@ -36,13 +37,13 @@ def tokens(url: str, *first: str) -> int:
 async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
     tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
-    assert tokens(database, OLD) == 3
+    assert tokens(database, INSERT_OLD_TOKENS) == 3
     await tidying.run_if_due()
     assert tokens(database) == 3  # not due yet
     clock.ahead = timedelta(seconds=FIRST_S)
     await tidying.run_if_due()
     assert tokens(database) == 0
-    assert tokens(database, OLD) == 3
+    assert tokens(database, INSERT_OLD_TOKENS) == 3
     await tidying.run_if_due()
     assert tokens(database) == 3  # not due again yet
     clock.ahead += timedelta(seconds=EVERY_S)
@@ -50,7 +51,7 @@ async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: P
     assert tokens(database) == 0
 
 
-async def test_old_lines_of_the_audit_log_are_deleted_and_only_by_it(database: str, tmp_path: Path) -> None:
+async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database: str, tmp_path: Path) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO web_audit (at, who, via, act, outcome)"
@@ -65,10 +66,10 @@ async def test_old_lines_of_the_audit_log_are_deleted_and_only_by_it(database: s
             connection.execute("DELETE FROM web_audit")
 
 
-async def test_a_failed_turn_is_repeated_soon(database: str, tmp_path: Path) -> None:
+async def test_a_failed_run_is_repeated_soon(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
     tidying = Tidying(lambda: urls.pop(0), clock, settings_of(tmp_path))
-    tokens(database, OLD)
+    tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=FIRST_S)
     await tidying.run_if_due()
     assert tokens(database) == 3
@@ -85,7 +86,7 @@ async def test_a_node_runs_its_housekeeping_as_a_job(inprocess: InProcess) -> No
     await node.start()
     [job] = [job for job in node.clockwork.jobs if job.name == "housekeeping"]
     url = str(settings.database.dsn)
-    assert tokens(url, OLD) == 3
+    assert tokens(url, INSERT_OLD_TOKENS) == 3
     clock.ahead = timedelta(seconds=FIRST_S)
     await job.run()  # type: ignore[misc]
     assert tokens(url) == 0

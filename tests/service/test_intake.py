@@ -1,4 +1,4 @@
-"""Turns of speakers: bounded, in rotation, and no faster than the store commits the work."""
+"""Turns of speakers are bounded and take place in rotation, no faster than the store commits the work."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ from semq.transport.turn import Turn
 
 
 class IntakeDesk:
-    """Receives the frames of each turn; ``commit`` ends the posted work."""
+    """An intake and its surroundings: the frames of each turn, and the posted work, which ``commit`` ends."""
 
     def __init__(self) -> None:
         self.turns: list[list[tuple[str, list[int]]]] = [[]]
         self.posted: list[Work] = []
-        self.intake: Intake[str, int] = Intake(self._hear, lambda work, later: self.posted.append(work), Turn())
+        self.intake: Intake[str, int] = Intake(self._process, lambda work, later: self.posted.append(work), Turn())
 
-    def _hear(self, speaker: str, frames: list[int]) -> None:
+    def _process(self, speaker: str, frames: list[int]) -> None:
         self.turns[-1].append((speaker, frames))
 
     def commit(self) -> None:
@@ -37,8 +37,8 @@ class IntakeDesk:
                 break
         return self.turns[-1]
 
-    def taken(self, speaker: str) -> list[int]:
-        return [frame for turn in self.turns for who, frames in turn if who == speaker for frame in frames]
+    def processed(self, speaker: str) -> list[int]:
+        return [frame for turn in self.turns for source, frames in turn if source == speaker for frame in frames]
 
 
 async def until_empty(desk: IntakeDesk) -> None:
@@ -47,7 +47,7 @@ async def until_empty(desk: IntakeDesk) -> None:
         desk.commit()
 
 
-async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
+async def test_a_flood_of_one_speaker_does_not_delay_another_speaker() -> None:
     desk = IntakeDesk()
     for n in range(10 * FRAMES_PER_TURN):
         desk.intake.put("flood", n, 10)
@@ -55,13 +55,13 @@ async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
         desk.intake.put("quiet", n, 10)
     first = await desk.turn()
     assert sum(len(frames) for _, frames in first) <= FRAMES_PER_TURN
-    assert desk.taken("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
+    assert desk.processed("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
     await until_empty(desk)
-    assert desk.taken("flood") == list(range(10 * FRAMES_PER_TURN))
+    assert desk.processed("flood") == list(range(10 * FRAMES_PER_TURN))
     assert max(sum(len(frames) for _, frames in turn) for turn in desk.turns) <= FRAMES_PER_TURN
 
 
-async def test_large_frames_go_alone() -> None:
+async def test_a_large_frame_is_processed_alone_in_its_turn() -> None:
     desk = IntakeDesk()
     for n in range(3):
         desk.intake.put("flood", n, intake.BYTES_PER_TURN)
@@ -70,21 +70,21 @@ async def test_large_frames_go_alone() -> None:
     assert await desk.turn() == [("quiet", [0]), ("flood", [1])]
 
 
-async def test_no_more_frames_are_taken_than_the_store_commits() -> None:
+async def test_frames_are_processed_only_up_to_the_limit_of_uncommitted_frames() -> None:
     desk = IntakeDesk()
     for n in range(2 * FRAMES_UNDER_WAY_MAX):
         desk.intake.put("flood", n, 10)
     while await desk.turn():
         pass
-    assert len(desk.taken("flood")) == desk.intake.frames_under_way == FRAMES_UNDER_WAY_MAX
+    assert len(desk.processed("flood")) == desk.intake.frames_under_way == FRAMES_UNDER_WAY_MAX
     desk.commit()
     assert desk.intake.frames_under_way == desk.intake.bytes_under_way == 0
     while await desk.turn():
         pass
-    assert len(desk.taken("flood")) == 2 * FRAMES_UNDER_WAY_MAX
+    assert len(desk.processed("flood")) == 2 * FRAMES_UNDER_WAY_MAX
 
 
-async def test_a_speaker_that_is_held_keeps_its_frames_and_no_other_waiting() -> None:
+async def test_the_frames_of_a_held_speaker_wait_and_delay_no_other_speaker() -> None:
     desk = IntakeDesk()
     desk.intake.hold("held")
     desk.intake.put("held", 0, 10)
@@ -101,9 +101,9 @@ async def test_frames_of_a_removed_speaker_are_processed_for_one_turn_at_most() 
     for n in range(2 * FRAMES_PER_TURN):
         desk.intake.put("gone", n, 10)
     desk.intake.put("there", 0, 10)
-    left = desk.intake.finish("gone")
-    assert desk.taken("gone") + left == list(range(2 * FRAMES_PER_TURN))
-    assert len(left) == FRAMES_PER_TURN
+    unprocessed = desk.intake.finish("gone")
+    assert desk.processed("gone") + unprocessed == list(range(2 * FRAMES_PER_TURN))
+    assert len(unprocessed) == FRAMES_PER_TURN
     assert desk.intake.finish("nobody") == []
     assert desk.intake.waiting_bytes == 10 + FRAME_OVERHEAD_BYTES
     assert desk.intake.forget() == [0]

@@ -1,4 +1,4 @@
-"""What people see of documents in pieces: documents with size and progress, and pieces where they ask for them."""
+"""Documents in pieces in operations for people: documents with size and progress, and pieces on request."""
 
 import asyncio
 import sys
@@ -41,14 +41,14 @@ async def parts_of(admin: Any) -> list[bytes]:
     """Return the body of document K1 as the parts that successive answers contain."""
     parts: list[bytes] = []
     while (position := sum(map(len, parts))) < SIZE:
-        found = await answer(admin, "msg.body", id="K1", offset=position)
-        assert (found["digest"], found["size"]) == (sha256(body_of(SIZE)).hexdigest(), SIZE)
-        parts.append(b64decode(found["body_base64"]))
+        part = await answer(admin, "msg.body", id="K1", offset=position)
+        assert (part["digest"], part["size"]) == (sha256(body_of(SIZE)).hexdigest(), SIZE)
+        parts.append(b64decode(part["body_base64"]))
     return parts
 
 
-async def written(node: LocalNode) -> bytes:
-    """Return what ``semq msg body`` writes."""
+async def body_by_command(node: LocalNode) -> bytes:
+    """Return the output of ``semq msg body``."""
     command = ["-P", "-m", "semq.cli", "msg", "body", "K1", "--node", f"amqp://guest:guest@127.0.0.1:{node.port}/"]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
@@ -73,7 +73,7 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
     assert (row["state"], row["size"], row["app_key"]) == ("IN_PIECES", SIZE, "a/b/c/K1")
     assert row["pieces"] == {"count": COUNT, "delivered": 0}
     assert row["not_before"] is None
-    assert [one["lk0"] for one in await answer(admin, "msg.list", state="in_pieces")] == [row["lk0"]]
+    assert [row["lk0"] for row in await answer(admin, "msg.list", state="in_pieces")] == [row["lk0"]]
     assert await answer(admin, "msg.list", state="scheduled") == []
     assert len(await answer(admin, "msg.list", pieces=True)) == 5
     assert (await answer(admin, "msg.search"))["rows"] == []  # submissions are no rows of a queue
@@ -99,23 +99,23 @@ async def test_sql_shows_documents_and_no_pieces(sender: Any, inprocess: InProce
 
 
 async def test_pieces_are_marked_where_they_are_shown(inprocess: InProcess) -> None:
-    """At the hub always, because it does not know which messages form a document; at a node if pieces are asked for."""
+    """A hub always shows pieces, because it does not know their documents; a node shows them on request."""
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
-    of_hub, of_a = await inprocess.client(hub), await inprocess.client(a)
-    shown = [await answer(of_hub, "msg.list"), await answer(of_hub, "held.list")]
-    shown += [(await answer(of_hub, "msg.search"))["rows"]]
-    shown += [[row for row in await answer(of_a, "msg.list", pieces=True) if row.get("state") != "IN_PIECES"]]
+    hub_admin, admin_a = await inprocess.client(hub), await inprocess.client(a)
+    shown = [await answer(hub_admin, "msg.list"), await answer(hub_admin, "held.list")]
+    shown += [(await answer(hub_admin, "msg.search"))["rows"]]
+    shown += [[row for row in await answer(admin_a, "msg.list", pieces=True) if row.get("state") != "IN_PIECES"]]
     for rows in shown:
         assert [row["piece"] for row in rows] == [True] * 4
         assert "piece" in str(list_row(rows[0])[-1]).split()
-    assert "piece" not in (await answer(of_a, "msg.list"))[0]
+    assert "piece" not in (await answer(admin_a, "msg.list"))[0]
 
 
-async def test_a_sender_does_not_give_a_manifest_as_body(sender: Any) -> None:
+async def test_a_sender_does_not_return_a_manifest_as_body(sender: Any) -> None:
     _, admin, _ = sender
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1225"
 
@@ -140,34 +140,34 @@ async def test_counts_are_those_of_documents(sender: Any) -> None:
     assert (cause["cause"], cause["rows"]) == ("PIECES_LEFT", 1)
     (stuck,) = await answer(admin, "stuck.list")
     assert (stuck["state"], stuck["stuck"]["cause"]) == ("IN_PIECES", "PIECES_LEFT")
-    (of_cause,) = (await answer(admin, "stuck.page", cause="PIECES_LEFT"))["rows"]
-    assert of_cause["lk0"] == stuck["lk0"]
+    (row_of_cause,) = (await answer(admin, "stuck.page", cause="PIECES_LEFT"))["rows"]
+    assert row_of_cause["lk0"] == stuck["lk0"]
 
 
 async def test_a_receiver_sees_size_and_body_of_the_document(
     sender: Any, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, of_a, hub_port = sender
+    a, admin_a, hub_port = sender
     b = await local(inprocess, "56001", hub_port, LATE)
     admin = await inprocess.client(b)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
     (row,) = await answer(admin, "msg.list")
     assert (row["app_key"], row["size"], row["pieces"]) == ("a/b/c/K1", SIZE, {"count": COUNT})
     assert (await answer(admin, "msg.show", id="K1"))["size"] == SIZE
-    (found,) = (await answer(admin, "msg.search"))["rows"]
-    assert found["size"] == SIZE
+    (result,) = (await answer(admin, "msg.search"))["rows"]
+    assert result["size"] == SIZE
     assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == 1 + COUNT
     assert (await answer(admin, "queue.counts"))["tb_0030"] == {"NEW": 1}
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE received_at < now() - interval '2 ms'") == 8)
     (stuck,) = await answer(admin, "stuck.list")
     assert stuck["app_key"] == "a/b/c/K1"
-    trace = await answer(of_a, "msg.trace", id="K1")
+    trace = await answer(admin_a, "msg.trace", id="K1")
     assert await parts_of(admin) == [body_of(SIZE)]
     monkeypatch.setattr(large_documents, "ANSWER_BYTES_MAX", 2 * PIECE_BYTES)
     parts = await parts_of(admin)
     assert [len(part) for part in parts] == [2 * PIECE_BYTES] * 3 + [5]
     assert b"".join(parts) == body_of(SIZE)
-    assert await written(b) == body_of(SIZE)
+    assert await body_by_command(b) == body_of(SIZE)
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1235"
     assert f"{COUNT} pieces, {SIZE} bytes" in trace["events"][0]["detail"]
     consumer = await KeepingConsumer.on(inprocess, b)

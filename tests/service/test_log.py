@@ -40,7 +40,7 @@ from semq.service.log import set_up
 set_up(LogSection(format=sys.argv[1]), "1.10008")
 bad = "x\\x1b[2J\\n2031 [info] forged\\u202e\\x9b\\ud800"
 log = structlog.get_logger("semq")
-log.warning("heard", reason=bad, inside={"key": [bad]}, pair=(bad, 1))
+log.warning("refused", reason=bad, inside={"key": [bad]}, pair=(bad, 1))
 logging.getLogger("library").warning("it says %s", bad)
 try:
     raise ValueError(bad)

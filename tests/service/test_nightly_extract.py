@@ -1,4 +1,4 @@
-"""The nightly extract of a node: as a process, at the configured time, and again after a failure."""
+"""The nightly extract of a node: a process at the configured time, repeated after a failure."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,13 +33,13 @@ def node_with(inprocess: InProcess, more: str) -> LocalNode:
     return node
 
 
-async def begun(node: LocalNode) -> None:
-    """Start it, and let its job search for a due extract now."""
+async def start_extracting(node: LocalNode) -> None:
+    """Start a node, and let its job check now whether an extract is due."""
     await node.start()
     node.clockwork.hasten("extract")
 
 
-async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess) -> None:
+async def test_a_node_extracts_completed_dates_at_its_start(inprocess: InProcess) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
     yesterday = datetime.now(UTC) - timedelta(days=1)
     with psycopg.connect(str(node.settings.database.dsn), autocommit=True) as connection:
@@ -49,7 +49,7 @@ async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess)
             " 'd', 't', '', 'k', '', 1, '')",
             [yesterday],
         )
-    await begun(node)
+    await start_extracting(node)
     await until(lambda: node.nightly.last)
     answer = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
     assert answer["exit_status"] == 0, answer
@@ -59,9 +59,9 @@ async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess)
     assert '"rows": 1' in manifest.read_text()
 
 
-async def test_a_failed_extract_is_repeated_and_leaves_the_node_alone(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inprocess: InProcess, tmp_path: Path) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nsalt_file = "not-there"\n')
-    await begun(node)
+    await start_extracting(node)
     await until(lambda: node.nightly.last)
     assert node.nightly.last["exit_status"] == 78
     assert "SEMQ-6008" in str(node.nightly.last["output"])
@@ -75,7 +75,7 @@ async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None
 
 async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
-    await begun(node)
+    await start_extracting(node)
     process = await until(lambda: node.nightly._process)
     await node.stop()
     assert process.returncode is not None

@@ -32,8 +32,8 @@ def cut_off(node: HubNode) -> None:
         )
 
 
-async def lives(node: HubNode, inprocess: InProcess) -> int:
-    """Return how many engines the node has had, as reported by ``node.status``."""
+async def engine_starts(node: HubNode, inprocess: InProcess) -> int:
+    """Return the number of engines that the node has built, from ``node.status``."""
     status = (await ask(await inprocess.client(node), "node.status"))["result"]
     return int(status["engine_starts"])
 
@@ -43,81 +43,79 @@ async def hub(inprocess: InProcess) -> HubNode:
     return await inprocess.hub()
 
 
-async def test_a_store_lost_again_while_the_sessions_are_begun(
+async def test_a_store_that_is_lost_again_while_sessions_begin_is_opened_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second loss happened between the opening of the store and the beginning of the sessions, and was not
-    noticed.
-    """
+    """A loss between the opening of the store and the beginning of the sessions was not noticed once."""
     begin_sessions, store_lost = hub.begin_sessions, hub._store_lost
     lost = asyncio.Event()
 
-    def heard(error: StoreUnavailable) -> None:
+    def on_lost(error: StoreUnavailable) -> None:
         store_lost(error)
         lost.set()
 
-    async def lost_once_more() -> None:
+    async def lose_once_more() -> None:
         if hub.engine_starts == 2:
             lost.clear()
             cut_off(hub)
             await lost.wait()
         await begin_sessions()
 
-    monkeypatch.setattr(hub.store, "_on_lost", heard)
-    monkeypatch.setattr(hub, "begin_sessions", lost_once_more)
+    monkeypatch.setattr(hub.store, "_on_lost", on_lost)
+    monkeypatch.setattr(hub, "begin_sessions", lose_once_more)
     cut_off(hub)
     await until(lambda: hub.engine_starts == 3 and hub._restart is not None and hub._restart.done())
-    assert await lives(hub, inprocess) == 3
+    assert await engine_starts(hub, inprocess) == 3
     assert hub.store._writer is not None
 
 
 @pytest.mark.parametrize("where", ["revive", "start"])
-async def test_a_server_that_dies_again_while_it_recovers(
+async def test_a_server_that_dies_again_while_it_recovers_is_started_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """The server is started and the store opened repeatedly, until both have succeeded."""
     part = hub._database if where == "revive" else hub.store
-    true: Callable[..., object] = getattr(part, where)
-    tried: list[str] = []
+    original: Callable[..., object] = getattr(part, where)
+    attempts: list[str] = []
 
-    async def failing() -> object:
-        tried.append(where)
-        if len(tried) < 3:
+    async def fail_twice() -> object:
+        attempts.append(where)
+        if len(attempts) < 3:
             raise ServerFailed("The server died again.")
-        return await true()  # type: ignore[misc]
+        return await original()  # type: ignore[misc]
 
-    monkeypatch.setattr(part, where, failing)
+    monkeypatch.setattr(part, where, fail_twice)
     cut_off(hub)
     await until(lambda: hub.engine_starts == 2)
-    assert len(tried) == 3
-    assert await lives(hub, inprocess) == 2
+    assert len(attempts) == 3
+    assert await engine_starts(hub, inprocess) == 2
 
 
-async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
+async def test_changes_of_clients_without_the_store_are_stored_when_it_is_open_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients were notified that their changes are not stored.
+    """Clients were told that their changes are not stored, but the broker keeps the changes in memory.
 
-    The model keeps them nevertheless: a queue is found by the next declare, and an acknowledged message must not be
-    delivered again after the next start.
+    The next declaration finds such a queue, and an acknowledged message must not be delivered again after the next
+    start.
     """
     channel = await (await inprocess.client(hub)).open_channel()
     await channel.confirm_select()
     await channel.declare_queue("old", durable=True)
     for body in (b"1", b"2"):
         assert await publish_and_wait(channel, "", "old", persistent(body), body)
-    got = await channel.get("old")
-    assert got is not None
+    delivered = await channel.get("old")
+    assert delivered is not None
     revive, back = hub._database.revive, asyncio.Event()
 
-    async def later() -> None:
+    async def revive_later() -> None:
         await back.wait()
         await revive()
 
-    monkeypatch.setattr(hub._database, "revive", later)
+    monkeypatch.setattr(hub._database, "revive", revive_later)
     cut_off(hub)
     await until(lambda: hub.store._writer is None)
-    channel.ack(got.delivery_tag)
+    channel.ack(delivered.delivery_tag)
     assert not await publish_and_wait(channel, "", "old", persistent(b"3"), b"3")
     with pytest.raises(AmqpError):
         await channel.declare_queue("new", durable=True)
@@ -133,28 +131,28 @@ def persistent(body: bytes) -> ContentHeader:
     return ContentHeader.build(len(body), Properties(delivery_mode=2))
 
 
-async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
+async def test_queries_that_fail_while_sessions_begin_are_repeated(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries of ``begin_sessions`` that fail before the loss of the writer is noticed, or without it, are repeated."""
-    read, tried = hub.store.read, 0
+    """The database may be unavailable to ``begin_sessions`` before the writer notices its loss, or without a loss."""
+    read, attempts = hub.store.read, 0
 
-    async def failing(query: Callable[..., object], *arguments: object) -> object:
-        nonlocal tried
+    async def fail_twice(query: Callable[..., object], *arguments: object) -> object:
+        nonlocal attempts
         if query is held_by_pair:
-            tried += 1
-            if tried < 3:
+            attempts += 1
+            if attempts < 3:
                 raise StoreUnavailable("The server died again.")
         return await read(query, *arguments)
 
-    monkeypatch.setattr(hub.store, "read", failing)
+    monkeypatch.setattr(hub.store, "read", fail_twice)
     cut_off(hub)
     await until(lambda: hub._restart is not None and hub._restart.done())
     assert not hub._failed.done()
-    assert (tried, await lives(hub, inprocess)) == (3, 2)
+    assert (attempts, await engine_starts(hub, inprocess)) == (3, 2)
 
 
-async def test_a_server_of_its_own_that_starts_again_at_another_port_is_found(tmp_path: Path) -> None:
+async def test_an_embedded_server_that_starts_again_at_another_port_is_found(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
     hub = HubNode(load(file, {}), SystemClock())
@@ -163,17 +161,16 @@ async def test_a_server_of_its_own_that_starts_again_at_another_port_is_found(tm
         server, former = EmbeddedPostgres(tmp_path / "hub"), hub.store.url
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
-        (
-            tmp_path / "hub" / "postgres" / "port"
-        ).unlink()  # as after a start that found a remainder of the former server
+        port_file = tmp_path / "hub" / "postgres" / "port"
+        port_file.unlink()  # as after a start that found a remainder of the former server
         await until(lambda: hub.engine_starts >= 2 and not hub._is_restarting)
         assert hub.store.url == server.url != former
     finally:
         await hub.stop()
 
 
-async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_path: Path) -> None:
-    """Found by killing servers on a busy machine: the socket of such a backend stays open, without any data."""
+async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_started_again(tmp_path: Path) -> None:
+    """The socket of the backend stays open and silent. Found by killing servers on a busy machine."""
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
     hub = HubNode(load(file, {}), SystemClock())
@@ -185,13 +182,13 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
         os.kill(hub.store._wire.pid, signal.SIGSTOP)
         os.kill(server.pid, signal.SIGKILL)
 
-        def began_again() -> bool:
+        def is_restarted() -> bool:
             if hub._failed.done():
                 hub._failed.result()
             hub.clockwork.hasten("database")  # every few seconds
             return hub.engine_starts >= 2 and not hub._is_restarting
 
-        await until(began_again)
+        await until(is_restarted)
     finally:
         await hub.stop()
 
@@ -199,7 +196,7 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``stop`` tested which attributes exist, and failed on a node that had an engine and no server yet."""
+    """``stop`` failed once on a node that had an engine and no AMQP server yet."""
     settings = inprocess.settings("hub", HUB_CONFIG)
 
     def fail(node: HubNode, settings: object) -> list[object]:

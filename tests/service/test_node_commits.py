@@ -1,4 +1,4 @@
-"""The number of commits for a single document: only those for which a caller waits."""
+"""The commits for a single document are only those for which a caller waits."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import InProcess, linked
 
 DOCUMENTS = 10
-AROUND = 3  # commits of a node that belong to no document: at the start, at the end, by a schedule
+OTHER_COMMITS_MAX = 3  # commits of a node that belong to no document: at the start, at the end, by a schedule
 
 
 def commits(node: LocalNode | HubNode) -> int:
@@ -20,8 +20,8 @@ def commits(node: LocalNode | HubNode) -> int:
 
 
 async def test_a_single_document_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A: accepted; B: recorded; A: acknowledged. All other work is committed with one of these, or with the next
-    document.
+    """A commits the acceptance, B the record, A the receipt. All other work is in one of these commits, or in one for
+    the next document.
     """
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     hub = await inprocess.hub()
@@ -34,10 +34,10 @@ async def test_a_single_document_costs_three_commits(inprocess: InProcess, monke
     await listener.consume(queue, lambda batch: put(received, [None] * len(batch)), no_ack=True)
     consumer = await (await inprocess.client(b)).open_channel()
 
-    def take(batch: list[Delivered]) -> None:
+    def acknowledge(batch: list[Delivered]) -> None:
         consumer.ack(batch[-1].delivery_tag, multiple=True)
 
-    await consumer.consume("semq.inbox", take)
+    await consumer.consume("semq.inbox", acknowledge)
     sender = await confirming(await inprocess.client(a))
     nodes: list[LocalNode | HubNode] = [a, hub, b]
     before = [commits(node) for node in nodes]
@@ -45,7 +45,7 @@ async def test_a_single_document_costs_three_commits(inprocess: InProcess, monke
         assert await publish(sender, "56001", b"order")
         async with asyncio.timeout(60):
             await received.get()
-    made = [commits(node) - earlier for node, earlier in zip(nodes, before, strict=True)]
-    assert 2 * DOCUMENTS <= made[0] <= 2 * DOCUMENTS + AROUND
-    assert made[1] <= AROUND
-    assert DOCUMENTS <= made[2] <= DOCUMENTS + AROUND
+    added = [commits(node) - earlier for node, earlier in zip(nodes, before, strict=True)]
+    assert 2 * DOCUMENTS <= added[0] <= 2 * DOCUMENTS + OTHER_COMMITS_MAX
+    assert added[1] <= OTHER_COMMITS_MAX
+    assert DOCUMENTS <= added[2] <= DOCUMENTS + OTHER_COMMITS_MAX

@@ -40,7 +40,7 @@ class BodiesKept(AssertionError):
 
 
 @contextmanager
-def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
+def no_body_in_a_cycle(case: object = "") -> Iterator[None]:
     """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block."""
     gc.collect()
     gc.disable()
@@ -48,29 +48,29 @@ def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
         yield
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        found = [_described(one) for one in gc.garbage if any(map(_is_body, gc.get_referents(one)))]
+        holders = [_described(value) for value in gc.garbage if any(map(_is_body, gc.get_referents(value)))]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
-    if found:
-        raise BodiesKept(f"{way} {len(found)} references to bodies, by: " + "; ".join(sorted(set(found))))
+    if holders:
+        raise BodiesKept(f"{case} {len(holders)} references to bodies, by: " + "; ".join(sorted(set(holders))))
 
 
 def _is_body(value: object) -> bool:
     return isinstance(value, bytes | bytearray | memoryview) and MARK in bytes(value)
 
 
-def _described(one: object) -> str:
-    if isinstance(one, FrameType):
-        return f"frame of {one.f_code.co_qualname}"
-    names = one.keys() if isinstance(one, dict) else getattr(one, "__slots__", ())
-    return f"{type(one).__qualname__}({', '.join(map(str, names))})"
+def _described(holder: object) -> str:
+    if isinstance(holder, FrameType):
+        return f"frame of {holder.f_code.co_qualname}"
+    names = holder.keys() if isinstance(holder, dict) else getattr(holder, "__slots__", ())
+    return f"{type(holder).__qualname__}({', '.join(map(str, names))})"
 
 
 @pytest.fixture(autouse=True)
-def nothing_older() -> Iterator[None]:
-    """Leave what was there before the test's own nodes out of collections, which take most of the time otherwise."""
+def older_objects_frozen() -> Iterator[None]:
+    """Exclude older objects than the test's own from collections, which would take most of the time otherwise."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -84,7 +84,7 @@ class Holder:
 class Ring(Holder):
     def __init__(self) -> None:
         super().__init__()
-        self.again = lambda: self.body
+        self.cycle = lambda: self.body
 
 
 def test_a_body_in_a_cycle_is_found() -> None:
@@ -107,17 +107,17 @@ async def consuming(
 ) -> Callable[[], int]:
     """Run an application that settles its documents and counts them."""
     channel = await (await inprocess.client(node)).open_channel()
-    taken = 0
+    received = 0
 
-    def take(batch: list[Delivered]) -> None:
-        nonlocal taken
+    def on_documents(batch: list[Delivered]) -> None:
+        nonlocal received
         for delivered in batch:
             settle(channel, delivered)
-        taken += len(batch)
+        received += len(batch)
 
     await channel.qos(100)
-    await channel.consume("semq.inbox", take)
-    return lambda: taken
+    await channel.consume("semq.inbox", on_documents)
+    return lambda: received
 
 
 def acknowledge(channel: ClientChannel, delivered: Delivered) -> None:
@@ -176,12 +176,14 @@ async def repeated(inprocess: InProcess, node: LocalNode) -> None:
             assert await publish(channel, "56001", BODY, Token=f"token {number}")
 
 
-async def test_no_body_is_kept_by_the_way_it_came_in(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
-    taken = await consuming(inprocess, nodes[1], acknowledge)
+async def test_no_body_of_a_delivered_document_is_kept(
+    inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
+) -> None:
+    received = await consuming(inprocess, nodes[1], acknowledge)
     for round_, submit in enumerate((with_confirm, with_reply, by_administrator, by_sql, repeated), 1):
         with no_body_in_a_cycle(submit):
             await submit(inprocess, nodes[0])
-            await until(lambda goal=MANY * round_: taken() == goal and is_clean(*nodes))  # type: ignore[misc]
+            await until(lambda goal=MANY * round_: received() == goal and is_clean(*nodes))  # type: ignore[misc]
 
 
 REFUSED: list[tuple[str, dict[str, str | int]]] = [
@@ -219,27 +221,27 @@ async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes
 async def test_no_body_of_a_repeated_or_parked_document_is_kept(
     inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
 ) -> None:
-    taken = await consuming(inprocess, nodes[1], requeue_once)
+    received = await consuming(inprocess, nodes[1], requeue_once)
     with no_body_in_a_cycle():
         await with_confirm(inprocess, nodes[0])
-        await until(lambda: taken() == 2 * MANY and is_clean(*nodes))
+        await until(lambda: received() == 2 * MANY and is_clean(*nodes))
 
 
-async def test_no_body_is_kept_that_was_polled(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
+async def test_no_body_of_a_polled_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
     link = await inprocess.client(nodes[1])
     with no_body_in_a_cycle():
         await with_confirm(inprocess, nodes[0])
-        channel, taken = await link.open_channel(), 0
-        while taken < MANY:
-            got = await channel.get("semq.inbox")
-            if got is not None:
-                channel.ack(got.delivery_tag)
-                taken += 1
-                del got
+        channel, received = await link.open_channel(), 0
+        while received < MANY:
+            delivered = await channel.get("semq.inbox")
+            if delivered is not None:
+                channel.ack(delivered.delivery_tag)
+                received += 1
+                del delivered
         await until(lambda: is_clean(*nodes))
 
 
-async def test_no_body_is_kept_that_was_stored_at_the_hub(inprocess: InProcess) -> None:
+async def test_no_body_of_a_document_stored_at_the_hub_is_kept(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -247,25 +249,25 @@ async def test_no_body_is_kept_that_was_stored_at_the_hub(inprocess: InProcess) 
         await with_confirm(inprocess, a)
         await until(lambda: _rows(hub.store.url) == MANY)
         b = await inprocess.local("56001", hub.port)
-        taken = await consuming(inprocess, b, acknowledge)
-        await until(lambda: taken() == MANY and is_clean(a, b) and not _rows(hub.store.url))
+        received = await consuming(inprocess, b, acknowledge)
+        await until(lambda: received() == MANY and is_clean(a, b) and not _rows(hub.store.url))
 
 
-async def test_no_body_is_kept_of_a_sealed_document(inprocess: InProcess) -> None:
+async def test_no_body_of_a_sealed_document_is_kept(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-    taken = await consuming(inprocess, b, acknowledge)
+    received = await consuming(inprocess, b, acknowledge)
     channel = await confirming(await inprocess.client(a))
     with no_body_in_a_cycle():
         for _ in range(MANY):
             assert await publish(channel, "56001", BODY, Encrypt=1)
-        await until(lambda: taken() == MANY and is_clean(a, b))
+        await until(lambda: received() == MANY and is_clean(a, b))
 
 
 async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
-    taken = await consuming(inprocess, nodes[1], acknowledge)
+    received = await consuming(inprocess, nodes[1], acknowledge)
     with no_body_in_a_cycle():
         link = await inprocess.client(nodes[0])
         channel = await confirming(link)
@@ -273,7 +275,7 @@ async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: 
         for _ in range(MANY):
             channel.publish("semq", "56001", header, BODY)
         await asyncio.gather(*(node.uplink.restart() for node in nodes))
-        await until(lambda: taken() >= MANY and is_clean(*nodes))
+        await until(lambda: received() >= MANY and is_clean(*nodes))
 
 
 def _settle(settled: asyncio.Event, error: Exception) -> None:
@@ -291,7 +293,7 @@ def refused(in_postgres: bool, body: bytes) -> Steps:
     raise AssertionError("refused work was committed")
 
 
-async def test_no_body_is_kept_by_work_that_the_store_refuses(inprocess: InProcess) -> None:
+async def test_no_body_of_work_that_the_store_refuses_is_kept(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     for in_postgres in (False, True):
         with no_body_in_a_cycle(f"{in_postgres=}"):

@@ -52,8 +52,8 @@ class HubProcess:
         async with asyncio.timeout(120):
             await self._ready.wait()
 
-    async def says(self, event: str) -> None:
-        await until(lambda: any(line["event"] == event for line in self.reported), 120)
+    async def wait_logged(self, event: str) -> None:
+        await until(lambda: self.has_logged(event), 120)
 
     def has_logged(self, event: str) -> bool:
         return any(line["event"] == event for line in self.reported)
@@ -71,7 +71,7 @@ class HubProcess:
 
 
 class HubProcesses:
-    """Starts processes of one hub, each in a folder of its own or in the same."""
+    """Starts processes of one hub, in the same folder or in different ones."""
 
     def __init__(self, stack: AsyncExitStack, folder: Path, url: str) -> None:
         self.url = url
@@ -88,12 +88,12 @@ class HubProcesses:
             env=environment | {"PYTHONPATH": str(ROOT)}, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        started = HubProcess(process)
-        self._stack.push_async_callback(started.remove)
-        return started
+        hub_process = HubProcess(process)
+        self._stack.push_async_callback(hub_process.remove)
+        return hub_process
 
-    def let_run_out(self) -> None:
-        """Expire the lease, as after 15 s without a renewal."""
+    def expire_lease(self) -> None:
+        """Let the lease expire, as after 15 s without a renewal."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("UPDATE store_lease SET until = clock_timestamp()")
 
@@ -108,13 +108,13 @@ async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_e
     first = await pair.start("one")
     await first.ready()
     second = await pair.start("two")
-    await second.says("standby")
+    await second.wait_logged("standby")
     first.process.send_signal(signal.SIGSTOP)  # it can neither renew the lease nor end
-    pair.let_run_out()
+    pair.expire_lease()
     await second.ready()
     assert second.has_logged("standby_over")
     third = await pair.start("three")
-    await third.says("standby")
+    await third.wait_logged("standby")
     first.process.send_signal(signal.SIGCONT)
     assert await first.ended() == EXIT_UNAVAILABLE
     assert first.has_logged("fenced")
@@ -129,33 +129,31 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair:
     await first.ready()
     first.process.kill()
     await first.ended()
-    again = await pair.start("one")
-    await again.ready()
-    assert not again.has_logged("standby")
+    restarted = await pair.start("one")
+    await restarted.ready()
+    assert not restarted.has_logged("standby")
     beside = await pair.start("one")  # in the same folder, whose lock the first process holds
-    await beside.says("standby")
+    await beside.wait_logged("standby")
     elsewhere = await pair.start("two")
-    await elsewhere.says("standby")
+    await elsewhere.wait_logged("standby")
     elsewhere.process.terminate()
     assert await elsewhere.ended() == 0
     assert not elsewhere.is_ready
-    again.process.kill()
+    restarted.process.kill()
     await beside.ready()
 
 
 async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer only notices a lost connection; that another process has the lease shows when the store is opened
-    again.
-    """
+    """The writer notices the lost connection only. The other owner is noticed when the store is opened again."""
     hub = await inprocess.hub()
     back = asyncio.Event()
 
-    async def later() -> None:
+    async def revive_later() -> None:
         await back.wait()
 
-    monkeypatch.setattr(hub._database, "revive", later)
+    monkeypatch.setattr(hub._database, "revive", revive_later)
     with psycopg.connect(hub.store.url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -179,11 +177,11 @@ async def test_a_standby_reads_its_settings_again(inprocess: InProcess, monkeypa
     prepared: list[bool] = []
     prepare = other.prepare
 
-    async def noted() -> None:
+    async def note_and_prepare() -> None:
         prepared.append(hub.store._writer is None)
         await prepare()
 
-    monkeypatch.setattr(other, "prepare", noted)
+    monkeypatch.setattr(other, "prepare", note_and_prepare)
     starting = asyncio.create_task(other.start())
     await until(lambda: other.is_standing_by)
     await hub.stop()

@@ -28,15 +28,15 @@ class Tap:
     """A port that leads to another one and records all bytes."""
 
     def __init__(self, target: int) -> None:
-        self.seen = bytearray()
+        self.recorded = bytearray()
         self._target = target
         self._open: list[asyncio.StreamWriter] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        self._open += [writer, there_writer]
-        for copy in (self._copy(reader, there_writer), self._copy(there_reader, writer)):
+    async def on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._open += [writer, target_writer]
+        for copy in (self._copy(reader, target_writer), self._copy(target_reader, writer)):
             self._tasks.add(asyncio.create_task(copy))
 
     async def stop(self) -> None:
@@ -50,7 +50,7 @@ class Tap:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
-                self.seen += data
+                self.recorded += data
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -59,13 +59,13 @@ class Tap:
 @asynccontextmanager
 async def tapped(target: int) -> AsyncIterator[tuple[Tap, int]]:
     tap = Tap(target)
-    server = await asyncio.start_server(tap.accepted, "127.0.0.1", 0)
+    server = await asyncio.start_server(tap.on_connection, "127.0.0.1", 0)
     yield tap, server.sockets[0].getsockname()[1]
     server.close()
     await tap.stop()
 
 
-async def delivered(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
+async def send_and_wait(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": encrypt, "body_base64": b64encode(SECRET.encode()).decode()}
     answer = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{ATTRIBUTE}"})
@@ -90,10 +90,10 @@ async def test_links_in_clear_hide_sealed_documents_only(inprocess: InProcess, e
         await linked(*nodes)
         a = nodes[0]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-        await delivered(inprocess, a, encrypt)
-        assert ATTRIBUTE.encode() in tap.seen  # the tap works: the hub needs the attributes in clear
-        assert any(form in tap.seen for form in FORMS) is not encrypt
-        assert b"PRIVATE KEY" not in tap.seen
+        await send_and_wait(inprocess, a, encrypt)
+        assert ATTRIBUTE.encode() in tap.recorded  # the tap works: the hub needs the attributes in clear
+        assert any(form in tap.recorded for form in FORMS) is not encrypt
+        assert b"PRIVATE KEY" not in tap.recorded
 
 
 async def test_tls_hides_documents_in_clear_too(inprocess: InProcess) -> None:
@@ -105,7 +105,7 @@ async def test_tls_hides_documents_in_clear_too(inprocess: InProcess) -> None:
             await inprocess.enrol(settings, hub)
             nodes.append(await inprocess.started(settings))
         await linked(*nodes)
-        await delivered(inprocess, nodes[0], encrypt=False)
-        assert len(tap.seen) > 5000
+        await send_and_wait(inprocess, nodes[0], encrypt=False)
+        assert len(tap.recorded) > 5000
         for form in (*FORMS, ATTRIBUTE.encode(), b"1.10008", b"@AppKey", b"AMQP", b"pass-"):
-            assert form not in tap.seen
+            assert form not in tap.recorded

@@ -1,4 +1,4 @@
-"""A companion of a node: restarted when it ends, stopped with the node, and ended if the node dies."""
+"""A companion of a node is restarted when it ending, stopped with the node, and ending if the node dies."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from semq.clock import SystemClock
 from semq.service.companion.program import Companion, Program
 from tests.waiting import until
 
-SERVES = ("http.server", ("0", "--bind", "127.0.0.1"))
+SERVER = ("http.server", ("0", "--bind", "127.0.0.1"))
 
 
 def companion(module: str, *arguments: str) -> Companion:
@@ -19,22 +19,22 @@ def companion(module: str, *arguments: str) -> Companion:
 
 
 async def test_a_program_that_ends_is_started_again() -> None:
-    ends = companion("this")
-    ends.start()
-    await until(lambda: ends.starts > 1 and not ends.is_running)
-    assert ends.exit_status == 0
-    await ends.stop()
-    assert not ends.is_running
+    ending = companion("this")
+    ending.start()
+    await until(lambda: ending.starts > 1 and not ending.is_running)
+    assert ending.exit_status == 0
+    await ending.stop()
+    assert not ending.is_running
 
 
 async def test_a_program_ends_with_its_node() -> None:
-    serves = companion(SERVES[0], *SERVES[1])
-    await serves.stop()  # no process exists yet
-    serves.start()
-    await until(lambda: serves.is_running)
-    await serves.stop()
-    assert not serves.is_running
-    assert serves.starts == 1
+    serving = companion(SERVER[0], *SERVER[1])
+    await serving.stop()  # no process exists yet
+    serving.start()
+    await until(lambda: serving.is_running)
+    await serving.stop()
+    assert not serving.is_running
+    assert serving.starts == 1
 
 
 async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
@@ -47,13 +47,13 @@ async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
 
 
 async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    serves = companion(SERVES[0], *SERVES[1])
+    serving = companion(SERVER[0], *SERVER[1])
     with monkeypatch.context() as without, capture_logs() as result:
         without.setattr(sys, "executable", "/no/such/program")
-        serves.start()
+        serving.start()
         await until(lambda: any(line["event"] == "companion_not_started" for line in result))
-    await until(lambda: serves.is_running)
-    await serves.stop()
+    await until(lambda: serving.is_running)
+    await serving.stop()
 
 
 REPORTS = """
@@ -73,21 +73,21 @@ sys.stdin.read()
 async def test_a_node_reports_the_failing_sections_of_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a line that is too long."""
+    """The program first prints a line that is too long."""
     (tmp_path / "reporting.py").write_text(REPORTS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
-    reports = companion("reporting")
-    reports.start()
-    await until(lambda: list(reports.states.failing) == ["erp"])
-    reports.states.update(b'{"section": "erp", "failing": null}\n')
-    assert reports.states.status() == {}
-    await reports.stop()
+    reporting = companion("reporting")
+    reporting.start()
+    await until(lambda: list(reporting.states.failing) == ["erp"])
+    reporting.states.update(b'{"section": "erp", "failing": null}\n')
+    assert reporting.states.status() == {}
+    await reporting.stop()
 
 
 async def test_states_end_with_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ending.py").write_text(REPORTS.replace("sys.stdin.read()", ""))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
-    reports = companion("ending")
-    reports.start()
-    await until(lambda: reports.exit_status == 0 and not reports.states.failing)
-    await reports.stop()
+    reporting = companion("ending")
+    reporting.start()
+    await until(lambda: reporting.exit_status == 0 and not reporting.states.failing)
+    await reporting.stop()

@@ -43,14 +43,14 @@ async def test_counts_are_reported_together_and_again_with_each_state(monkeypatc
     reported.states.count("erp", "failed")
     reported.states.failed("erp", SemqError("no answer"))
     assert reported.counts == {"erp": {"acknowledged": 1000, "failed": 1}}
-    await until(lambda: lines(reported, 3))  # a count after a report is reported in any case
+    await until(lambda: has_lines(reported, 3))  # the timer of the counts is not cancelled by a report
 
 
-async def lines(reported: Reported, number: int) -> bool:
+async def has_lines(reported: Reported, number: int) -> bool:
     return len(reported.lines) == number
 
 
-def test_a_report_is_one_line_whatever_an_address_answered() -> None:
+def test_a_report_is_one_short_line_for_any_error() -> None:
     reported = Reported()
     reported.states.failed("erp", SemqError("\x1b[2J\n" + "\ud800" + "x" * 100_000))
     [line] = reported.lines
@@ -64,9 +64,9 @@ def test_a_report_is_one_line_whatever_an_address_answered() -> None:
     "line", [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n']
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
-    result = ReportedStates()
-    result.update(line)
-    assert result.status() == {}
+    states = ReportedStates()
+    states.update(line)
+    assert states.status() == {}
 
 
 def test_a_node_remembers_a_bounded_number_of_sections() -> None:

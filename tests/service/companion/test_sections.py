@@ -13,44 +13,49 @@ from tests.service.companion.reported import Reported
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion_sections, "RETRY_S_MIN", 0.001)
     monkeypatch.setattr(companion_sections, "RETRY_S_MAX", 0.001)
 
 
-async def fails(error: Exception, times: list[int], enough: asyncio.Event, works: Callable[[], None]) -> None:
-    """Raise three times, then work."""
-    times[0] += 1
-    if times[0] <= 3:
+async def fail_three_times(
+    error: Exception, runs: list[int], succeeded: asyncio.Event, on_success: Callable[[], None]
+) -> None:
+    """Raise the error in three runs, and succeed in the fourth."""
+    runs[0] += 1
+    if runs[0] <= 3:
         raise error
-    works()
-    enough.set()
+    on_success()
+    succeeded.set()
     await asyncio.Event().wait()
 
 
-async def lasts(works: Callable[[], None]) -> None:
-    works()
+async def run_without_end(on_success: Callable[[], None]) -> None:
+    on_success()
     await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("error", [RefusedByNode({"text": "no such inbox"}), OSError("disk"), ZeroDivisionError()])
-async def test_a_section_that_fails_is_tried_again_beside_the_others(error: Exception) -> None:
-    reported, times, enough = Reported(), [0], asyncio.Event()
-    sections = [CompanionSection("bad", partial(fails, error, times, enough)), CompanionSection("good", lasts)]
-    await until(lambda: _set(enough), sections, reported.states)
-    assert times == [4]
+async def test_a_failed_section_is_started_again_while_the_others_continue(error: Exception) -> None:
+    reported, runs, succeeded = Reported(), [0], asyncio.Event()
+    sections = [
+        CompanionSection("bad", partial(fail_three_times, error, runs, succeeded)),
+        CompanionSection("good", run_without_end),
+    ]
+    await until(lambda: _wait(succeeded), sections, reported.states)
+    assert runs == [4]
     assert len(reported.lines) == 4  # three failures and one success
     assert reported.failing == {}
 
 
-async def _set(event: asyncio.Event) -> None:
+async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
 async def test_an_error_of_all_sections_ends_the_program() -> None:
     sections = [
-        CompanionSection("bad", partial(fails, LoginRefused(), [0], asyncio.Event())),
-        CompanionSection("good", lasts),
+        CompanionSection("bad", partial(fail_three_times, LoginRefused(), [0], asyncio.Event())),
+        CompanionSection("good", run_without_end),
     ]
     with pytest.raises(LoginRefused):
         await until(asyncio.Event().wait, sections, Reported().states, (LoginRefused,))  # type: ignore[arg-type]

@@ -40,55 +40,55 @@ def identity(folder: Path, clock: SettableClock, more: str = "") -> NodeIdentity
 
 def test_the_states_of_a_certificate(tmp_path: Path) -> None:
     clock = SettableClock()
-    who = identity(tmp_path, clock)
-    seen = []
+    node_identity = identity(tmp_path, clock)
+    states = []
     for days in (0, 59, 61, 77, 91):
         clock.now = NOW + days * DAY
-        seen.append((who.state, who.is_due()))
-    assert seen == [("ok", False), ("ok", False), ("renew", True), ("ending", True), ("expired", True)]
-    assert who.status()["state"] == "expired"
-    assert who.status()["days_left"] < 0
+        states.append((node_identity.state, node_identity.is_due()))
+    assert states == [("ok", False), ("ok", False), ("renew", True), ("ending", True), ("expired", True)]
+    assert node_identity.status()["state"] == "expired"
+    assert node_identity.status()["days_left"] < 0
 
 
 def test_an_approaching_end_is_logged_twice_a_day(tmp_path: Path) -> None:
     clock = SettableClock()
-    who = identity(tmp_path, clock)
+    node_identity = identity(tmp_path, clock)
     with structlog.testing.capture_logs() as logs:
         for hours in (0, 24 * 70, 24 * 80, 24 * 80 + 1, 24 * 80 + 13):
             clock.now = NOW + timedelta(hours=hours)
-            who.maintain()
-    warned = [one for one in logs if one["event"] == "certificate_ends"]
-    assert [one["log_level"] for one in warned] == ["warning", "warning"]
-    assert warned[0]["days_left"] == 10.0
+            node_identity.maintain()
+    warnings = [line for line in logs if line["event"] == "certificate_ends"]
+    assert [line["log_level"] for line in warnings] == ["warning", "warning"]
+    assert warnings[0]["days_left"] == 10.0
 
 
 def test_a_rotation_shows_the_next_certificate(tmp_path: Path) -> None:
     clock = SettableClock()
-    who = identity(tmp_path, clock)
-    before = who.certificate
-    add_next(who)
+    node_identity = identity(tmp_path, clock)
+    before = node_identity.certificate
+    add_next(node_identity)
     clock.now = NOW + DAY
-    made = who.rotate()
-    assert who.certificate == made != before
-    assert [one["slot"] for one in who.slots()] == ["active", "previous"]
+    active = node_identity.rotate()
+    assert node_identity.certificate == active != before
+    assert [slot["slot"] for slot in node_identity.slots()] == ["active", "previous"]
 
 
-def add_next(who: NodeIdentity) -> None:
-    made = issued(OURS, key=who.ring.next_key())
-    who.ring.store_certificate(made.pem, who.trust, NOW)
+def add_next(node_identity: NodeIdentity) -> None:
+    certificate = issued(OURS, key=node_identity.ring.next_key())
+    node_identity.ring.store_certificate(certificate.pem, node_identity.trust, NOW)
 
 
-def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None:
+def test_keys_are_deleted_a_configured_time_after_their_retirement(tmp_path: Path) -> None:
     clock = SettableClock()
-    who = identity(tmp_path, clock, "[tls]\nkeep_keys_days = 100\n")
-    first = who.certificate.key_id
-    add(who.ring, OURS)
-    add(who.ring, OURS)
+    node_identity = identity(tmp_path, clock, "[tls]\nkeep_keys_days = 100\n")
+    first = node_identity.certificate.key_id
+    add(node_identity.ring, OURS)
+    add(node_identity.ring, OURS)
     for days, keys in ((99, 3), (101, 2)):
         clock.now = NOW + days * DAY
-        who.maintain()
-        assert len(who.ring.identity().keys) == keys
-    assert first not in who.ring.identity().keys
+        node_identity.maintain()
+        assert len(node_identity.ring.identity().keys) == keys
+    assert first not in node_identity.ring.identity().keys
 
 
 def test_a_passphrase_that_is_configured_later_is_used_at_once(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_passphrase_that_is_configured_later_is_used_at_once(tmp_path: Path) -
     identity(tmp_path, clock)
     (tmp_path / "phrase").write_text("a long secret\n")
     (tmp_path / "phrase").chmod(0o600)
-    who = identity(tmp_path, clock, '[tls]\npassphrase_file = "phrase"\n')
-    assert b"ENCRYPTED" in who.ring.key_path(who.certificate.key_id).read_bytes()
+    node_identity = identity(tmp_path, clock, '[tls]\npassphrase_file = "phrase"\n')
+    assert b"ENCRYPTED" in node_identity.ring.key_path(node_identity.certificate.key_id).read_bytes()
     with pytest.raises(KeyRefused):
         identity(tmp_path, clock)
 
@@ -111,7 +111,9 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
     (settings.pki_dir / "slots.json").unlink()
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
-    shutil.rmtree(settings.pki_dir)  # as before enrolment; the missing authorities are not what is reported
+    shutil.rmtree(
+        settings.pki_dir
+    )  # as before enrolment: the authorities are missing, too, but the error is about the identity
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
 

@@ -12,8 +12,8 @@ OURS, OTHERS = authority(), authority("other")
 GOOD = issued(OURS, "1.56001").pem.decode()
 ME, B = Address(1, "10008"), "1.56001"
 
-HOSTILE = {
-    "nothing": "",
+HOSTILE_TEXTS = {
+    "an empty text": "",
     "no certificate": "not a certificate",
     "a chain of nonsense": GOOD + "-----BEGIN CERTIFICATE-----\nAAAA\n" + END,
     "a chain without a beginning": GOOD + END,
@@ -28,24 +28,24 @@ def keys() -> NodeKeys:
     return NodeKeys(ME, SystemClock(), trust(OURS), None)
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_directory_is_ignored_and_stops_nothing(what: str) -> None:
-    mine = keys()
-    assert not mine.learn(B, [HOSTILE[what]])
-    assert not mine.knows(B)
-    assert mine.learn(B, [HOSTILE[what], GOOD])
-    assert mine.known(B) == (GOOD,)
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_hostile_certificates_are_ignored_and_the_good_one_is_learned(text: str) -> None:
+    keyring = keys()
+    assert not keyring.learn(B, [HOSTILE_TEXTS[text]])
+    assert not keyring.knows(B)
+    assert keyring.learn(B, [HOSTILE_TEXTS[text], GOOD])
+    assert keyring.known(B) == (GOOD,)
 
 
 def test_a_repeated_certificate_is_the_same_key() -> None:
-    mine = keys()
-    assert mine.learn(B, [GOOD])
-    key = mine.receiver(B)
-    assert not mine.learn(B, [GOOD])
-    assert mine.receiver(B) is key
+    keyring = keys()
+    assert keyring.learn(B, [GOOD])
+    key = keyring.receiver(B)
+    assert not keyring.learn(B, [GOOD])
+    assert keyring.receiver(B) is key
 
 
-def test_a_chain_that_is_none_is_refused() -> None:
+def test_a_chain_that_does_not_consist_of_certificates_is_refused() -> None:
     for chain in ("x" * CHAIN_SIZE_MAX + END, "nonsense" + END):
         with pytest.raises(Untrusted):
             split(GOOD + chain)

@@ -1,4 +1,4 @@
-"""Nodes with certificates of their hub, on real databases and sockets: sealed documents, proofs, and no secrets in
+"""Nodes with certificates of their hub, on real databases and sockets: sealed documents and proofs; no secrets are in
 logs, tables or arguments.
 """
 
@@ -51,25 +51,25 @@ async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any
 
 def everything_in(database: str) -> bytes:
     """Return all rows of all tables, as text and bytes."""
-    found = b""
+    rows_as_bytes = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         for (table,) in tables:
             for (row,) in connection.execute(f'SELECT t::text FROM "{table}" t'.encode()).fetchall():
-                found += row.encode()
-    return found
+                rows_as_bytes += row.encode()
+    return rows_as_bytes
 
 
 def command_lines() -> str:
     """Return the command line of every process of this machine."""
-    found = []
+    lines = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # the process has just ended
-            found.append(file.read_bytes().decode("utf-8", "replace"))
-    return " ".join(found)
+            lines.append(file.read_bytes().decode("utf-8", "replace"))
+    return " ".join(lines)
 
 
-async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_but_at_its_receiver(
+async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_receiver_only(
     inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hub, a, b = await pair(inprocess)
@@ -107,17 +107,17 @@ async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_b
     file.write_text(proof.replace("1.56001", "1.88001"))
     assert verify("--trust", str(trust)) == 1
 
-    counted = (await ask(admin, "ledger.verify"))["result"]
-    assert counted["lines"] > 0
-    assert (await ask(admin, "ledger.verify", {"head": counted["head"]}))["ok"]
+    checked = (await ask(admin, "ledger.verify"))["result"]
+    assert checked["lines"] > 0
+    assert (await ask(admin, "ledger.verify", {"head": checked["head"]}))["ok"]
     with psycopg.connect(a.store.url) as connection:
         connection.execute("UPDATE semq_ledger SET target = '1.88001' WHERE event = 1")
     changed = await ask(admin, "ledger.verify")
     assert changed["error"]["code"] == "SEMQ-5212"
     assert (await ask(await inprocess.client(hub), "ledger.verify"))["ok"]
 
-    rest = capfd.readouterr()
-    for text in (logged, rest.out, rest.err, command_lines(), json.dumps(changed)):
+    captured = capfd.readouterr()
+    for text in (logged, captured.out, captured.err, command_lines(), json.dumps(changed)):
         assert SECRET not in text
         assert "PRIVATE KEY" not in text
 
@@ -133,7 +133,7 @@ async def test_a_message_without_a_receipt_cannot_be_proved(inprocess: InProcess
     assert sealed["error"]["code"] == "SEMQ-5207"
 
 
-async def test_certificates_are_remembered_when_the_hub_is_away(inprocess: InProcess) -> None:
+async def test_stored_certificates_are_used_when_the_hub_is_unavailable(inprocess: InProcess) -> None:
     hub, a, _ = await pair(inprocess)
 
     async def is_kept() -> bool:
@@ -144,11 +144,11 @@ async def test_certificates_are_remembered_when_the_hub_is_away(inprocess: InPro
     await until(is_kept)
     await a.stop()
     await hub.stop()
-    again = await inprocess.started(a.settings)
-    admin = await inprocess.client(again)
+    restarted = await inprocess.started(a.settings)
+    admin = await inprocess.client(restarted)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()}
     assert (await ask(admin, "msg.submit", document))["ok"]
-    assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, again.store.url)
+    assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, restarted.store.url)
 
 
 async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_not_used(
@@ -177,7 +177,7 @@ async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_no
     assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-5207"
 
 
-async def test_bodies_lie_encrypted_where_a_master_key_is_configured(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_bodies_are_stored_encrypted_if_a_master_key_is_configured(inprocess: InProcess, tmp_path: Path) -> None:
     hub = await inprocess.hub()
     key = tmp_path / "bodies.key"
     key.write_text("a master key of some length\n")

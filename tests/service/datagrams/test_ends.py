@@ -1,5 +1,6 @@
-"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the connection
-where no datagram passes."""
+"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the connection,
+which is used where no datagram passes.
+"""
 
 import asyncio
 import socket
@@ -33,22 +34,22 @@ A, B, HUB = "10008", "56001", "2.hub"
 
 
 class DatagramScene:
-    """A hub and two institutions, each with its own way for datagrams."""
+    """A hub and two institutions, whose datagrams pass through a relay."""
 
     def __init__(self, nodes: InProcess, relay: UdpRelay, hub: HubNode, a: LocalNode, b: LocalNode) -> None:
         self.nodes, self.relay, self.hub, self.a, self.b = nodes, relay, hub, a, b
-        self.got: asyncio.Queue[bytes] = asyncio.Queue()
+        self.bodies: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def open(self) -> None:
         """Wait until datagrams pass between the hub and both institutions, both ways."""
-        await until(lambda: all(one["state"] == "open" for one in self.paths()))
+        await until(lambda: all(path["state"] == "open" for path in self.paths()))
 
     def paths(self) -> list[dict[str, Any]]:
         hub = self.hub_status()["peers"]
         return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
 
     def is_counted(self) -> bool:
-        """Whether each end counts what the other one has sent as received or lost, and the hub has passed all on."""
+        """Whether each end counts all datagrams of the other end as received or lost, and the hub has passed all on."""
         a, b, hub_a, hub_b = self.paths()
         at_hub = a["sent"] + by_connection(a) - hub_a["lost"]
         return bool(
@@ -62,17 +63,17 @@ class DatagramScene:
         return self.hub.datagrams.status()
 
     async def listen(self) -> None:
-        """Receive at B."""
+        """Consume the inbox of B."""
         channel = await (await self.nodes.client(self.b)).open_channel()
         await channel.consume("semq.inbox", lambda batch: self._arrived(channel, batch))
 
     def _arrived(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         for delivered in batch:
-            self.got.put_nowait(bytes(delivered.body))
+            self.bodies.put_nowait(bytes(delivered.body))
         channel.ack(batch[-1].delivery_tag, multiple=True)
 
     async def send(self, *bodies: bytes, **headers: int) -> None:
-        """Send from A to B."""
+        """Send best-effort documents from A to B."""
         channel = await (await self.nodes.client(self.a)).open_channel()
         await channel.confirm_select()
         for body in bodies:
@@ -82,21 +83,22 @@ class DatagramScene:
 
     async def received(self, count: int) -> list[bytes]:
         async with asyncio.timeout(PATIENCE_S):
-            return [await self.got.get() for _ in range(count)]
+            return [await self.bodies.get() for _ in range(count)]
 
 
 CLOSED: dict[str, Any] = {"state": "closed"}
 
 
-def by_connection(one: dict[str, Any]) -> int:
-    return int(one["too_large"] + one["not_open"] + one["too_fast"])
+def by_connection(counts: dict[str, Any]) -> int:
+    """Return the number of best-effort documents that were sent by the connection."""
+    return int(counts["too_large"] + counts["not_open"] + counts["too_fast"])
 
 
 def facts(node: LocalNode) -> dict[str, Any]:
-    """Return what a node says about datagrams to the hub."""
+    """Return the status of a node's datagrams to the hub."""
     assert node.uplink.datagrams is not None
-    found: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
-    return found
+    status: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
+    return status
 
 
 @pytest.fixture
@@ -130,7 +132,7 @@ async def start(inprocess: InProcess) -> AsyncIterator[Callable[..., Any]]:
 Start = Callable[..., Any]
 
 
-async def test_best_effort_documents_travel_as_datagrams_both_ways_of_the_hub(start: Start) -> None:
+async def test_best_effort_documents_travel_as_datagrams_to_the_hub_and_from_it(start: Start) -> None:
     scene = await start()
     await scene.open()
     await scene.send(*(b"%d" % number for number in range(20)))
@@ -150,7 +152,9 @@ async def test_datagrams_contain_neither_body_nor_addresses_in_clear(start: Star
     assert not any(word in datagram for datagram in scene.relay.recorded for word in (b"secret", b"10008", b"56001"))
 
 
-async def test_without_a_way_for_datagrams_documents_go_by_the_connection_and_the_status_says_why(start: Start) -> None:
+async def test_documents_go_by_the_connection_without_a_path_for_datagrams_and_the_status_has_a_reason(
+    start: Start,
+) -> None:
     scene = await start(DatagramFaults(is_blocked=True))
     await until(lambda: "is UDP blocked" in facts(scene.a)["why"])
     await scene.send(b"one", b"two")
@@ -165,11 +169,11 @@ async def test_without_a_way_for_datagrams_documents_go_by_the_connection_and_th
     assert facts(scene.a)["sent"] == 1
 
 
-async def test_a_way_that_is_blocked_later_is_given_up(start: Start) -> None:
+async def test_a_path_that_is_blocked_later_is_closed(start: Start) -> None:
     scene = await start()
     await scene.open()
     scene.relay.faults.is_blocked = True
-    await until(lambda: all(one["state"] == "closed" for one in scene.paths()))
+    await until(lambda: all(path["state"] == "closed" for path in scene.paths()))
     await scene.send(b"one")
     assert await scene.received(1) == [b"one"]
 
@@ -187,7 +191,7 @@ async def test_loss_is_a_figure_at_both_ends(start: Start) -> None:
     a, b, hub_a, _ = scene.paths()
     assert a["sent"] > 50
     assert hub_a["lost"] > 0
-    # What was lost on either way is missing; everything else arrives once, as a datagram or by the connection.
+    # All documents that were not lost on one of the two paths arrive once, as a datagram or by the connection.
     bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
     assert len(set(bodies)) == len(bodies)
 
@@ -197,8 +201,8 @@ async def test_recent_loss_is_a_warning_at_both_ends_and_lowers_the_rate(start: 
 
     async def warned() -> list[str]:
         nodes = (scene.a, scene.hub)
-        found = [one.detail for node in nodes for one in checks(await node.status(), 14.0) if one.name == "datagrams"]
-        return [detail for detail in found if " lost" in detail]
+        results = [check for node in nodes for check in checks(await node.status(), 14.0)]
+        return [check.detail for check in results if check.name == "datagrams" and " lost" in check.detail]
 
     async with asyncio.timeout(PATIENCE_S):
         while len(await warned()) < 2:
@@ -246,12 +250,12 @@ async def test_foreign_bytes_change_nothing_but_a_count(start: Start) -> None:
         b"x",
         bytes(200),
         b"\xa1" * 200,
-        *(one[:-1] + bytes([one[-1] ^ 1]) for one in recorded),
+        *(datagram[:-1] + bytes([datagram[-1] ^ 1]) for datagram in recorded),
         *recorded,
     ):
         scene.relay.send_to_target(datagram)
     await until(lambda: scene.hub_status()["strangers"] >= before["strangers"] + 3)
-    await until(lambda: sum(one["repeated"] for one in scene.hub_status()["peers"].values()) >= 2 * len(recorded))
+    await until(lambda: sum(peer["repeated"] for peer in scene.hub_status()["peers"].values()) >= 2 * len(recorded))
     after = scene.hub_status()
     for node in after["peers"]:
         assert (after["peers"][node]["moved"], after["peers"][node]["state"]) == (0, "open")
@@ -309,7 +313,7 @@ async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> 
 
 async def test_the_largest_size_that_passes_is_found_and_given_up(start: Start) -> None:
     scene = await start(DatagramFaults(size_max=1400), more="search_s = 0.2\n")
-    await until(lambda: [one.get("datagram_bytes") for one in scene.paths()] == [1400] * 4)
+    await until(lambda: [path.get("datagram_bytes") for path in scene.paths()] == [1400] * 4)
     scene.relay.faults.size_max = 1300
     await until(lambda: facts(scene.a)["datagram_bytes"] in (1200, 1280))
     scene.relay.faults.size_max = 65_535
@@ -335,11 +339,11 @@ async def test_a_new_session_has_new_keys(start: Start) -> None:
     scene = await start()
     await scene.open()
     old = session_of(scene.a)
-    known = {channel.id for channel in old.channels}
+    old_ids = {channel.id for channel in old.channels}
     await scene.a.uplink.restart()
     await until(lambda: scene.a.uplink.link is not None and session_of(scene.a) is not old)
     await until(lambda: session_of(scene.a).open_channel is not None)
-    assert known.isdisjoint(channel.id for channel in session_of(scene.a).channels)
+    assert old_ids.isdisjoint(channel.id for channel in session_of(scene.a).channels)
     assert (old.channels, old.status()["why"]) == ([], "there is no link")
 
 
@@ -351,7 +355,7 @@ async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) 
     await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver(f"1.{B}") is not None)
     scene = DatagramScene(inprocess, UdpRelay(0), hub, a, b)
-    await until(lambda: all(one["state"] == "open" for one in scene.paths()))
+    await until(lambda: all(path["state"] == "open" for path in scene.paths()))
     await scene.listen()
     await scene.send(b"sealed", **{"@Encrypt": 1})
     assert await scene.received(1) == [b"sealed"]
@@ -359,7 +363,7 @@ async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) 
     assert b.engine.core.counters.counts.get("violation", 0) == 0
 
 
-async def test_documents_go_on_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
+async def test_documents_leave_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
     section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
     async with hubs_of(inprocess) as hubs:
         hubs.carrier = f"{section}port = 0\n{CLUSTER}"
@@ -373,7 +377,7 @@ async def test_documents_go_on_as_datagrams_at_another_instance_of_the_hub(inpro
         await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
         await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
         peers = [hub.datagrams.status()["peers"] for hub in (one, two) if hub.datagrams is not None]
-        assert [list(each) for each in peers] == [["1.10008"], ["1.56001"]]
+        assert [list(names) for names in peers] == [["1.10008"], ["1.56001"]]
         await until(lambda: is_open(one, A) and is_open(two, B))
         scene = DatagramScene(inprocess, UdpRelay(0), one, a, b)
         await scene.listen()
@@ -387,7 +391,7 @@ def is_open(hub: HubNode, node_id: str) -> bool:
     return bool(hub.datagrams.status()["peers"][f"1.{node_id}"]["state"] == "open")
 
 
-async def test_records_about_channels_end_at_the_hub(start: Start) -> None:
+async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
     """A node cannot offer a channel to another node, nor to the hub."""
     scene = await start()
     await scene.open()

@@ -1,6 +1,7 @@
 """A dishonest node with a valid certificate, on the wire: its statements count for itself only.
 
-10008 is hostile; 56001 and 88001 are honest and must not be affected. Its frames are built with the codecs of floor 0.
+10008 is hostile; 56001 and 88001 are honest and must not be affected. The frames of 10008 are built with the codecs of
+floor 0.
 """
 
 from dataclasses import dataclass
@@ -74,15 +75,15 @@ async def scene(inprocess: InProcess) -> LinksScene:
     return LinksScene(inprocess, hub, honest, login, link, channel)
 
 
-async def test_it_reads_no_queue_of_another_node(scene: LinksScene) -> None:
+async def test_a_hostile_node_reads_no_queue_of_another_node(scene: LinksScene) -> None:
     for queue in ("node.1.56001", "node.1.56001.control", "node.1.100081", "node.2.hub"):
-        for touch in ("consume", "get"):
+        for method in ("consume", "get"):
             channel = await scene.link.open_channel()
             with pytest.raises((amqp.AccessRefused, amqp.NotFound)):
-                await (channel.consume(queue, lambda batch: None) if touch == "consume" else channel.get(queue))
+                await (channel.consume(queue, lambda batch: None) if method == "consume" else channel.get(queue))
 
 
-async def test_it_writes_to_the_links_only(scene: LinksScene) -> None:
+async def test_a_hostile_node_writes_to_the_exchange_of_links_only(scene: LinksScene) -> None:
     for exchange in ("", "amq.direct", "amq.topic", "semq.admin"):
         channel = await scene.link.open_channel()
         await channel.confirm_select()
@@ -93,8 +94,8 @@ async def test_it_writes_to_the_links_only(scene: LinksScene) -> None:
             await scene.inprocess.client(scene.hub, **scene.login | {"virtual_host": vhost})
 
 
-def message(source: Address = ME, of: Address = ME, **more: Any) -> Data:
-    lk0 = LK0(of.type, of.id, 1, 1, 5, 77)
+def message(source: Address = ME, owner: Address = ME, **more: Any) -> Data:
+    lk0 = LK0(owner.type, owner.id, 1, 1, 5, 77)
     return Data(Envelope(source=source, target=HONEST, lk0=lk0, attributes=Attributes(), sid=0, **more), b"forged")
 
 
@@ -104,44 +105,44 @@ def packet(function: Function, primitive: Primitive, record: Any, source: Addres
 
 IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to a third one
 # false statement | frame
-LIES: dict[str, Frame] = {
-    "a message from another node": message(source=THIRD, of=THIRD),
+FALSE_STATEMENTS: dict[str, Frame] = {
+    "a message from another node": message(source=THIRD, owner=THIRD),
     "a message from the hub": message(source=HUB),
-    "another node's message": message(of=THIRD),
-    "another node's message in its own name": message(source=THIRD),
-    "that another node takes a message back": message(of=THIRD, void=True, signature="x.AA"),
-    "a message as a copy of the hub": message(lk1=LK1(1, 1, 1)),
+    "another node's message": message(owner=THIRD),
+    "another node's message under the own name": message(source=THIRD),
+    "a void marker of another node": message(owner=THIRD, void=True, signature="x.AA"),
+    "a stored copy, as only the hub sends it": message(lk1=LK1(1, 1, 1)),
     "a packet from another node": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident="1.88001.1.1.5.7"), source=THIRD
     ),
     "a packet from the hub": packet(
         Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.STORED, ident=IDENT, lk1=(1, 1, 1)), source=HUB
     ),
-    "that the hub has stored": packet(
+    "a receipt of the hub: stored": packet(
         Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.STORED, ident=IDENT, lk1=(1, 1, 1))
     ),
-    "that the hub has refused": packet(
+    "a receipt of the hub: refused": packet(
         Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.REFUSED, ident=IDENT, att=1)
     ),
-    "that a partner is gone": packet(Function.PRESENCE, Primitive.INDICATION, Presence(node="1.88001")),
+    "a presence record of the hub": packet(Function.PRESENCE, Primitive.INDICATION, Presence(node="1.88001")),
     "another node's certificates": packet(
         Function.PRESENCE, Primitive.INDICATION, Presence(node="1.56001", certificates=()), to=HUB
     ),
-    "that it may ask for the hub": packet(
+    "an inquiry in the role of the hub": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.P, ident="1.88001.1.1.5.7", sid=0)
     ),
-    "whether another's message is there": packet(
+    "an inquiry about another node's message": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident="1.88001.1.1.5.7", sid=0)
     ),
-    "whether the hub holds another's message": packet(
+    "an inquiry about the hub's copy of another node's message": packet(
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=IDENT, lk1=(1, 1, 1)), to=HUB
     ),
-    "that it has received a third node's message": packet(
+    "a receipt for a message to another node": packet(
         Function.RECEIPTS,
         Primitive.INDICATION,
         Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident="1.88001.1.1.5.7"),
     ),
-    "floors of another node": packet(
+    "floors of another node's stream": packet(
         Function.RECEIPTS,
         Primitive.RESPONSE,
         Receipt(ack_flag=AckFlag.END_TO_END, ident="1.88001.1.1.5.7", floors={"5": (99, None)}),
@@ -149,17 +150,17 @@ LIES: dict[str, Frame] = {
 }
 
 
-async def test_every_lie_is_refused_and_noted(scene: LinksScene) -> None:
-    """One after the other over one link, which stays up."""
-    result = scene.honest.engine.core.counters.counts
-    for count, (what, lie) in enumerate(LIES.items(), 1):
-        await scene.send(lie)
+async def test_every_false_statement_is_refused_and_noted(scene: LinksScene) -> None:
+    """They are sent one after the other over one link, which stays up."""
+    honest_counts = scene.honest.engine.core.counters.counts
+    for count, (what, frame) in enumerate(FALSE_STATEMENTS.items(), 1):
+        await scene.send(frame)
         await until(partial(is_noted, scene, count))
         assert scene.violations == count, what
-    events = await until(lambda: lines(scene.hub, len(LIES)))
-    assert len(events) == len(LIES)
-    assert "received" not in result
-    assert "violation" not in result  # the honest node has received none of these
+    events = await until(lambda: lines(scene.hub, len(FALSE_STATEMENTS)))
+    assert len(events) == len(FALSE_STATEMENTS)
+    assert "received" not in honest_counts
+    assert "violation" not in honest_counts  # the honest node has received none of these
     assert scene.link.is_open
 
 
@@ -169,11 +170,11 @@ def is_noted(scene: LinksScene, count: int) -> bool:
 
 def lines(hub: HubNode, count: int) -> list[Any]:
     with psycopg.connect(hub.store.url) as connection:
-        found = connection.execute("SELECT * FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'").fetchall()
-    return found if len(found) >= count else []
+        events = connection.execute("SELECT * FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'").fetchall()
+    return events if len(events) >= count else []
 
 
-async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) -> None:
+async def test_a_hostile_node_acknowledges_only_messages_addressed_to_it(scene: LinksScene) -> None:
     """An Ack2 or Ack of the hostile node about the honest node's message to a third one settles nothing."""
     admin = await scene.inprocess.client(scene.honest)
     sent = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
@@ -197,8 +198,8 @@ async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) 
         await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, receipt, to=HUB))
     answered = Inquiry(role=InquiryRole.P, answer=Answer.RECV, ident=sent, ref_id=row_id, lk1=(1, 1, row_id))
     await scene.send(packet(Function.INQUIRIES, Primitive.CONFIRMATION, answered, to=HUB))
-    other = scene.hub.engine.core.counters.counts
-    await until(lambda: other.get("ack_other") == 2)
+    hub_counts = scene.hub.engine.core.counters.counts
+    await until(lambda: hub_counts.get("ack_other") == 2)
     assert (await status())["ss_status"] == "SS_ACK"
     assert one(scene.hub, "SELECT count(*) FROM tb_0031") == (1,)
 
@@ -236,7 +237,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
 async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene, lie: dict[str, str]) -> None:
-    """It would be written with the statements of other nodes, by the same job."""
+    """One job writes the statements of all nodes together, so that this one would make it fail for all."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)
@@ -260,24 +261,22 @@ async def test_frames_of_a_second_session_of_the_same_name_are_ignored(scene: Li
     clone = await scene.inprocess.client(scene.hub, **scene.login)
     channel = await clone.open_channel()
     await channel.confirm_select()
-    key, header, body = write_frame(LIES["that a partner is gone"])
+    key, header, body = write_frame(FALSE_STATEMENTS["a presence record of the hub"])
     assert await publish_and_wait(channel, "umx", key, header, bytes(body))
     with pytest.raises(amqp.ResourceLocked, match="another session"):
         await channel.consume("node.1.10008", lambda batch: None)
-    await scene.send(LIES["a message from the hub"])
+    await scene.send(FALSE_STATEMENTS["a message from the hub"])
     await until(lambda: scene.violations)
     assert scene.violations == 1
     assert scene.link.is_open
 
 
 async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> None:
-    """Recorded when they were true, and sent again any number of times: recorded once, and only the present session
-    counts.
-    """
-    mine = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
+    """Frames that were true once are sent again, over the same link and over a new one: they count as duplicates."""
+    own_message = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
     counts = scene.honest.engine.core.counters.counts
-    await scene.send(mine)
-    await scene.send(mine)
+    await scene.send(own_message)
+    await scene.send(own_message)
     await until(lambda: counts.get("duplicate") == 1)
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
@@ -286,14 +285,14 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
     await scene.channel.confirm_select()
     for queue in ("node.1.10008", "node.1.10008.control"):
         await scene.channel.consume(queue, lambda batch: None)
-    await scene.send(mine)
+    await scene.send(own_message)
     await until(lambda: counts.get("duplicate") == 2)
     assert counts["received"] == 1
 
 
 async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksScene) -> None:
-    """Also sessions that began while a new engine started: otherwise they would count as online, and frames for them
-    would be lost.
+    """A node whose session began while a new engine started would otherwise count as online, and frames for it would be
+    lost.
     """
     await until(lambda: scene.hub.engine.sessions)
     scene.hub.links.end_all(amqp.ConnectionForced("anew"))
@@ -301,8 +300,8 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
     await until(lambda: str(HONEST) in scene.hub.engine.sessions)
 
 
-async def test_a_session_that_consumes_one_of_its_queues_is_ended_with_the_others(scene: LinksScene) -> None:
-    """Otherwise its second queue alone would never make it online, while the node counts its link as up."""
+async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(scene: LinksScene) -> None:
+    """Otherwise its second consumer would not make it online, while the node counts its link as up."""
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)

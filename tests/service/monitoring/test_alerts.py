@@ -1,4 +1,4 @@
-"""Alerts: each change of health is passed to the operator's program once, and again until it succeeds."""
+"""Alerts: each change of health is passed to the operator's program, and again if the program fails."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 
 
 class AlertDesk:
-    """A node's checks, the alerts that its program received, and the clock of both."""
+    """The checks of a node, the alerts that the operator's program has received, and the clock."""
 
     def __init__(self, folder: Path, script: str = "cat >> alerts") -> None:
         self.reported = folder / "alerts"
@@ -30,13 +30,13 @@ class AlertDesk:
             f"{HUB}[alerts]\ncommand = {json.dumps(['sh', '-c', f'cd {folder}; {script}'])}\nafter_s = 60\n"
         )
         settings = load(file, {}).alerts
-        self.alerts = Alerts("2.hub", lambda: settings, self.clock, self.looked)
+        self.alerts = Alerts("2.hub", lambda: settings, self.clock, self.read_checks)
 
-    async def looked(self) -> list[Check]:
+    async def read_checks(self) -> list[Check]:
         return self.checks
 
     async def at(self, now: float, *checks: Check) -> list[dict[str, Any]]:
-        """Return the alerts received when the node has these findings at this time."""
+        """Check at a time, when the node has these results; return all alerts that the program has received."""
         self.clock.now, self.checks = now, list(checks)
         await self.alerts.check()
         return [json.loads(line) for line in self.reported.read_text().splitlines()] if self.reported.exists() else []
@@ -56,8 +56,8 @@ async def test_a_lasting_change_is_reported_and_so_is_its_end(tmp_path: Path) ->
     assert first["since"] <= first["at"]
     assert len(await desk.at(500, DOWN)) == 1
     assert len(await desk.at(510, UP)) == 1
-    [_, back] = await desk.at(570, UP)
-    assert (back["verdict"], back["before"]) == (OK, FAILING)
+    [_, recovery] = await desk.at(570, UP)
+    assert (recovery["verdict"], recovery["before"]) == (OK, FAILING)
 
 
 async def test_short_failures_cause_no_alert(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_a_check_that_is_no_longer_made_counts_as_recovered(tmp_path: Path
     await desk.at(0, full)
     assert len(await desk.at(60, full)) == 1
     await desk.at(61)
-    assert [one["verdict"] for one in await desk.at(121)] == [WARNING, OK]
+    assert [alert["verdict"] for alert in await desk.at(121)] == [WARNING, OK]
     await desk.at(200, full)
     assert len(await desk.at(230)) == 2
     assert len(await desk.at(900)) == 2
@@ -97,7 +97,7 @@ async def test_a_program_that_fails_is_started_again_after_a_while(
     assert "alert_not_sent" in result.out + result.err + caplog.text
 
 
-async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_read_its_input_has_not_failed(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path, "exec <&-; touch began; exit 0")
     await desk.at(0, DOWN)
     await desk.at(60, DOWN)
@@ -116,13 +116,17 @@ async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
 
 async def test_no_recovery_is_reported_for_a_check_that_could_not_run(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
-    full, well, away = Check("quotas", WARNING, "1.56001"), Check("store", OK), Check("store", FAILING, "SEMQ-3001")
-    await desk.at(0, full, well)
-    assert len(await desk.at(60, full, well)) == 1
-    await desk.at(100, away)
-    assert [one["check"] for one in await desk.at(300, away)] == ["quotas", "store"]
-    await desk.at(400, full, well)
-    assert [one["check"] for one in await desk.at(500, full, well)] == ["quotas", "store", "store"]
+    full, open_, unavailable = (
+        Check("quotas", WARNING, "1.56001"),
+        Check("store", OK),
+        Check("store", FAILING, "SEMQ-3001"),
+    )
+    await desk.at(0, full, open_)
+    assert len(await desk.at(60, full, open_)) == 1
+    await desk.at(100, unavailable)
+    assert [alert["check"] for alert in await desk.at(300, unavailable)] == ["quotas", "store"]
+    await desk.at(400, full, open_)
+    assert [alert["check"] for alert in await desk.at(500, full, open_)] == ["quotas", "store", "store"]
 
 
 async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
@@ -132,24 +136,26 @@ async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
     assert await desk.at(60, DOWN) == []
 
 
-async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_passwords_in_the_environment_are_not_passed_to_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEMQ_HUB__PASSWORD", "planted")
     desk = AlertDesk(tmp_path, "env > environment")
     await desk.at(0, DOWN)
     await desk.at(60, DOWN)
-    seen = (tmp_path / "environment").read_text()
-    assert "planted" not in seen
-    assert f"PATH={os.environ['PATH']}" in seen
+    variables = (tmp_path / "environment").read_text()
+    assert "planted" not in variables
+    assert f"PATH={os.environ['PATH']}" in variables
 
 
 async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> None:
     result = inprocess.folder / "alerts"
     node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {result}"]\nafter_s = 0\n')
-    assert {one.verdict for one in await node.checks()} == {OK}
+    assert {check.verdict for check in await node.checks()} == {OK}
     url = str(node.settings.database.dsn)
     name = url.rpartition("/")[2].partition("?")[0]
 
-    def forbid(allow: str) -> None:
+    def allow_connections(allow: str) -> None:
         with psycopg.connect(url.replace(f"/{name}?", "/postgres?"), autocommit=True) as connection:
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {allow}')
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
@@ -157,10 +163,10 @@ async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> 
     def verdicts() -> list[str]:
         node.clockwork.hasten("alerts")  # every few seconds
         lines = result.read_text().splitlines() if result.exists() else []
-        found = [json.loads(line) for line in lines]
-        return [one["verdict"] for one in found if one["check"] == "store"]
+        alerts = [json.loads(line) for line in lines]
+        return [alert["verdict"] for alert in alerts if alert["check"] == "store"]
 
-    forbid("false")
+    allow_connections("false")
     await until(lambda: verdicts() == [FAILING])
-    forbid("true")
+    allow_connections("true")
     await until(lambda: verdicts() == [FAILING, OK])

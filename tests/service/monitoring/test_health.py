@@ -1,4 +1,4 @@
-"""The health checks of a node, and the verdict over all."""
+"""The health checks of a node, and the verdict of the node, which is the worst of them."""
 
 from typing import Any
 
@@ -30,22 +30,23 @@ def changed(**parts: Any) -> dict[str, Any]:
     return STATUS | {name: STATUS.get(name, {}) | part for name, part in parts.items()}
 
 
-def beside(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
+def with_webhooks(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
     """Return the status of a node with webhooks, some of which fail."""
-    result = {name: {"failures": 7, "since": 1_790_000_000_000, "error": "away"} | one for name, one in failing.items()}
+    state = {"failures": 7, "since": 1_790_000_000_000, "error": "away"}
+    result = {name: state | facts for name, facts in failing.items()}
     return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": result}}}
 
 
-def test_health_names_failing_webhooks_and_since_when() -> None:
-    [check] = [one for one in checks(beside(erp={"is_paused": True}), 14.0) if one.name == "webhooks"]
+def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
+    [check] = [check for check in checks(with_webhooks(erp={"is_paused": True}), 14.0) if check.name == "webhooks"]
     assert check.detail == "erp: 7 failures in a row since 2026-09-21T14:13:20+00:00, paused: away"
     many: dict[str, Any] = {str(number): {"is_paused": False} for number in range(7)}
-    [check] = [one for one in checks(beside(**many), 14.0) if one.name == "webhooks"]
+    [check] = [check for check in checks(with_webhooks(**many), 14.0) if check.name == "webhooks"]
     assert check.detail.endswith("; 2 more in node.status")
 
 
 def path(**facts: Any) -> dict[str, Any]:
-    """Return a status with a path for datagrams, closed although there were documents for it since."""
+    """Return a status with a closed path for datagrams, for which there have been documents since."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
     return STATUS | {"datagrams": {"peers": {"2.hub": closed | {"recent_here": NONE, "recent_there": NONE} | facts}}}
 
@@ -60,12 +61,12 @@ def lossy(direction: str, documents: int, lost: int, full: int = 0) -> dict[str,
     [
         (STATUS, "ok", ""),
         (changed(certificate={"state": "renew"}), "ok", ""),
-        (beside(), "ok", ""),
+        (with_webhooks(), "ok", ""),
         (STATUS | {"drained": False}, "ok", ""),
         (STATUS | {"drained": True}, "warning", "intake"),
-        (beside(running=False), "failing", "webhooks"),
-        (beside(erp={"is_paused": False}), "warning", "webhooks"),
-        (beside(crm={"is_paused": False}, erp={"is_paused": True}), "failing", "webhooks"),
+        (with_webhooks(running=False), "failing", "webhooks"),
+        (with_webhooks(erp={"is_paused": False}), "warning", "webhooks"),
+        (with_webhooks(crm={"is_paused": False}, erp={"is_paused": True}), "failing", "webhooks"),
         (changed(certificate={"state": "ending"}), "warning", "certificate"),
         (changed(certificate={"state": "expired"}), "failing", "certificate"),
         (changed(certificates={"1.56001": 9.0}), "warning", "certificates"),
@@ -99,11 +100,11 @@ def lossy(direction: str, documents: int, lost: int, full: int = 0) -> dict[str,
 def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
     result = health("1.10008", checks(status, 14.0))
     assert result["verdict"] == verdict
-    assert [one["check"] for one in result["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
+    assert [row["check"] for row in result["checks"] if row["verdict"] != "ok"] == ([check] if check else [])
 
 
-def test_the_check_of_datagrams_says_how_much_was_lost_and_what_to_do() -> None:
-    [detail] = [one.detail for one in checks(lossy("there", 1200, 144, 60), 14.0) if one.name == "datagrams"]
+def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
+    [detail] = [check.detail for check in checks(lossy("there", 1200, 144, 60), 14.0) if check.name == "datagrams"]
     assert detail == (
         "2.hub: 12% of 1200 documents to it in 5 minutes lost, and 5% dropped by the receiver for lack of room: "
         "send fewer, or with @Reliable=1"
@@ -113,12 +114,12 @@ def test_the_check_of_datagrams_says_how_much_was_lost_and_what_to_do() -> None:
 def test_the_check_of_datagrams_lists_five_peers() -> None:
     [peer] = path()["datagrams"]["peers"].values()
     status = STATUS | {"datagrams": {"peers": {f"1.{number}": peer for number in range(7)}}}
-    [detail] = [one.detail for one in checks(status, 14.0) if one.name == "datagrams"]
+    [detail] = [check.detail for check in checks(status, 14.0) if check.name == "datagrams"]
     assert detail.endswith("; 1.4: blocked; 2 more in node.status")
 
 
 def test_violations_are_listed_by_peer_kind_and_count() -> None:
-    (check,) = [one for one in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if one.name == "violations"]
+    (check,) = [check for check in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if check.name == "violations"]
     first, *_, last = check.detail.split("; ")
     assert first == "1.0: SEMQ-5209 300 times, last 2026-09-21T14:13:20+00:00 (It is not signed.)"
     assert last == "2 more in node.status"
@@ -143,5 +144,5 @@ async def test_a_running_node_and_its_hub_show_the_end_of_certificates(inprocess
 def test_a_direct_link_that_is_down_is_a_warning() -> None:
     up, down = {"link": "up", "last_error": ""}, {"link": "down", "last_error": "no answer"}
     for direct, verdict, detail in (({"1.56001": up}, "ok", ""), ({"1.56001": down}, "warning", "1.56001: no answer")):
-        [check] = [one for one in checks(STATUS | {"direct": direct}, 14.0) if one.name == "direct"]
+        [check] = [check for check in checks(STATUS | {"direct": direct}, 14.0) if check.name == "direct"]
         assert (check.verdict, check.detail) == (verdict, detail)

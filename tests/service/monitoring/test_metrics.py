@@ -37,13 +37,13 @@ def read_openmetrics(text: str) -> Iterator[Metric]:
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """Return the values of a text by name and labels."""
     return {
-        (one.name, *(f"{name}={value}" for name, value in sorted(one.labels.items()))): one.value
+        (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
         for family in read_text(text)
-        for one in family.samples
+        for sample in family.samples
     }
 
 
-def test_figures_are_read_as_reported() -> None:
+def test_each_figure_is_in_the_text_with_its_value() -> None:
     result = samples(render(figures(), detailed=True))
     assert result[("semq_certificate_days_left",)] == 61.5
     assert result[("semq_check", "check=link")] == 0
@@ -70,7 +70,7 @@ def test_hostile_names_stay_values_of_labels() -> None:
     assert result[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3
 
 
-def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
+def test_only_the_detailed_figures_grow_with_the_partners() -> None:
     many = {f"1.{number}": {"online": True} for number in range(10_000, 30_000)}
     plain = render(figures(partners=many), detailed=False)
     assert len(plain.splitlines()) < 120
@@ -78,7 +78,7 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
     assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
 
 
-def test_direct_links_have_states_and_in_the_detailed_figures_documents() -> None:
+def test_direct_links_are_counted_by_state_and_in_detail_by_documents() -> None:
     links = {"1.1": {"link": "up", "last_error": "", "sent": 7}, "1.2": {"link": "down", "last_error": "", "sent": 0}}
     result = samples(render(figures(direct=links), detailed=True))
     assert result["semq_direct_links", "state=up"] == result["semq_direct_links", "state=down"] == 1
@@ -123,11 +123,11 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
         "violations": VIOLATIONS,
         "started_at": "2031-01-01T00:00:00+00:00",
     }
-    of = Figures(status, 14.0, 10_000, QUEUES, CAUSES, latency.histograms)
-    families = {family.name: family for family in read_openmetrics(render(of, detailed=True, openmetrics=True))}
+    source = Figures(status, 14.0, 10_000, QUEUES, CAUSES, latency.histograms)
+    families = {family.name: family for family in read_openmetrics(render(source, detailed=True, openmetrics=True))}
     assert families[LATENCY].type == "histogram"
-    stored = [one for one in families[LATENCY].samples if one.labels["stage"] == "stored"]
-    values = {(one.name.removeprefix(LATENCY), one.labels.get("le")): one.value for one in stored}
+    stored = [sample for sample in families[LATENCY].samples if sample.labels["stage"] == "stored"]
+    values = {(sample.name.removeprefix(LATENCY), sample.labels.get("le")): sample.value for sample in stored}
     assert values["_bucket", str(BOUNDS_S[0])] == 3
     assert values["_bucket", str(BOUNDS_S[-1])] == 3
     assert values["_bucket", "+Inf"] == values["_count", None] == 4

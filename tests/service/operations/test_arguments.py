@@ -10,7 +10,7 @@ from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Limit, Name, read_arguments
 
 
-class Some(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
+class ExampleArguments(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
     """Arguments of a test."""
 
     id: Name
@@ -21,18 +21,20 @@ class Some(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
     more: dict[str, Any] | None = None
 
 
-class Open(msgspec.Struct):
+class ExtensibleArguments(msgspec.Struct):
     """Arguments of a request to which newer versions may add some."""
 
     id: str
 
 
 def test_absent_arguments_and_null_have_defaults() -> None:
-    assert read_arguments("x.y", Some, {"id": "7", "limit": None, "from": "a"}) == Some(id="7", first="a")
+    assert read_arguments("x.y", ExampleArguments, {"id": "7", "limit": None, "from": "a"}) == ExampleArguments(
+        id="7", first="a"
+    )
 
 
 def test_texts_of_numbers_are_numbers() -> None:
-    assert read_arguments("x.y", Some, {"id": "7", "limit": "9", "parts": ["1", 2]}) == Some(
+    assert read_arguments("x.y", ExampleArguments, {"id": "7", "limit": "9", "parts": ["1", 2]}) == ExampleArguments(
         id="7", limit=9, parts=(1, 2)
     )
 
@@ -56,13 +58,13 @@ def test_texts_of_numbers_are_numbers() -> None:
 )
 def test_wrong_arguments_are_named(given: dict[str, Any], text: str) -> None:
     with pytest.raises(BadArguments) as caught:
-        read_arguments("x.y", Some, given)
+        read_arguments("x.y", ExampleArguments, given)
     assert caught.value.text == text
 
 
 def test_the_meaning_of_a_field_is_a_fact_of_its_error() -> None:
     with pytest.raises(BadArguments) as caught:
-        read_arguments("x.y", Some, {"id": "7", "limit": 0})
+        read_arguments("x.y", ExampleArguments, {"id": "7", "limit": 0})
     assert caught.value.facts == {"meaning": "Number of rows, at most."}
 
 
@@ -71,8 +73,8 @@ def test_deep_values_are_refused() -> None:
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(BadArguments, match="nested too deeply"):
-        read_arguments("x.y", Some, {"id": "7", "more": {"deep": deep}})
+        read_arguments("x.y", ExampleArguments, {"id": "7", "more": {"deep": deep}})
 
 
 def test_requests_between_versions_may_have_more_arguments() -> None:
-    assert read_arguments("trace", Open, {"id": "7", "newer": 1}) == Open("7")
+    assert read_arguments("trace", ExtensibleArguments, {"id": "7", "newer": 1}) == ExtensibleArguments("7")

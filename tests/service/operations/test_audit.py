@@ -1,4 +1,4 @@
-"""The audit log at a node: acts by AMQP and by the web process, each once; what they contain; who may read it."""
+"""The audit log at a node: one line for each act over AMQP or by the web process, and the contents of the lines."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
     assert result["deep"] == {"a": {"b": "…"}}
 
 
-async def test_acts_and_displays_of_payloads_by_amqp_are_in_the_log_of_the_web_process(inprocess: InProcess) -> None:
+async def test_acts_and_shown_payloads_over_amqp_are_in_the_log_of_the_web_process(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)
@@ -50,7 +50,7 @@ async def test_acts_and_displays_of_payloads_by_amqp_are_in_the_log_of_the_web_p
         assert [row["act"] for row in await client.request("audit.list", {"payloads": True})] == ["msg.body"]
 
 
-async def test_a_number_that_a_program_makes_up_hides_no_act(inprocess: InProcess) -> None:
+async def test_an_invented_line_number_in_a_request_hides_no_act(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)

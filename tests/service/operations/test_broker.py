@@ -12,8 +12,8 @@ from tests.waiting import until
 async def rows(client: ClientLink, operation: str, **arguments: Any) -> list[dict[str, Any]]:
     answer = await ask(client, operation, arguments)
     assert answer["ok"], answer
-    found: list[dict[str, Any]] = answer["result"]["rows"]
-    return found
+    result: list[dict[str, Any]] = answer["result"]["rows"]
+    return result
 
 
 async def started(inprocess: InProcess) -> tuple[LocalNode, ClientLink]:
@@ -31,20 +31,20 @@ async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: I
     for _ in range(3):
         channel.publish("", "orders", ContentHeader.build(1, Properties()), body)
 
-    async def are_there() -> bool:
+    async def are_queued() -> bool:
         [row] = await rows(client, "broker.queues", name="orders")
         return bool(row["ready"] == 3)
 
-    await until(are_there)
+    await until(are_queued)
     await channel.qos(2)
     await channel.consume("orders", lambda batch: None, consumer_tag="taker")
     await channel.consume("semq.inbox.buyer", lambda batch: None, consumer_tag="buyer-1")
 
-    async def are_out() -> bool:
+    async def are_unacknowledged() -> bool:
         [row] = await rows(client, "broker.queues", name="orders")
         return (row["ready"], row["unacked"], row["consumers"]) == (1, 2, 1)
 
-    await until(are_out)
+    await until(are_unacknowledged)
     [consumer] = await rows(client, "broker.consumers", name="orders")
     assert (consumer["tag"], consumer["prefetch"], consumer["unacked"]) == ("taker", 2, 2)
     [worker] = await rows(client, "worker.list")
@@ -59,20 +59,20 @@ async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: I
     assert (binding["destination"], binding["kind"], binding["routing_key"]) == ("orders", "queue", "a.#")
 
 
-async def test_pages_are_bounded_and_meet_every_row_once(inprocess: InProcess) -> None:
+async def test_pages_are_bounded_and_have_every_row_once(inprocess: InProcess) -> None:
     _, client = await started(inprocess)
     channel = await client.open_channel()
     names = [f"page-{number:02}" for number in range(7)]
     for name in names:
         await channel.declare_queue(name)
-    found = list[str]()
+    listed = list[str]()
     after: Any = []
     for expected in (3, 3, 1):
         answer = (await ask(client, "broker.queues", {"name": "page-", "limit": 3, "after": after}))["result"]
         assert len(answer["rows"]) == expected
-        found += [row["name"] for row in answer["rows"]]
+        listed += [row["name"] for row in answer["rows"]]
         after = answer["next"]
-    assert (found, after) == (names, None)
+    assert (listed, after) == (names, None)
     assert await rows(client, "broker.queues", vhost="elsewhere") == []
     for arguments in ({"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"nonsense": 1}, {"after": 7}):
         answer = await ask(client, "broker.queues", arguments)

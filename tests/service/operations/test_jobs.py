@@ -14,15 +14,15 @@ from tests.waiting import until
 
 async def job(client: Any, name: str) -> dict[str, Any]:
     rows = (await ask(client, "job.list"))["result"]
-    found: dict[str, Any] = next(row for row in rows if row["name"] == name)
-    return found
+    row: dict[str, Any] = next(row for row in rows if row["name"] == name)
+    return row
 
 
 async def test_every_job_has_a_description_and_a_next_time(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG)
     node = await inprocess.local("10008", hub.port)
-    for one in (hub, node):
-        for row in (await ask(await inprocess.client(one), "job.list"))["result"]:
+    for each in (hub, node):
+        for row in (await ask(await inprocess.client(each), "job.list"))["result"]:
             assert row["does"] == DESCRIPTIONS[row["name"]]
             assert row["next_at"]
             assert row["paused_at"] is None
@@ -44,8 +44,8 @@ async def test_a_job_runs_now_although_it_is_due_later_and_not_while_it_is_pause
     assert (await ask(client, "job.run", {"name": "housekeeping"}))["ok"]
     await asyncio.wait_for(ran.get(), 20)
     await until(lambda: node.clockwork.records["housekeeping"].took_s > 0)
-    # without a reason
-    assert (await ask(client, "job.pause", {"name": "housekeeping"}))["error"]["code"] == "SEMQ-2102"
+    without_reason = await ask(client, "job.pause", {"name": "housekeeping"})
+    assert without_reason["error"]["code"] == "SEMQ-2102"
     assert (await ask(client, "job.pause", {"name": "housekeeping", "why": "a backup runs"}))["ok"]
     paused = await job(client, "housekeeping")
     assert (paused["paused_why"], paused["next_at"], paused["runs"]) == ("a backup runs", None, 1)

@@ -1,5 +1,5 @@
-"""The rows of a table are bound to the parts of a node; handlers of looks get arguments, those of acts also the
-caller.
+"""The rows of a table are bound to the parts of a node. Handlers of looks get the arguments, and handlers of acts also
+the caller.
 """
 
 import pytest

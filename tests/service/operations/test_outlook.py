@@ -14,8 +14,8 @@ from tests.waiting import until
 async def side(client: Any, name: str) -> dict[str, Any]:
     answer = await ask(client, "msg.outlook", {"id": name})
     assert answer["ok"], answer
-    found: dict[str, Any] = answer["result"]["sides"][0]
-    return found
+    first_side: dict[str, Any] = answer["result"]["sides"][0]
+    return first_side
 
 
 async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inquiry_is_named(
@@ -65,7 +65,7 @@ ALONE = Surroundings(0, 0, has_hub=False, link_up=False)
         (OUTBOUND | {"submission": 7, "not_before": 1, "outcome": "REFUSED"}, ("person", False)),
     ],
 )
-def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expected: tuple[str, bool]) -> None:
+def test_every_row_waits_for_an_event_with_a_description(row: dict[str, Any], expected: tuple[str, bool]) -> None:
     result = waits_for(row, LINKED)
     assert result == expected
     assert result[0] in WAITS
@@ -79,6 +79,6 @@ def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expec
 def test_a_row_of_a_node_without_a_hub_waits_for_the_direct_link_then_for_its_receiver(
     status: str, direct: tuple[str, ...], expected: str
 ) -> None:
-    waits, _ = waits_for(OUTBOUND | {"ss_status": status}, replace(ALONE, direct=direct))
-    assert waits == expected
-    assert waits in WAITS
+    event, _ = waits_for(OUTBOUND | {"ss_status": status}, replace(ALONE, direct=direct))
+    assert event == expected
+    assert event in WAITS

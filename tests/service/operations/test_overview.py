@@ -31,8 +31,8 @@ async def test_figures_causes_and_pages_agree_and_a_refused_filter_has_a_reason(
     await answer(client, "msg.hold", id=page["rows"][0]["lk0"], why="test")
 
     async def all_are_late() -> bool:
-        found = await answer(client, "queue.census")
-        return bool(found["stuck"] == 7 == sum(pair["late"] for pair in found["pairs"]))
+        figures = await answer(client, "queue.census")
+        return bool(figures["stuck"] == 7 == sum(pair["late"] for pair in figures["pairs"]))
 
     await until(all_are_late)
     figures = await answer(client, "queue.census")
@@ -48,8 +48,8 @@ async def test_figures_causes_and_pages_agree_and_a_refused_filter_has_a_reason(
     assert [row["app_key"][-2:] for row in held["rows"]] == ["S6"]
     assert held["rows"][0]["stuck"]["next_step"].startswith("`semq msg release")
     down = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2)
-    rest = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2, **down["next"])
-    assert [row["app_key"][-2:] for row in down["rows"] + rest["rows"]] == ["S1", "S3", "S5"]
+    last = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2, **down["next"])
+    assert [row["app_key"][-2:] for row in down["rows"] + last["rows"]] == ["S1", "S3", "S5"]
     for operation, arguments in (
         ("stuck.page", {"cause": "x"}),
         ("msg.search", {"colour": 1}),

@@ -72,7 +72,7 @@ async def test_a_reload_of_the_same_file_changes_nothing(inprocess: InProcess) -
     assert node.users.users == users
 
 
-async def test_users_come_change_and_go(inprocess: InProcess) -> None:
+async def test_users_are_added_changed_and_removed(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops, all_, web = [await client(inprocess, node, user) for user in ("ops", "all", "web")]
     rewrite(node, ('all = "a"', 'new = "n"'), ('password = "w"', 'password = "v"'))
@@ -106,24 +106,24 @@ async def test_a_user_that_removes_itself_gets_the_answer_first(inprocess: InPro
     await ended(ops)
 
 
-async def test_other_rights_hold_for_those_who_are_connected(inprocess: InProcess) -> None:
+async def test_changed_rights_apply_to_connected_users(inprocess: InProcess) -> None:
     node = await local(inprocess)
-    ops, stays, reads, shop = [
+    ops, allowed, forbidden, shop = [
         await client(inprocess, node, user, host)
         for user, host in (("ops", "/"), ("web", "/"), ("web", "/"), ("web", "shop"))
     ]
-    for name, link in (("web.a", stays), ("web.b", reads)):
+    for name, link in (("web.a", allowed), ("web.b", forbidden)):
         await (await link.open_channel()).declare_queue(name)
-    await (await stays.open_channel()).consume("web.a", lambda _: None)
-    await (await reads.open_channel()).consume("web.b", lambda _: None)
+    await (await allowed.open_channel()).consume("web.a", lambda _: None)
+    await (await forbidden.open_channel()).consume("web.b", lambda _: None)
     rewrite(
         node, ('read = "^web" }', 'read = "^web.a" }'), ('shop = { configure = ".*", write = ".*", read = ".*" }', "")
     )
     assert (await reload(ops))["ended"] == ["web"]
-    await ended(reads)
+    await ended(forbidden)
     await ended(shop)
-    assert stays.is_open
-    channel = await stays.open_channel()
+    assert allowed.is_open
+    channel = await allowed.open_channel()
     with pytest.raises(amqp.AccessRefused):
         await channel.get("web.b")
 
@@ -161,13 +161,13 @@ async def test_changed_limits_apply_immediately_and_other_changes_are_named(inpr
         ("cleanup_s = 0.1", "cleanup_s = 0.2\nquota_rows_per_partner = 5"),
     )
     expected = ["amqp.max_connections", "amqp.max_queues", "amqp.memory_bytes", "protocol.quota_rows_per_partner"]
-    waiting = ["amqp.heartbeat_s", "protocol.cleanup_s"]
+    restart = ["amqp.heartbeat_s", "protocol.cleanup_s"]
     for _ in range(2):
         result = await reload(ops, dry_run=True)
-        assert (result["changed"], result["restart"]) == (expected, waiting)
+        assert (result["changed"], result["restart"]) == (expected, restart)
     result = await reload(ops)
-    assert (result["changed"], result["restart"]) == (expected, waiting)
-    assert (await reload(ops))["restart"] == waiting  # they still wait
+    assert (result["changed"], result["restart"]) == (expected, restart)
+    assert (await reload(ops))["restart"] == restart  # these keys still wait for a restart
     assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
     assert node.engine.core.settings.quota_rows_per_partner == 5
     assert node.server.vhosts["/"].limits.queues_max == 30
@@ -184,7 +184,7 @@ async def test_changed_limits_apply_immediately_and_other_changes_are_named(inpr
     await until(lambda: node.server.alarm is None)
 
 
-async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inprocess: InProcess) -> None:
+async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops = await client(inprocess, node, "ops")
     shop = await client(inprocess, node, "web", "shop")
@@ -201,15 +201,15 @@ async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inpro
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)
     await node.stop()
-    again = await inprocess.started(load(node.settings.file, {}))
-    rewrite(again, ('virtual_hosts = ["fresh"]', 'virtual_hosts = ["fresh", "shop", "third"]'))
-    result = await reload(await client(inprocess, again, "ops"))
+    restarted = await inprocess.started(load(node.settings.file, {}))
+    rewrite(restarted, ('virtual_hosts = ["fresh"]', 'virtual_hosts = ["fresh", "shop", "third"]'))
+    result = await reload(await client(inprocess, restarted, "ops"))
     assert (result["changed"], result["restart"]) == (["amqp.virtual_hosts"], ["amqp.virtual_hosts"])
-    assert again.settings.amqp.virtual_hosts == ["fresh", "third"]
-    assert sorted(again.server.vhosts) == ["/", "fresh", "third"]
+    assert restarted.settings.amqp.virtual_hosts == ["fresh", "third"]
+    assert sorted(restarted.server.vhosts) == ["/", "fresh", "third"]
 
 
-async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) -> None:
+async def test_institutions_are_added_changed_and_removed_at_the_hub(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG.replace('[nodes."88001"]\npassword = "pass-88001"\n', ""))
     sender = await inprocess.local("10008", hub.port)
     await linked(sender)
@@ -232,7 +232,7 @@ async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) 
     await until(lambda: "1.88001" not in hub.engine.sessions)
 
 
-async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) -> None:
+async def test_a_node_stops_answering_partners_after_a_reload(inprocess: InProcess) -> None:
     node = await local(inprocess)
     link = await client(inprocess, node, "ops")
     rewrite(node, ("[hub]\n", "[hub]\nanswer_partners = false\n"), ("reconnect_s_max = 0.2", "reconnect_s_max = 0.3"))
@@ -245,5 +245,6 @@ async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) ->
 def test_every_reloadable_setting_is_a_field_of_the_settings() -> None:
     for section, keys in RELOADED.items():
         field: Any = Settings.model_fields[section].annotation
-        model = next((one for one in get_args(field) if one is not type(None)), field) if section == "hub" else field
+        alternatives = [type_ for type_ in get_args(field) if type_ is not type(None)] if section == "hub" else []
+        model = alternatives[0] if alternatives else field
         assert all(key in model.model_fields for key in keys)

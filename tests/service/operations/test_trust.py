@@ -24,49 +24,49 @@ NEW = authority("new")
 CLOCK = SystemClock()
 
 
-async def moves(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
-    """Install a certificate of another authority and use it."""
+async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
+    """Install a certificate of another authority at a node, and make the node use it."""
     ring = ring_of(node.settings)
-    made = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
-    ring.store_certificate(made.pem, trust(to), CLOCK.wall())
+    certificate = to.issue(ring.next_key().public_key(), ring.node, NOW, 30, LOCAL)
+    ring.store_certificate(certificate.pem, trust(to), CLOCK.wall())
     answer = await ask(await inprocess.client(node), "cert.rotate")
     assert answer["ok"], answer
 
 
 async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess: InProcess, tmp_path: Path) -> None:
     hub, a, b = await pair(inprocess)
-    everybody = (hub, a, b)
+    nodes = (hub, a, b)
     assert hub.who is not None
     (old,) = hub.who.trust.fingerprints
-    for node in everybody:
+    for node in nodes:
         answer = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
         assert answer["result"]["fingerprints"] == [old, NEW.fingerprint]
         await linked(a, b)
         await sent(inprocess, a)
     for node in (b, hub, a):
-        await moves(inprocess, node, NEW)
+        await change_authority(inprocess, node, NEW)
         await linked(a, b)
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await sent(inprocess, a)
         refused = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": NEW.fingerprint})
         assert refused["error"]["code"] == "SEMQ-5113"
-    for node in everybody:
+    for node in nodes:
         answer = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": f"SHA256:{old.upper()}"})
         assert answer["result"]["fingerprints"] == [NEW.fingerprint]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await linked(a, b)
         await sent(inprocess, a)
     assert hub.registry.authority is not None
-    # the hub's authority may have been made after this module was imported
+    # The authority of the hub may be younger than NOW, the time of the import of the module with the test certificates.
     now = datetime.now(UTC).replace(microsecond=0)
     late = ring_with(tmp_path / "late", hub.registry.authority, "1.88001", at=now)
     link = DialConfig("127.0.0.1", hub.port, "umx", "1.88001", tls=client_context(trust(NEW), late))
     with pytest.raises(DialFailed):
         await dial(link, CLOCK, Turn())
     await a.stop()
-    again = await inprocess.started(a.settings)
-    assert again.who is not None
-    assert again.who.trust.fingerprints == [NEW.fingerprint]
+    restarted = await inprocess.started(a.settings)
+    assert restarted.who is not None
+    assert restarted.who.trust.fingerprints == [NEW.fingerprint]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
     hub = await inprocess.secure_hub()
     assert hub.who is not None
     before = hub.who.trust.fingerprints
-    given = {"own": before[0], "node": hub.who.certificate.pem.decode()}
+    values = {"own": before[0], "node": hub.who.certificate.pem.decode()}
     name = {"trust.add": "pem", "trust.remove": "fingerprint"}[operation]
-    answer = await ask(await inprocess.client(hub), operation, {name: given.get(value, value)})
+    answer = await ask(await inprocess.client(hub), operation, {name: values.get(value, value)})
     assert answer["error"]["code"] == code
     assert hub.who.trust.fingerprints == before

@@ -1,4 +1,4 @@
-"""Requests to a collector that works, refuses, redirects, hangs or is not there."""
+"""Requests to a collector that accepts, refuses, redirects, hangs or does not run."""
 
 import ssl
 import threading
@@ -43,7 +43,9 @@ async def test_a_request_has_the_headers_of_the_configuration(hook: Hook) -> Non
     ("status", "may_repeat"),
     [*((status, False) for status in (400, 401, 404, 413, 500)), *((status, True) for status in (429, 502, 503, 504))],
 )
-async def test_only_answers_that_ask_for_it_are_repeated(hook: Hook, status: int, may_repeat: bool) -> None:
+async def test_a_request_may_be_repeated_after_a_retriable_status_only(
+    hook: Hook, status: int, may_repeat: bool
+) -> None:
     hook.answer = lambda taken: (status, {"retry-after": "17"})
     assert await answer_to(hook) == CollectorAnswer(False, f"status {status}: answer {status}", may_repeat, 17.0)
 
@@ -54,13 +56,13 @@ async def test_redirects_are_not_followed(hook: Hook) -> None:
     assert (answer.is_accepted, answer.may_repeat, len(hook.received)) == (False, False, 1)
 
 
-async def test_a_collector_that_hangs_is_left(hook: Hook) -> None:
-    over = threading.Event()
-    hook.answer = lambda taken: (over.wait(60), (200, {}))[1]
+async def test_a_request_to_a_collector_that_hangs_ends_after_the_time_limit(hook: Hook) -> None:
+    released = threading.Event()
+    hook.answer = lambda taken: (released.wait(60), (200, {}))[1]
     try:
         answer = await answer_to(hook, timeout_s=0.2)
     finally:
-        over.set()
+        released.set()
     assert (answer.may_repeat, answer.is_accepted) == (True, False)
     assert "within 0.2 s" in answer.fault or "Timeout" in answer.fault
 
@@ -86,7 +88,7 @@ async def test_only_a_collector_of_the_given_authority_gets_spans(tmp_path: Path
     assert len(hook.received) == 1
 
 
-def test_authorities_that_cannot_be_read(tmp_path: Path) -> None:
+def test_authorities_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     section = TelemetrySection(endpoint="https://127.0.0.1/v1/traces", trust=tmp_path / "none.pem")
     with pytest.raises(FileNotFoundError):
         OtlpCollector(section, SystemClock())

@@ -13,7 +13,7 @@ PARENT = TraceParent("ab" * 16, "cd" * 8, "a=1")
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 
 
-def test_a_span_in_the_form_of_the_standard() -> None:
+def test_a_span_is_encoded_in_the_form_of_the_standard() -> None:
     span = Span("deliver", PARENT, "12" * 8, "34" * 8, "LK0", "1.56001", 5, 7, 3, 1, "lost", (("sent", 6),))
     [resource] = json.loads(encoded([span], {"service.name": "semq-1", "semq.id": 4}))["resourceSpans"]
     assert resource["resource"]["attributes"] == [
@@ -21,7 +21,7 @@ def test_a_span_in_the_form_of_the_standard() -> None:
         {"key": "semq.id", "value": {"intValue": "4"}},
     ]
     [result] = resource["scopeSpans"][0]["spans"]
-    attributes = {one["key"]: next(iter(one["value"].values())) for one in result.pop("attributes")}
+    attributes = {attribute["key"]: next(iter(attribute["value"].values())) for attribute in result.pop("attributes")}
     assert result == {
         "traceId": "ab" * 16, "spanId": "12" * 8, "parentSpanId": "34" * 8, "traceState": "a=1", "flags": 1,
         "name": "deliver 1.56001", "kind": 1, "startTimeUnixNano": "5000000", "endTimeUnixNano": "7000000",
@@ -42,7 +42,7 @@ def test_a_root_has_no_parent_and_every_stage_has_a_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "expected"),
     [
         (b"", (0, "")),
         (b"{}", (0, "")),
@@ -54,8 +54,8 @@ def test_a_root_has_no_parent_and_every_stage_has_a_kind() -> None:
         (b"\xff", (0, "")),
     ],
 )
-def test_rejected_spans_are_read_from_the_answer(answer: bytes, found: tuple[int, str]) -> None:
-    assert rejected(answer) == found
+def test_rejected_spans_are_read_from_the_answer(answer: bytes, expected: tuple[int, str]) -> None:
+    assert rejected(answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_rejected_spans_are_read_from_the_answer(answer: bytes, found: tuple[int
         ("Wed, 01 Jan 2031 00:00:30 GMT", 30), ("Wed, 01 Jan 2030 00:00:30 GMT", 0),
     ],
 )  # fmt: skip
-def test_the_pause_that_a_collector_demands_is_read(header: str | None, seconds: float) -> None:
+def test_the_pause_that_a_collector_requests_is_read(header: str | None, seconds: float) -> None:
     assert pause_of(header, NOW) == seconds
