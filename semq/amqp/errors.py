@@ -137,7 +137,7 @@ class ResourceLocked(ChannelException):
 
 
 class PreconditionFailed(ChannelException):
-    """The request does not agree with what already exists."""
+    """The request conflicts with an existing object, or with an earlier request."""
 
     code = "SEMQ-4406"
     remedy = (
@@ -229,7 +229,7 @@ class ResourceError(ConnectionException):
 
 
 class NotAllowed(ConnectionException):
-    """The client asked for something that this server forbids."""
+    """The server forbids the request of the client."""
 
     code = "SEMQ-4530"
     remedy = "Check virtual host, permissions and the negotiated limits."

@@ -11,7 +11,7 @@ from semq.datagrams.counts import Coverage
 START_BYTES_PER_S = 125_000  # of a new path: 10 full datagrams of 1,200 bytes in a burst, as TCP begins (RFC 6928)
 FLOOR_BYTES_PER_S = 10_000
 LOSS_MAX = 0.1
-SAMPLE = 100  # with random loss of 5 %, one such sample in 90 has more than LOSS_MAX
+SAMPLE = 100  # with random loss of 5 %, one sample in 90 has more than LOSS_MAX
 STEPS = 10  # from the halved rate to the rate before
 BURST_S = 0.1  # after a pause, the bytes of this time may be sent at once
 

@@ -1,4 +1,4 @@
-"""The datagrams of one link: its channels, what is sent and received on them, and the records about them.
+"""The datagrams of one link: its channels, the documents on them, and the records about them.
 
 A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
 Records travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents

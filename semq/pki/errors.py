@@ -1,7 +1,7 @@
 """Errors of certificates, keys and certificate requests. Codes 5100–5199.
 
 Untrusted            a peer's certificate does not prove its identity
-├── WrongAuthority   no trusted authority signed it; includes self-signed ones
+├── WrongAuthority   no trusted authority signed it, or it is self-signed
 ├── OutOfDate        it has expired, or is not yet valid
 ├── WrongName        it names no node, or another node than expected
 └── Revoked          its authority has revoked it

@@ -22,7 +22,7 @@ from semq.store.files import write_safely
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 CURVES = ("secp256r1", "secp384r1")
-RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger ones waste a verifier's time
+RSA_BITS_MIN, RSA_BITS_MAX = 2048, 8192  # smaller keys are weak, larger keys are slow to verify
 RSA_BITS_NEW = 3072
 KEY_FILE_MAX = 64 * 1024
 

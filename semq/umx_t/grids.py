@@ -1,4 +1,4 @@
-"""The status tables of PROTOCOL.md section 5 as text grids: what a node does on each event of a message.
+"""The status tables of PROTOCOL.md section 5 as text grids: the next state and the deed for each event of a message.
 
 Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right; a row
 returns to SS_INIT only to be sent again, as it is or as a void marker. Dots fill the lower right, so late and repeated

@@ -31,8 +31,7 @@ APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if
 DOCUMENT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 TRANSPORT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
 CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or each.name in TRANSPORT_READERS)
-# The field with all attributes of version 1. Later attributes have fields of their own, so that older nodes forward
-# them.
+# The field with all attributes of version 1. Each later attribute is a field, so that older nodes forward it.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
 # Names that are no unknown attributes, although they have no reader between nodes.

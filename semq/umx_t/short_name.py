@@ -4,7 +4,7 @@
 read as 1, O as 0). OPENING and NUMBER are the high and the low bits of the record id in LK0: the number of times that
 the store has been opened, and the number of the message since then. Together they identify the row. CHECK is the
 beginning of the SHA-256 of the whole LK0: it distinguishes messages of different origins that have the same record id,
-and detects nearly every typing mistake. Short names are for people only; the LK0 is what is sent and stored.
+and detects nearly every typing mistake. Short names are for people only; nodes send and store the LK0.
 """
 
 import re

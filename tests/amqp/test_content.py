@@ -214,10 +214,10 @@ def test_malformed_headers_cannot_be_amended() -> None:
 
 @settings(max_examples=40)
 @given(properties, tables)
-def test_an_amended_header_equals_a_rebuilt_one(before: Properties, changes: dict[str, Any]) -> None:
-    amended = ContentHeader.build(0, before).amended(headers=changes)
-    expected = dict(before.headers or {}) | changes
-    if before.headers is not None or changes:
+def test_an_amended_header_equals_a_rebuilt_one(built: Properties, changes: dict[str, Any]) -> None:
+    amended = ContentHeader.build(0, built).amended(headers=changes)
+    expected = dict(built.headers or {}) | changes
+    if built.headers is not None or changes:
         assert amended.headers == {
             name: value
             for name, value in expected.items()

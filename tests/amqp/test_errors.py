@@ -79,9 +79,9 @@ def test_a_clipped_text_fits_into_a_short_string(text: str, expected: str) -> No
 
 
 def test_a_reply_code_gives_its_class_or_is_kept() -> None:
-    known = by_code(404, "gone", 50, 10, blame=Blame.LOCAL, level=ChannelException)
-    assert type(known) is NotFound
-    assert known.blame is Blame.LOCAL
+    not_found = by_code(404, "gone", 50, 10, blame=Blame.LOCAL, level=ChannelException)
+    assert type(not_found) is NotFound
+    assert not_found.blame is Blame.LOCAL
     unknown = by_code(499, "odd", blame=Blame.LOCAL, level=ConnectionException)
     assert type(unknown) is ConnectionException
     assert unknown.reply_code == 499

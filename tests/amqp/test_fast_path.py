@@ -71,9 +71,9 @@ def test_a_server_reads_the_same_on_both_paths(contents: list[tuple[Method, byte
         else frame(FRAME_METHOD, 1, encode_method(method))
         for method, body in contents
     )
-    result = events_of(fast, data)
-    assert result == events_of(slow, data)
-    assert len(result) == len(contents)
+    events = events_of(fast, data)
+    assert events == events_of(slow, data)
+    assert len(events) == len(contents)
 
 
 @settings(max_examples=50)
@@ -87,9 +87,9 @@ def test_a_client_reads_the_same_on_both_paths(contents: list[tuple[Method, byte
         else frame(FRAME_METHOD, 1, encode_method(method))
         for method, body in contents
     )
-    result = events_of(fast, data)
-    assert result == events_of(slow, data)
-    assert len(result) == len(contents)
+    events = events_of(fast, data)
+    assert events == events_of(slow, data)
+    assert len(events) == len(contents)
 
 
 def test_the_fast_path_is_used() -> None:

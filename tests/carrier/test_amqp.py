@@ -41,8 +41,8 @@ async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int
     if kind == "rabbitmq":
         yield request.getfixturevalue("rabbit")
     else:
-        async with pair() as both:
-            yield both.server.port
+        async with pair() as broker_pair:
+            yield broker_pair.server.port
 
 
 def complete(work: Work, later: bool) -> None:
@@ -87,7 +87,7 @@ class Member:
 
 
 async def within(waiting: Awaitable[T], seconds: float = 30) -> T:
-    """Wait for a result. Raises TimeoutError."""
+    """Wait for a received. Raises TimeoutError."""
     return await asyncio.wait_for(waiting, seconds)
 
 
@@ -109,8 +109,8 @@ async def test_messages_reach_stores_fronts_and_all_other_instances(kind: str, r
         first.carrier.to_front(3, Went("1.b", 2))
         first.carrier.to_all(Came("1.c", 3, 0, 10, None))
         # The two queues of an instance have no order between them.
-        result = [await within(second.messages.get()) for _ in range(2)]
-        assert sorted(result, key=str) == [(1, Came("1.c", 3, 0, 10, None)), (1, Went("1.a", 1))]
+        received = [await within(second.messages.get()) for _ in range(2)]
+        assert sorted(received, key=str) == [(1, Came("1.c", 3, 0, 10, None)), (1, Went("1.a", 1))]
         assert await within(third.messages.get()) == (1, Went("1.b", 2))
         assert await within(third.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
         assert first.messages.empty()
@@ -130,8 +130,8 @@ async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.F
     async with broker(kind, request) as port, members(port) as (first, second):
         for number in range(500):
             first.carrier.to_front(2, Went("1.a", number))
-        result = [await within(second.messages.get()) for _ in range(500)]
-        assert result == [(1, Went("1.a", number)) for number in range(500)]
+        received = [await within(second.messages.get()) for _ in range(500)]
+        assert received == [(1, Went("1.a", number)) for number in range(500)]
         assert (first.carrier.batches_out, second.carrier.batches_in) == (1, 1)
 
 
@@ -170,16 +170,16 @@ async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
         await hostile.close()
         first.carrier.to_front(2, Went("1.a", 1))
         first.carrier.to_store((1, 2), Went("1.a", 2))
-        result = [await within(second.messages.get()) for _ in range(2)]
-        assert sorted(message.session for _, message in result if isinstance(message, Went)) == [1, 2]
+        received = [await within(second.messages.get()) for _ in range(2)]
+        assert sorted(message.session for _, message in received if isinstance(message, Went)) == [1, 2]
         assert second.carrier.status()["foreign"] == 10
         assert second.carrier.is_joined
 
 
 async def test_two_hubs_on_one_broker_get_no_messages_of_each_other() -> None:
-    async with pair() as both:
-        first = await Member(both.server.port, life=1, store=(1, 1)).join()
-        second = await Member(both.server.port, life=2, store=(1, 1), hub="0a0a", key=bytes(32)).join()
+    async with pair() as broker_pair:
+        first = await Member(broker_pair.server.port, life=1, store=(1, 1)).join()
+        second = await Member(broker_pair.server.port, life=2, store=(1, 1), hub="0a0a", key=bytes(32)).join()
         first.carrier.to_all(Went("1.a", 1))
         first.carrier.to_front(2, Went("1.a", 1))
         assert await within(first.ended_lives.get()) == 2
@@ -202,9 +202,9 @@ async def test_after_a_lost_connection_the_next_address_is_used() -> None:
 
 
 async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
-    async with pair() as both:
-        member = await Member(both.server.port, life=1, store=(1, 1)).join()
-        await both.server.stop(0.1)
+    async with pair() as broker_pair:
+        member = await Member(broker_pair.server.port, life=1, store=(1, 1)).join()
+        await broker_pair.server.stop(0.1)
         assert await within(member.states.get()) == "cut"
         member.carrier.to_store((1, 2), Went("1.a", 1))
         member.carrier.to_front(2, Went("1.a", 1))
@@ -214,7 +214,7 @@ async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
 
 
 async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None:
-    async with pair() as both, members(both.server.port) as (first, second):
+    async with pair() as broker_pair, members(broker_pair.server.port) as (first, second):
         first.carrier.begin(11, (1, 1), first)
         assert await within(first.states.get()) == "joined"
         second.carrier.to_front(1, Went("1.a", 1))
@@ -225,7 +225,7 @@ async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None
 
 @pytest.mark.parametrize("routing_key", ["store.1.2", "store.x.y", "front.x", "front.", ""])
 async def test_a_foreign_message_that_a_broker_returns_is_counted(routing_key: str) -> None:
-    async with pair() as both, members(both.server.port, count=1) as (member,):
+    async with pair() as broker_pair, members(broker_pair.server.port, count=1) as (member,):
         header = ContentHeader.build(8, Properties())
         member.carrier._returned(Returned(1, 312, "NO_ROUTE", "", f"semq.{HUB}.{routing_key}", header, b"nonsense"))
         assert member.carrier.status()["foreign"] == 1

@@ -70,9 +70,9 @@ def test_a_blocked_path_closes_and_opens_again() -> None:
 
 def test_an_open_path_costs_a_probe_each_interval() -> None:
     scene = PathScene(1472).run(60)
-    before = len(scene.probes)
+    probes_before = len(scene.probes)
     scene.run(150)
-    assert len(scene.probes) - before == 10
+    assert len(scene.probes) - probes_before == 10
 
 
 def test_a_late_answer_opens_the_path() -> None:

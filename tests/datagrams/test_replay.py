@@ -8,13 +8,13 @@ from semq.datagrams.replay import WINDOW, ReplayWindow
 
 @given(st.lists(st.integers(0, 3 * WINDOW), max_size=300))
 def test_each_number_passes_once_and_none_below_the_window(numbers: list[int]) -> None:
-    window, seen, highest = ReplayWindow(), set[int](), -1
+    window, passed, highest = ReplayWindow(), set[int](), -1
     for number in numbers:
-        expected = number not in seen and number > highest - WINDOW
+        expected = number not in passed and number > highest - WINDOW
         assert window.is_new(number) is expected
         if expected:
             assert window.note(number) is (number > highest)
-            seen.add(number)
+            passed.add(number)
             highest = max(highest, number)
     assert window.highest == highest
 

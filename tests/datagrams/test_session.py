@@ -257,11 +257,11 @@ def test_a_document_without_room_is_dropped_and_not_counted_as_lost() -> None:
 def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
     ends = TwoEnds().settle()
     ends.send_for(3, 100)
-    before = ends.node.rate.bytes_per_s
-    assert before > START_BYTES_PER_S
+    rate_before = ends.node.rate.bytes_per_s
+    assert rate_before > START_BYTES_PER_S
     ends.send_for(2, 100, lost_of_10=2)
     halved = ends.node.status()
-    assert (halved["bytes_per_s"], halved["slowed"]) == (before, 1)
+    assert (halved["bytes_per_s"], halved["slowed"]) == (rate_before, 1)
     assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction
     ends.send_for(30, 100, lost_of_10=2)
     assert ends.node.rate.bytes_per_s == FLOOR_BYTES_PER_S
@@ -271,7 +271,7 @@ def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
     assert ends.node.counts.sent > sent
     ends.settle()
     ends.send_for(40, 100)
-    assert ends.node.rate.bytes_per_s > before
+    assert ends.node.rate.bytes_per_s > rate_before
 
 
 def test_a_path_that_opens_again_begins_at_the_first_rate() -> None:

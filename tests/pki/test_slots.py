@@ -64,20 +64,20 @@ def test_only_a_certificate_for_the_requested_key_is_stored(
     tmp_path: Path, certificate_for: Callable[[PrivateKey], NodeCertificate], error: type[Exception]
 ) -> None:
     keys = ring(tmp_path, OURS)
-    before = keys.slots().active
+    active_before = keys.slots().active
     key = keys.next_key()
     with pytest.raises(error):
         keys.store_certificate(certificate_for(key).pem, trust(OURS), NOW)
     with pytest.raises(NoIdentity):
         keys.rotate(NOW)
-    assert keys.slots().active == before
+    assert keys.slots().active == active_before
 
 
 def test_a_crash_while_slots_change_leaves_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = ring(tmp_path, OURS)
     certificate = issued(OURS, key=keys.next_key())
     keys.store_certificate(certificate.pem, trust(OURS), NOW)
-    before = keys.slots()
+    slots_before = keys.slots()
 
     def crash(*_: object) -> None:
         raise OSError("killed")
@@ -86,7 +86,7 @@ def test_a_crash_while_slots_change_leaves_the_old_ones(tmp_path: Path, monkeypa
         patched.setattr(os, "fsync", crash)
         with pytest.raises(OSError, match="killed"):
             keys.rotate(NOW)
-    assert keys.slots() == before
+    assert keys.slots() == slots_before
     assert keys.rotate(NOW).key_id == certificate.key_id
 
 

@@ -66,8 +66,8 @@ def test_an_altered_certificate_is_refused() -> None:
 
 
 def test_trusted_authorities_are_read_back_from_their_file(tmp_path: Path) -> None:
-    both = trust(OURS, THEIRS)
-    (tmp_path / "trust.pem").write_bytes(both.pem)
+    trusted = trust(OURS, THEIRS)
+    (tmp_path / "trust.pem").write_bytes(trusted.pem)
     read_back = TrustStore.read(tmp_path / "trust.pem")
     assert read_back.fingerprints == [fingerprint_of(OURS.certificate), fingerprint_of(THEIRS.certificate)]
     assert read_back.fingerprints == [OURS.fingerprint, THEIRS.fingerprint]

@@ -44,6 +44,6 @@ def test_bytes_of_another_form_are_not_locked() -> None:
 def test_the_cache_of_keys_of_other_processes_is_bounded() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     for number in range(1, CACHED_MAX + 3):
-        other = Vault(MASTER, number.to_bytes(32, "big"), bytes)
-        assert vault.unlock(other.lock(b"x", b""), b"") == b"x"
+        other_process = Vault(MASTER, number.to_bytes(32, "big"), bytes)
+        assert vault.unlock(other_process.lock(b"x", b""), b"") == b"x"
     assert len(vault._ciphers) == CACHED_MAX

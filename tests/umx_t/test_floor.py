@@ -11,12 +11,12 @@ def test_the_floor_is_the_lowest_number_not_settled(settled: list[int], start: i
     floor = Floor(start, settled_above)
     all_settled = set(range(start)) | settled_above
     for sid in (None, *settled):
-        before = floor.value
+        value_before = floor.value
         if sid is not None:
             floor.settle(sid)
             all_settled.add(sid)
         lowest = next(n for n in range(100) if n not in all_settled)
-        assert floor.value == lowest >= before
+        assert floor.value == lowest >= value_before
 
 
 def test_a_position_below_the_floor_changes_nothing() -> None:

@@ -145,7 +145,7 @@ def test_every_cell_gives_its_rule_or_a_violation(grid: AnyGrid) -> None:
 
 
 @pytest.mark.parametrize("deeds", DEEDS, ids=lambda deeds: str(deeds.__name__))
-def test_every_deed_is_done_somewhere(deeds: type[Enum]) -> None:
+def test_every_deed_is_in_a_cell(deeds: type[Enum]) -> None:
     rules = [rule for grid in DEEDS[deeds] for rule in grid.rules().values() if rule is not None]
     assert {rule.deed for rule in rules} - {None} == set(deeds)
 
@@ -161,7 +161,7 @@ def test_the_protocol_shows_the_grids_as_they_are() -> None:
     assert {name for name, _ in EXCEPTIONS} <= {grid.name for grid in GRIDS}
 
 
-def test_no_rule_of_a_cell_is_thrown_away() -> None:
+def test_no_caller_ignores_the_rule_of_a_cell() -> None:
     ignored = [
         f"{path.relative_to(ENGINE)}:{node.lineno}"
         for path in sorted(ENGINE.rglob("*.py"))
@@ -280,7 +280,7 @@ def test_every_state_is_reached(grid: AnyGrid, start: Any, missing: set[Any]) ->
 
 
 @pytest.mark.parametrize("state", UNSETTLED)
-def test_no_row_waits_for_ever(state: SenderState) -> None:
+def test_every_unsettled_row_sends_or_asks_and_can_end(state: SenderState) -> None:
     deed = SENDER.step(state, SenderEvent.claim if state is SenderState.SS_INIT else SenderEvent.ask).deed
     assert deed in (SenderDeed.send, SenderDeed.ask_target, SenderDeed.ask_custodian)
     assert ENDS & reach(SENDER, state)

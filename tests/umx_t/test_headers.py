@@ -29,7 +29,7 @@ PEER = {"app_id": "1.10008", "message_id": "1.10008.1.1.ff.1"}
 
 
 @given(envelopes)
-def test_every_envelope_survives_the_wire(envelope: Envelope) -> None:
+def test_every_envelope_is_read_as_it_was_written(envelope: Envelope) -> None:
     properties, headers = write_envelope(envelope)
     assert read_envelope(properties, headers, str(envelope.target)) == envelope
 

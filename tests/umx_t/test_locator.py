@@ -14,17 +14,17 @@ from tests.umx_t.samples.strategies import fields, lk0s, lk1s, positions
 
 
 @given(lk0s)
-def test_lk0_survives_its_text(lk0: LK0) -> None:
+def test_lk0_is_read_back_from_its_text(lk0: LK0) -> None:
     assert parse_lk0(str(lk0)) == lk0
 
 
 @given(lk1s)
-def test_lk1_survives_its_text(lk1: LK1) -> None:
+def test_lk1_is_read_back_from_its_text(lk1: LK1) -> None:
     assert parse_lk1(str(lk1)) == lk1
 
 
 @given(positions)
-def test_a_position_survives_its_text(pos: Pos) -> None:
+def test_a_position_is_read_back_from_its_text(pos: Pos) -> None:
     assert parse_pos(str(pos)) == pos
 
 

@@ -39,17 +39,17 @@ kinds = st.sampled_from(KINDS)
 
 
 @given(st.lists(receipts, max_size=3))
-def test_receipts_survive_the_wire(sent: list[Receipt]) -> None:
+def test_receipts_are_decoded_as_they_were_encoded(sent: list[Receipt]) -> None:
     assert decode_records(Function.RECEIPTS, Primitive.RESPONSE, encode_records(sent)) == sent
 
 
 @given(st.lists(inquiries, max_size=3))
-def test_inquiries_survive_the_wire(sent: list[Inquiry]) -> None:
+def test_inquiries_are_decoded_as_they_were_encoded(sent: list[Inquiry]) -> None:
     assert decode_records(Function.INQUIRIES, Primitive.REQUEST, memoryview(encode_records(sent))) == sent
 
 
 @given(st.lists(presences, max_size=3))
-def test_presence_survives_the_wire(sent: list[Presence]) -> None:
+def test_presence_is_decoded_as_it_was_encoded(sent: list[Presence]) -> None:
     assert decode_records(Function.PRESENCE, Primitive.INDICATION, encode_records(sent)) == sent
 
 
@@ -69,7 +69,7 @@ def test_channels_with_invalid_values_are_refused(record: dict[str, Any]) -> Non
         decode_records(Function.DATAGRAMS, Primitive.INDICATION, msgspec.json.encode([record]))
 
 
-def test_a_channel_survives_the_wire() -> None:
+def test_a_channel_is_decoded_as_it_was_encoded() -> None:
     sent = [ChannelRecord(id="0f" * 8, secret="ab" * 32, host="hub.example", port=5671)]
     assert decode_records(Function.DATAGRAMS, Primitive.INDICATION, encode_records(sent)) == sent
 
@@ -211,10 +211,10 @@ near_misses = st.lists(st.dictionaries(field_names, json_like, max_size=3), max_
 @given(kinds, st.binary(max_size=80) | near_misses.map(msgspec.json.encode) | json_like.map(msgspec.json.encode))
 def test_any_bytes_are_read_or_refused(kind: tuple[Function, Primitive], body: bytes) -> None:
     try:
-        result = decode_records(*kind, body)
+        records = decode_records(*kind, body)
     except BadRecord:
         return
-    assert decode_records(*kind, encode_records(result)) == result
+    assert decode_records(*kind, encode_records(records)) == records
 
 
 def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:

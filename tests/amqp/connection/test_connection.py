@@ -103,8 +103,8 @@ def test_a_hard_error_ends_its_connection_and_no_other(
     pair = one_channel()
     neighbour = one_channel()
     events = [event for part in cut(octets) for event in pair.server.receive(part, 0)]
-    *before, failed = events
-    assert all(isinstance(event, ChannelOpened) for event in before)
+    *opened_channels, failed = events
+    assert all(isinstance(event, ChannelOpened) for event in opened_channels)
     assert isinstance(failed, ConnectionFailed)
     assert not failed.pause
     assert (failed.error.reply_code, failed.error.ids) == (code, ids)
@@ -223,8 +223,8 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     ((channel, close),) = pamqp_frames(output(pair.server))
     assert (channel, close.name, close.reply_code) == (1, "Channel.Close", 311)
     # Frames under way on the channel are ignored, the other channel continues, and the number is free after close-ok.
-    other = method_bytes(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
-    events = pair.server.receive(body + body + CONTENT + method_bytes(m.QueueDeclare("q")) + other, 0)
+    on_channel_2 = method_bytes(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
+    events = pair.server.receive(body + body + CONTENT + method_bytes(m.QueueDeclare("q")) + on_channel_2, 0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2]
     assert len(events) == 1
     assert pair.server.receive(method_bytes(m.ChannelCloseOk()) + method_bytes(m.ChannelOpen()), 0) == [

@@ -225,27 +225,27 @@ def replay(role: str, data: bytes) -> InvariantWatch:
 @settings(max_examples=80)
 @given(data=st.data())
 def test_a_changed_conversation_breaks_no_invariant(role: str, data: st.DataObject) -> None:
-    result = bytearray(b"".join(bytes_to(role)))
+    octets = bytearray(b"".join(bytes_to(role)))
     for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(result) - 1))
+        at = data.draw(st.integers(0, len(octets) - 1))
         change = data.draw(st.sampled_from(["set", "remove", "double", "insert"]))
         size = data.draw(st.integers(1, 20))
         if change == "set":
-            result[at] = data.draw(st.integers(0, 255))
+            octets[at] = data.draw(st.integers(0, 255))
         elif change == "remove":
-            del result[at : at + size]
+            del octets[at : at + size]
         elif change == "double":
-            result[at:at] = result[at : at + size]
+            octets[at:at] = octets[at : at + size]
         else:
-            result[at:at] = data.draw(st.binary(max_size=size))
-    replay(role, bytes(result)).end()
+            octets[at:at] = data.draw(st.binary(max_size=size))
+    replay(role, bytes(octets)).end()
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_a_conversation_cut_off_at_any_byte_breaks_no_invariant(role: str) -> None:
-    result = b"".join(bytes_to(role))
-    for size in range(0, len(result), 7):
-        replay(role, result[:size]).end()
+    octets = b"".join(bytes_to(role))
+    for size in range(0, len(octets), 7):
+        replay(role, octets[:size]).end()
 
 
 def test_a_random_method_is_accepted_or_closes_the_connection() -> None:

@@ -123,14 +123,14 @@ def test_input_in_pieces_of_any_size_gives_the_same_events(size: int) -> None:
     def cut(data: bytes) -> list[bytes]:
         return [data[at : at + size] for at in range(0, len(data), size)]
 
-    result = conversation(cut if size > 1 else octet_by_octet)
+    events = conversation(cut if size > 1 else octet_by_octet)
     for name in ("server", "client"):
-        assert side(result, name) == side(EXPECTED, name)
+        assert side(events, name) == side(EXPECTED, name)
 
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
 def test_input_cut_at_any_place_gives_the_same_events(start: int) -> None:
     for at in range(start, start + 100, 3):
-        result = conversation(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
+        events = conversation(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
         for name in ("server", "client"):
-            assert side(result, name) == side(EXPECTED, name)
+            assert side(events, name) == side(EXPECTED, name)

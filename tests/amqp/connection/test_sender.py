@@ -99,8 +99,8 @@ def test_returned_and_requested_messages_reach_the_client_with_their_content() -
     pair.server.send_content(1, m.BasicReturn(312, "NO_ROUTE", "e", "k"), header, b"x")
     pair.client.send(1, m.BasicGet("q"))
     pair.server.send_content(1, m.BasicGetOk(1, False, "e", "k", 0), header, b"x")
-    _, result = pair.flow()
-    assert result == [
+    _, events = pair.flow()
+    assert events == [
         Returned(1, 312, "NO_ROUTE", "e", "k", header, b"x"),
         Got(1, 1, False, "e", "k", 0, header, b"x"),
     ]
@@ -134,9 +134,9 @@ def test_a_large_body_passes_in_chunks_both_ways() -> None:
         assert sum(len(chunk.data) for chunk in chunks) == 10_000
     pair.client.publish(1, "e", "k", header_of(b"small"), b"small")
     pair.client.publish(1, "e", "k", header_of(bytes(10_000)), bytes(10_000))
-    result, _ = pair.flow()
-    assert isinstance(result[0], Published)
-    assert isinstance(result[-1], ContentFinished)
+    events, _ = pair.flow()
+    assert isinstance(events[0], Published)
+    assert isinstance(events[-1], ContentFinished)
 
 
 def test_other_output_of_the_channel_waits_for_the_body() -> None:
@@ -149,13 +149,13 @@ def test_other_output_of_the_channel_waits_for_the_body() -> None:
     server.send_content(1, m.BasicDeliver("c", 2, False, "e", "k"), header_of(b"2"), b"2")
     server.ack(1, 9)
     server.ack(2, 8)
-    _, result = pair.flow()
-    assert [type(event).__name__ for event in result] == ["Acked"]  # the confirm of the other channel
+    _, events = pair.flow()
+    assert [type(event).__name__ for event in events] == ["Acked"]  # the confirm of the other channel
     server.send_chunk(1, b"def")
-    _, result = pair.flow()
-    assert [type(event).__name__ for event in result] == ["Delivered", "Delivered", "Acked"]
-    assert isinstance(result[0], Delivered)
-    assert result[0].body == b"abcdef"
+    _, events = pair.flow()
+    assert [type(event).__name__ for event in events] == ["Delivered", "Delivered", "Acked"]
+    assert isinstance(events[0], Delivered)
+    assert events[0].body == b"abcdef"
 
 
 def test_chunks_must_add_up_to_the_announced_size() -> None:
@@ -277,8 +277,8 @@ def test_acks_nacks_and_rejects_are_sent_as_their_methods() -> None:
     pair.server.ack(1, 4)
     pair.server.nack(1, 5, True)
     frames = [frame for _, frame in pamqp_frames(output(pair.client) + output(pair.server))]
-    seen = [(type(frame), frame.delivery_tag, getattr(frame, "multiple", None)) for frame in frames]
-    assert seen == [
+    acks = [(type(frame), frame.delivery_tag, getattr(frame, "multiple", None)) for frame in frames]
+    assert acks == [
         (pamqp.commands.Basic.Ack, 1, True),
         (pamqp.commands.Basic.Nack, 2, False),
         (pamqp.commands.Basic.Reject, 3, None),
