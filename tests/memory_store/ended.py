@@ -49,14 +49,14 @@ ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}
 
 
 def rows_of(unit: Unit) -> Iterator[Row]:
-    """Yield all rows that a unit holds now: loaded, found and new."""
+    """Yield all rows of a unit: loaded by key, found by queries, and new."""
     yield from unit.outbound.values()
     yield from unit.relayed.values()
     yield from unit.pending.values()
     yield from unit.in_streams.values()
     yield from unit.out_streams.values()
-    for found in unit.found.values():
-        yield from (row for row in found if type(row) in ENDED)
+    for rows in unit.found.values():
+        yield from (row for row in rows if type(row) in ENDED)
 
 
 def end(rows: Iterable[Row]) -> None:

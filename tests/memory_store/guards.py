@@ -1,6 +1,6 @@
 """The checks of Postgres, repeated for the store in memory: compare-and-set, keys, constraints, final outcomes.
 
-Called by ``memory`` before it writes a unit. In mutations of the simulator they are removed, and its oracle must find
+Called by ``store`` before it writes a unit. Mutations of the simulator remove checks, and its oracle must find
 the damage.
 """
 
@@ -24,8 +24,8 @@ def check(tables: Tables, unit: Unit) -> None:
     places = {(row.dest, row.lk0.inc, row.sid) for row in tables.outbound.values() if row.direction is Direction.OWN}
     for object_id, row in unit.new_outbound.items():
         _guard(object_id not in tables.outbound, "tb_0031 key", object_id=object_id)
-        held = tables.relayed.get(str(row.lk0))
-        is_free = row.direction is Direction.OWN or held is None or held in unit.deleted_outbound
+        copy_id = tables.relayed.get(str(row.lk0))
+        is_free = row.direction is Direction.OWN or copy_id is None or copy_id in unit.deleted_outbound
         _guard(is_free, "ident", ident=str(row.lk0))
         place = (row.dest, row.lk0.inc, row.sid)
         _guard(row.direction is Direction.RELAYED or row.sid < 0 or place not in places, "position", place=place)
@@ -38,8 +38,9 @@ def check(tables: Tables, unit: Unit) -> None:
 
 
 def _may_end(stored: Outbound, row: Outbound) -> bool:
-    """Return whether an outcome may be set. It is final, unless only the hub reported it and the receiver corrects it
-    (S5c).
+    """Return whether an outcome may be set. It is final, unless only the hub reported it and the receiver corrects it.
+
+    PROTOCOL.md S5c.
     """
     corrected = row.outcome is Outcome.DELIVERED and stored.outcome in CORRECTED
     return corrected or stored.outcome in (None, row.outcome)

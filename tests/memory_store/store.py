@@ -68,7 +68,7 @@ class MemoryStore:
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None
         self._loaded: list[AnyRow] = []  # rows loaded by the unit in all its attempts, closed at its end
-        self._outcome: list[tuple[Work, Exception | None]] = []  # work to be notified, in order
+        self._to_notify: list[tuple[Work, Exception | None]] = []  # work to be notified, in order
 
     # --- the contract
     def post(self, work: Work, *, later: bool = False) -> None:
@@ -76,13 +76,13 @@ class MemoryStore:
         notified.
         """
         if self._fault is not None:
-            self._outcome.append((work, self._fault))
+            self._to_notify.append((work, self._fault))
         else:
             (self._ahead if work.ahead else self._queue).append(work)
             self._is_due = self._is_due or not later
 
     def due(self) -> None:
-        """Do all queued work now: called when work posted ``later`` has waited for its maximum time."""
+        """Make all queued work due. Called when work posted ``later`` has waited for its maximum time."""
         self._is_due = bool(self._queue)
 
     def recover(self, inc: int) -> Recovered:
@@ -115,14 +115,14 @@ class MemoryStore:
     @property
     def idle(self) -> bool:
         """Whether no work is waiting, open or to be notified."""
-        return not (self._queue or self._ahead or self._open or self._outcome)
+        return not (self._queue or self._ahead or self._open or self._to_notify)
 
     @property
     def phase(self) -> str:
         """The next phase: ``begin``, ``commit`` or ``deliver``; empty if there is nothing to do."""
         if self._unit is not None:
             return "commit"
-        if self._outcome:
+        if self._to_notify:
             return "deliver"
         return "begin" if self._is_due else ""
 
@@ -167,7 +167,7 @@ class MemoryStore:
             self.write(unit)
             error = StoreUnavailable() if fault is CommitFault.ANSWER_LOST else None
         self._end(unit)
-        self._outcome += [(work, error) for work in works]
+        self._to_notify += [(work, error) for work in works]
 
     def _end(self, unit: Unit | None) -> None:
         """Close the rows of an attempt at a unit: from now on only fields that never change can be read."""
@@ -178,12 +178,12 @@ class MemoryStore:
 
     def deliver(self) -> None:
         """Notify each piece of work of its result; once the store is lost, all waiting work fails."""
-        self._fault = next((error for _, error in self._outcome if isinstance(error, StoreUnavailable)), self._fault)
+        self._fault = next((error for _, error in self._to_notify if isinstance(error, StoreUnavailable)), self._fault)
         if self._fault is not None:
-            self._outcome += [(work, self._fault) for work in (*self._queue, *self._ahead)]
+            self._to_notify += [(work, self._fault) for work in (*self._queue, *self._ahead)]
             self._queue, self._ahead, self._is_due = [], [], False
-        outcome, self._outcome = self._outcome, []
-        for work, error in outcome:
+        results, self._to_notify = self._to_notify, []
+        for work, error in results:
             if error is None:
                 work.committed()
             else:
@@ -215,8 +215,8 @@ class MemoryStore:
                     work.decide(unit)
                 except SemqError as error:
                     self._end(unit)
-                    self._outcome.append((work, error))
-                    self._open = [other for other in self._open if other is not work]
+                    self._to_notify.append((work, error))
+                    self._open = [piece for piece in self._open if piece is not work]
                     break
             else:
                 return unit
@@ -244,12 +244,12 @@ def load(tables: Tables, needs: Needs) -> Unit:
             row = unit.outbound.setdefault(object_id, copy_outbound(tables.outbound[object_id]))
             unit.relayed[ident] = row
     for query in needs.queries:
-        unit.found[query] = list(_find(tables, unit, query))
+        unit.found[query] = list(_rows_of(tables, unit, query))
     return unit
 
 
 def _custody_groups(rows: Iterable[Outbound]) -> list[tuple[int, int, bool]]:
-    """Return the groups of ``spans.in_custody``."""
+    """Return the argument of ``spans.in_custody``: groups of own rows without an outcome."""
     groups: dict[int, list[Outbound]] = {}
     for row in sorted(rows, key=lambda row: row.object_id):
         if row.outcome is None and row.direction is Direction.OWN:
@@ -260,7 +260,7 @@ def _custody_groups(rows: Iterable[Outbound]) -> list[tuple[int, int, bool]]:
     ]
 
 
-def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
+def _rows_of(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
     match query:
         case u.Unsent():
             return _unsent(tables, unit, query)
@@ -278,8 +278,8 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return _waiting(tables, unit, query)
         case u.FirstInOrder(store, order_key):
             key = (store, order_key)
-            same = (r for r in _pending(tables) if (str(r.lk0.store), r.order_key) == key)
-            new = [r for r in same if r.app_status is AppStatus.NEW]
+            in_order = (r for r in _pending(tables) if (str(r.lk0.store), r.order_key) == key)
+            new = [r for r in in_order if r.app_status is AppStatus.NEW]
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
@@ -309,14 +309,14 @@ def _pending(tables: Tables) -> Iterator[Pending]:
 
 
 def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
-    left, room, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
+    rows_left, bytes_left, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
     for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
-        if left <= 0 or room <= 0:
+        if rows_left <= 0 or bytes_left <= 0:
             return
         if (row.dest, row.source, row.priority) == track and row.object_id > query.after:
             unit.bodies.setdefault(row.object_id, tables.bodies[row.object_id])
-            left -= 1
-            room -= row.size
+            rows_left -= 1
+            bytes_left -= row.size
             yield copy_outbound(row)
 
 
@@ -360,7 +360,7 @@ def apply(tables: Tables, unit: Unit) -> None:
     for object_id in unit.dropped_bodies & tables.bodies.keys():
         tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")
     tables.tokens.update(unit.new_tokens)
-    tables.tokens |= {token: known for token, known in unit.cancelled_tokens.items() if token not in tables.tokens}
+    tables.tokens |= {token: row for token, row in unit.cancelled_tokens.items() if token not in tables.tokens}
     tables.out_streams.update((key, copy_out_stream(unit.out_streams[key])) for key in unit.changed_out_streams)
     tables.last_pos.update((key, unit.last_pos[key]) for key in unit.changed_last_pos)
     _apply_receipts(tables, unit)

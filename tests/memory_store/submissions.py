@@ -1,4 +1,4 @@
-"""Submissions through SQL in the store in memory: the table tb_0031_submit and those beside it, found and changed."""
+"""Submissions by SQL in the store in memory: queries and changes of tb_0031_submit and the tables beside it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSub
 
 
 def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
-    """Return the rows of a query, oldest first."""
+    """Yield the rows of a query, the oldest first."""
     rows = sorted(tables.submitted.items())
     match query:
         case RefusedSubmissions(lk0s):
@@ -41,7 +41,7 @@ def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[i
 
 
 def change(tables: Tables, unit: Unit) -> None:
-    """Apply what a unit has staged."""
+    """Apply the changes of submissions that a unit has staged."""
     tables.submitted.update(unit.new_submissions)
     for number in unit.due_submissions & tables.submitted.keys():
         tables.submitted[number] = replace(tables.submitted[number], not_before=0)

@@ -63,9 +63,8 @@ class Tables:
     refused: dict[int, SubmissionRefusal] = field(default_factory=dict)
     taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
     waits: dict[str, TargetWait] = field(default_factory=dict)  #: reasons why submissions wait, by target
-    renamed: dict[str, int] = field(
-        default_factory=dict
-    )  #: names of refusals, and the submissions that were tried again
+    #: Numbers of submissions that were tried again, by the names of their refusals.
+    renamed: dict[str, int] = field(default_factory=dict)
     #: Documents that applications finished in their own transaction (None) or set aside (the reason), by bref.
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)

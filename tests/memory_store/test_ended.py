@@ -29,8 +29,8 @@ def test_only_fixed_fields_of_a_closed_row_can_be_read(row: Any) -> None:
             setattr(row, name, None)
 
 
-def kept(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool = False) -> list[Any]:
-    """Return the row objects that work has seen, of all attempts at its unit."""
+def rows_of_attempts(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool = False) -> list[Any]:
+    """Return the row objects of all attempts at a unit, as its work has seen them."""
     rows: list[Any] = []
 
     def decide(unit: Unit) -> None:
@@ -49,7 +49,7 @@ def kept(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool
 
 @pytest.mark.parametrize("fault", list(CommitFault))
 def test_rows_of_each_attempt_are_closed_after_any_result_of_the_commit(fault: CommitFault) -> None:
-    rows = kept(MemoryStore(), fault)
+    rows = rows_of_attempts(MemoryStore(), fault)
     assert len(rows) == (4 if fault is CommitFault.REDONE else 2)
     for row in rows:
         with pytest.raises(LateRead):
@@ -57,7 +57,7 @@ def test_rows_of_each_attempt_are_closed_after_any_result_of_the_commit(fault: C
 
 
 def test_rows_of_work_that_refused_are_closed() -> None:
-    for row in kept(MemoryStore(), refuse=True):
+    for row in rows_of_attempts(MemoryStore(), refuse=True):
         with pytest.raises(LateRead):
             _ = row.outcome
 

@@ -18,11 +18,11 @@ from tests.memory_store.test_store import (
     FunctionWork,
     change,
     do,
+    loaded,
     own,
     put,
     received,
     relayed,
-    see,
 )
 
 
@@ -31,32 +31,32 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def misplaced(unit: Unit) -> None:
+def insert_without_record(unit: Unit) -> None:
     unit.insert_pending(received(9), BODY)
 
 
-def back(unit: Unit) -> None:
+def lower_next_sid(unit: Unit) -> None:
     unit.out_streams[STREAM].next_sid = 0
     unit.changed_out_streams.add(STREAM)
 
 
-def lower(unit: Unit) -> None:
+def lower_floor(unit: Unit) -> None:
     unit.in_streams[IN] = InStream(IN, 1, floor=2)
     unit.changed_in_streams.add(IN)
 
 
-def stale(unit: Unit) -> None:
+def change_with_stale_status(unit: Unit) -> None:
     unit.change_outbound(unit.outbound[1], SendStatus.SS_ACK)
 
 
-def unheard_of(unit: Unit) -> None:
+def change_unknown_row(unit: Unit) -> None:
     unit.outbound[99] = own(99)
     unit.change_outbound(unit.outbound[99], SendStatus.SS_INIT)
 
 
-BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
-    ("compare-and-set", stale),
-    ("compare-and-set", unheard_of),
+REFUSED_CHANGES: list[tuple[str, Callable[[Unit], None]]] = [
+    ("compare-and-set", change_with_stale_status),
+    ("compare-and-set", change_unknown_row),
     ("delivered", change(outcome=Outcome.DELIVERED)),
     ("delivered", change(ss_status=SendStatus.SS_ACK2)),
     ("lost is void", change(lost=True)),
@@ -68,30 +68,31 @@ BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
     ("token", lambda unit: unit.register_token("t", own(8).lk0, b"")),
     ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
     ("seen", lambda unit: unit.see(SEEN, REFUSED)),
-    ("positions rise", back),
-    ("floors rise", lower),
+    ("positions rise", lower_next_sid),
+    ("floors rise", lower_floor),
     ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
-    ("one transaction for ledger and row", misplaced),
+    ("one transaction for ledger and row", insert_without_record),
     ("one transaction for ledger and row", lambda unit: unit.insert_pending(received(9, save_fwd=SaveFwd.STORE), BODY)),
 ]
 
 
-@pytest.mark.parametrize(("guard", "decide"), BREAKS, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(BREAKS)])
+@pytest.mark.parametrize(
+    ("guard", "decide"), REFUSED_CHANGES, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(REFUSED_CHANGES)]
+)
 def test_a_unit_that_postgres_would_refuse_is_refused_as_a_whole(
     store: MemoryStore, guard: str, decide: Callable[[Unit], None]
 ) -> None:
     put(store, own(1, ss_status=SendStatus.SS_SENT), received(5))
     do(store, lambda unit: unit.register_token("t", own(1).lk0, b""))
-    eighth = relayed(8)
     do(store, lambda unit: unit.see(SEEN, REFUSED))
-    other = relayed(3)
-    other.lk0 = eighth.lk0
-    put(store, other)
+    copy = relayed(3)
+    copy.lk0 = relayed(8).lk0
+    put(store, copy)
 
-    def floor(unit: Unit) -> None:
+    def raise_floor(unit: Unit) -> None:
         unit.raise_floor(unit.in_streams.setdefault(IN, InStream(IN, 1)), 4)
 
-    do(store, floor)
+    do(store, raise_floor)
     before = store.tables.snapshot()
     store.post(FunctionWork(decide, outbound={1}, out_streams={STREAM}))
     store.begin()
@@ -113,7 +114,7 @@ def test_a_copy_may_be_deleted_and_stored_again_in_one_unit(store: MemoryStore) 
         unit.insert_outbound(again, BODY)
 
     do(store, decide, relayed={str(again.lk0)})
-    assert see(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
+    assert loaded(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
 
 
 def test_a_final_outcome_does_not_change(store: MemoryStore) -> None:

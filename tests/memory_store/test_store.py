@@ -133,7 +133,7 @@ def change(before: SendStatus = SendStatus.SS_SENT, **facts: Any) -> Callable[[U
     return decide
 
 
-def see(store: MemoryStore, **needs: Any) -> Unit:
+def loaded(store: MemoryStore, **needs: Any) -> Unit:
     units: list[Unit] = []
     do(store, lambda unit: units.append(deepcopy(unit)), **needs)
     return units[0]
@@ -143,11 +143,11 @@ def ids(rows: list[Any]) -> list[int]:
     return [getattr(row, "object_id", None) or row.bref for row in rows]
 
 
-def found(store: MemoryStore, query: Query) -> list[Any]:
-    return see(store, queries={query}).found[query]
+def query_rows(store: MemoryStore, query: Query) -> list[Any]:
+    return loaded(store, queries={query}).found[query]
 
 
-def _note(seen: list[str], name: str, unit: Unit) -> None:
+def _add_name(seen: list[str], name: str, unit: Unit) -> None:
     seen.append(name)
 
 
@@ -161,7 +161,7 @@ def store() -> MemoryStore:
 
 def test_work_is_notified_in_posted_order_after_the_commit(store: MemoryStore) -> None:
     seen: list[str] = []
-    jobs = [FunctionWork(partial(_note, seen, name)) for name in "abc"]
+    jobs = [FunctionWork(partial(_add_name, seen, name)) for name in "abc"]
     for job in jobs:
         store.post(job)
     assert store.phase == "begin"
@@ -208,7 +208,7 @@ def test_work_of_one_unit_sees_what_earlier_work_changed(store: MemoryStore) -> 
     assert seen == [5]
 
 
-def test_refused_work_is_left_out_and_the_rest_decided_again(store: MemoryStore) -> None:
+def test_refused_work_is_left_out_and_the_other_work_is_decided_again(store: MemoryStore) -> None:
     def refuse(unit: Unit) -> None:
         unit.insert_outbound(own(2), BODY)
         raise BadInput("no")
@@ -232,7 +232,7 @@ def test_a_broken_connection_writes_nothing(store: MemoryStore) -> None:
     assert not store.tables.outbound
 
 
-def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
+def test_after_a_lost_answer_the_work_fails_although_its_rows_are_written(store: MemoryStore) -> None:
     job = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
     store.run(CommitFault.ANSWER_LOST)
@@ -240,7 +240,7 @@ def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
     assert set(store.tables.outbound) == {1}
 
 
-def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
+def test_once_the_store_is_lost_all_waiting_work_has_failed() -> None:
     store = MemoryStore(group=lambda waiting: 1)
     jobs = [
         FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY)),
@@ -259,12 +259,12 @@ def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) 
     do(store, lambda unit: unit.insert_outbound(own(1), BODY))
     again = FunctionWork()
 
-    class Insisting(FunctionWork):
+    class PostsAgain(FunctionWork):
         def failed(self, error: Exception) -> None:
             super().failed(error)
             store.post(again)
 
-    job = Insisting()
+    job = PostsAgain()
     for later in (False, True):
         store.post(job, later=later)
     assert (job.results, store.phase) == ([], "deliver")  # not in the turn that posted it
@@ -278,14 +278,14 @@ def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) 
 
 def test_deferred_work_shares_the_unit_of_the_next_urgent_work(store: MemoryStore) -> None:
     seen: list[str] = []
-    store.post(FunctionWork(partial(_note, seen, "a")), later=True)
+    store.post(FunctionWork(partial(_add_name, seen, "a")), later=True)
     assert (store.phase, store.is_waiting, store.idle) == ("", True, False)
-    store.post(FunctionWork(partial(_note, seen, "b")))
-    store.post(FunctionWork(partial(_note, seen, "c")), later=True)
+    store.post(FunctionWork(partial(_add_name, seen, "b")))
+    store.post(FunctionWork(partial(_add_name, seen, "c")), later=True)
     assert (store.phase, store.is_waiting) == ("begin", False)
     store.begin()
     assert seen == ["a", "b", "c"]
-    store.post(FunctionWork(partial(_note, seen, "d")), later=True)
+    store.post(FunctionWork(partial(_add_name, seen, "d")), later=True)
     store.commit()
     store.deliver()
     assert (store.phase, store.is_waiting) == ("", True)
@@ -295,7 +295,7 @@ def test_deferred_work_shares_the_unit_of_the_next_urgent_work(store: MemoryStor
     assert (seen, store.idle, store.is_waiting) == (["a", "b", "c", "d"], True, False)
 
 
-def test_due_work_left_by_a_unit_is_due_in_the_next(store: MemoryStore) -> None:
+def test_due_work_that_does_not_fit_into_a_unit_is_done_in_the_next(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: 1)
     jobs = [FunctionWork(), FunctionWork(), FunctionWork()]
     for job, later in zip(jobs, (True, False, True), strict=True):
@@ -323,18 +323,18 @@ def test_a_writer_whose_store_was_taken_over_writes_nothing(store: MemoryStore) 
 # --------------------------------------------------------------------------------------------- loading
 
 
-def test_rows_are_copies_both_ways(store: MemoryStore) -> None:
+def test_loaded_rows_are_copies(store: MemoryStore) -> None:
     put(store, own(1), received(2))
-    unit = see(store, outbound={1, 5}, pending={2, 5}, out_streams={STREAM}, bodies={1, 5})
+    unit = loaded(store, outbound={1, 5}, pending={2, 5}, out_streams={STREAM}, bodies={1, 5})
     assert set(unit.outbound) == {1}
     assert set(unit.pending) == {2}
     assert unit.bodies == {1: BODY}
     unit.outbound[1].att = unit.pending[2].deliveries = unit.out_streams[STREAM].next_sid = 99
-    again = see(store, outbound={1}, pending={2}, out_streams={STREAM})
+    again = loaded(store, outbound={1}, pending={2}, out_streams={STREAM})
     assert (again.outbound[1].att, again.pending[2].deliveries, again.out_streams[STREAM].next_sid) == (0, 0, 2)
 
 
-def test_keys_of_every_table(store: MemoryStore) -> None:
+def test_rows_of_every_table_are_found_by_their_keys(store: MemoryStore) -> None:
     order, slot = OrderKey("1.b", "k"), Slot(IN, 3)
 
     def decide(unit: Unit) -> None:
@@ -349,7 +349,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
 
     do(store, decide)
     wanted = {"tokens": {"t", "x"}, "last_pos": {order, OrderKey("", "")}, "in_streams": {IN}, "recorded": {slot}}
-    unit = see(store, **wanted, seen={str(SEEN), "v"})
+    unit = loaded(store, **wanted, seen={str(SEEN), "v"})
     assert {token: row.digest for token, row in unit.tokens.items()} == {"t": b"d"}
     assert unit.last_pos == {order: Pos(7, 1)}
     assert unit.in_streams == {IN: InStream(IN, 4)}
@@ -362,11 +362,11 @@ def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> 
     put(store, relayed(1))
     ident = str(relayed(1).lk0)
     query = Unsent("1.b", 0, 9, source="1.c")
-    unit = see(store, relayed={ident, "other"}, outbound={1}, queries={query})
+    unit = loaded(store, relayed={ident, "other"}, outbound={1}, queries={query})
     assert unit.relayed[ident] is unit.outbound[1]
     assert next(unit.outbound_found(query)) is unit.outbound[1]
     do(store, lambda unit: unit.delete_outbound(unit.relayed[ident]), relayed={ident})
-    assert not see(store, relayed={ident}).relayed
+    assert not loaded(store, relayed={ident}).relayed
     assert not store.tables.bodies
 
 
@@ -383,19 +383,19 @@ def test_unsent_rows_are_found_within_their_limits(store: MemoryStore) -> None:
         relayed(5, size=5),
     )
     put(store, own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
-    assert ids(found(store, Unsent("1.b", 0, 9))) == [1, 4, 7]
-    assert ids(found(store, Unsent("1.b", 1, 2))) == [4, 7]
-    assert ids(found(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
-    assert found(store, Unsent("1.z", 0, 9)) == []
-    assert set(see(store, queries={Unsent("1.b", 4, 1)}).bodies) == {7}
+    assert ids(query_rows(store, Unsent("1.b", 0, 9))) == [1, 4, 7]
+    assert ids(query_rows(store, Unsent("1.b", 1, 2))) == [4, 7]
+    assert ids(query_rows(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
+    assert query_rows(store, Unsent("1.z", 0, 9)) == []
+    assert set(loaded(store, queries={Unsent("1.b", 4, 1)}).bodies) == {7}
 
 
 def test_unsettled_rows_are_found_within_their_limits(store: MemoryStore) -> None:
     ends = {"outcome": Outcome.DELIVERED, "ss_status": SendStatus.SS_ACK2}
     put(store, own(1), own(2, ss_status=SendStatus.SS_SENT), own(3, ss_status=SendStatus.SS_ACK), own(4, **ends))
-    assert ids(found(store, Unsettled(0, 9, 9))) == [2, 3]
-    assert ids(found(store, Unsettled(3, 3, 9))) == [3]
-    assert ids(found(store, Unsettled(0, 9, 1))) == [2]
+    assert ids(query_rows(store, Unsettled(0, 9, 9))) == [2, 3]
+    assert ids(query_rows(store, Unsettled(3, 3, 9))) == [3]
+    assert ids(query_rows(store, Unsettled(0, 9, 1))) == [2]
 
 
 def test_expired_rows_are_found_in_order(store: MemoryStore) -> None:
@@ -408,53 +408,53 @@ def test_expired_rows_are_found_in_order(store: MemoryStore) -> None:
         relayed(5, expires_at=1),
         own(6, -1, expires_at=5, save_fwd=SaveFwd.STORE, ss_status=SendStatus.SS_SENT),
     )
-    assert ids(found(store, ExpiredRows(5, 9))) == [2]
-    assert ids(found(store, ExpiredRows(6, 1))) == [2]
+    assert ids(query_rows(store, ExpiredRows(5, 9))) == [2]
+    assert ids(query_rows(store, ExpiredRows(6, 1))) == [2]
 
 
 def test_unfinished_and_waiting_rows_are_found(store: MemoryStore) -> None:
-    noted = {"p_ack_status": AckStatus.AS_ACK, "s_ack_status": AckStatus.AS_ACK}
+    acknowledged = {"p_ack_status": AckStatus.AS_ACK, "s_ack_status": AckStatus.AS_ACK}
     done = {"app_status": AppStatus.DONE}
-    put(store, received(1), received(2, **noted, **done), received(3, **done), received(4, **noted))
+    put(store, received(1), received(2, **acknowledged, **done), received(3, **done), received(4, **acknowledged))
     put(store, received(5, target=Address(1, "a", "buyer")), received(6, -1, save_fwd=SaveFwd.DROP, ack2=False))
-    assert ids(found(store, Unfinished(0, 9, 9))) == [1, 3, 4, 5, 6]
-    assert ids(found(store, Unfinished(2, 4, 1))) == [3]
-    assert ids(found(store, Waiting("", "1.c", 0, 0, 9))) == [1, 4, 6]
-    assert ids(found(store, Waiting("", "1.c", 0, 1, 1))) == [4]
-    assert ids(found(store, Waiting("buyer", "1.c", 0, 0, 9))) == [5]
-    assert see(store, queries={Waiting("buyer", "1.c", 0, 0, 9)}).pending_bodies == {5: BODY}
+    assert ids(query_rows(store, Unfinished(0, 9, 9))) == [1, 3, 4, 5, 6]
+    assert ids(query_rows(store, Unfinished(2, 4, 1))) == [3]
+    assert ids(query_rows(store, Waiting("", "1.c", 0, 0, 9))) == [1, 4, 6]
+    assert ids(query_rows(store, Waiting("", "1.c", 0, 1, 1))) == [4]
+    assert ids(query_rows(store, Waiting("buyer", "1.c", 0, 0, 9))) == [5]
+    assert loaded(store, queries={Waiting("buyer", "1.c", 0, 0, 9)}).pending_bodies == {5: BODY}
 
 
 def test_first_in_order_is_the_first_accepted(store: MemoryStore) -> None:
     late = received(1, order_key="k")
     late.lk0 = late.lk0._replace(object_id=50)
     put(store, late, received(2, order_key="k"), received(3, order_key="k", app_status=AppStatus.DONE))
-    assert ids(found(store, FirstInOrder(str(IN.store), "k"))) == [2]
-    assert found(store, FirstInOrder(str(IN.store), "z")) == []
+    assert ids(query_rows(store, FirstInOrder(str(IN.store), "k"))) == [2]
+    assert query_rows(store, FirstInOrder(str(IN.store), "z")) == []
 
 
 def test_streams_are_found_by_their_target(store: MemoryStore) -> None:
     put(store, own(1), own(2))
-    assert found(store, StreamsTo("1.b")) == [OutStream(STREAM, 3)]
-    assert found(store, StreamsTo("1.z")) == []
+    assert query_rows(store, StreamsTo("1.b")) == [OutStream(STREAM, 3)]
+    assert query_rows(store, StreamsTo("1.z")) == []
 
 
 def test_rows_written_by_applications_through_sql(store: MemoryStore) -> None:
     store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)}
     store.tables.done = {8: None, 7: "no use"}
-    assert [row.row_id for row in found(store, SubmittedRows(2))] == [1, 2]
-    assert found(store, SubmittedRows(2, ("1.b",))) == []
+    assert [row.row_id for row in query_rows(store, SubmittedRows(2))] == [1, 2]
+    assert query_rows(store, SubmittedRows(2, ("1.b",))) == []
 
     def settle(unit: Unit) -> None:
         unit.taken_submissions[1] = LK0(*HERE, 1, 77)
         unit.refused_submissions[2] = SubmissionRefusal(LK0(*HERE, 1, 78), ("SEMQ-1201", "no"), 5)
         unit.taken_done.add(8)
 
-    assert found(store, DoneRows(1)) == [(8, None)]
+    assert query_rows(store, DoneRows(1)) == [(8, None)]
     do(store, settle)
-    assert [row.row_id for row in found(store, SubmittedRows(9))] == [3]
+    assert [row.row_id for row in query_rows(store, SubmittedRows(9))] == [3]
     assert set(store.tables.submitted) == {2, 3}
-    assert found(store, DoneRows(9)) == [(7, "no use")]
+    assert query_rows(store, DoneRows(9)) == [(7, "no use")]
 
 
 # --------------------------------------------------------------------------------------------- writing
@@ -470,11 +470,11 @@ def test_changes_of_a_sender_row(store: MemoryStore) -> None:
         unit.drop_payload(row)
 
     do(store, change, outbound={1})
-    unit = see(store, outbound={1}, bodies={1})
+    unit = loaded(store, outbound={1}, bodies={1})
     assert (unit.outbound[1].ss_status, unit.outbound[1].has_payload) == (SendStatus.SS_ACK, False)
     assert unit.bodies[1] == Stored(b"envelope", b"")
     do(store, lambda unit: unit.replace_body(1, Stored(b"void", b"")))
-    assert see(store, bodies={1}).bodies[1] == Stored(b"void", b"")
+    assert loaded(store, bodies={1}).bodies[1] == Stored(b"void", b"")
     do(store, lambda unit: unit.delete_outbound(unit.outbound[1]), outbound={1})
     assert not store.tables.outbound
     assert not store.tables.bodies
@@ -490,7 +490,7 @@ def test_changes_of_a_receiver_row(store: MemoryStore) -> None:
         unit.handle(unit.pending[1], AppStatus.DONE)
 
     do(store, change, pending={1})
-    row = see(store, pending={1}).pending[1]
+    row = loaded(store, pending={1}).pending[1]
     assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_ACK, AckStatus.AS_ACK)
     assert (row.deliveries, row.app_status) == (1, AppStatus.DONE)
     do(store, lambda unit: unit.delete_pending(unit.pending[1]), pending={1})
@@ -499,7 +499,7 @@ def test_changes_of_a_receiver_row(store: MemoryStore) -> None:
     assert Slot(IN, 1) in store.tables.recorded
 
 
-def test_a_raised_floor_forgets_what_lies_below(store: MemoryStore) -> None:
+def test_a_raised_floor_deletes_the_records_below_it(store: MemoryStore) -> None:
     other = Slot(InStreamKey(IN.store, 1), 0)
     put(store, received(1), received(2), received(3))
 
@@ -550,7 +550,7 @@ def test_a_settled_stream_has_its_floor_at_its_end(store: MemoryStore) -> None:
     assert store.recover(5).streams == [StreamState(STREAM, 1, 1, set())]
 
 
-def test_a_backup_is_apart_from_what_follows(store: MemoryStore) -> None:
+def test_a_backup_does_not_change_with_its_tables(store: MemoryStore) -> None:
     put(store, own(1), received(1))
     backup = store.tables.snapshot()
     do(store, change(ss_status=SendStatus.SS_SENT, before=SendStatus.SS_INIT), outbound={1})
@@ -566,5 +566,5 @@ def test_a_backup_is_apart_from_what_follows(store: MemoryStore) -> None:
     assert set(backup.outbound) == {1}
 
 
-def test_tables_may_be_named() -> None:
+def test_a_store_has_the_uuid_of_its_tables() -> None:
     assert MemoryStore(Tables("uuid")).recover(1).store_uuid == "uuid"

@@ -49,7 +49,7 @@ INC = 0x7EDC_BA98_7654_3210
 DESTS = (Address(1, "56001"), Address(1, "56002", "buyer"))
 SOURCES = (InStreamKey(Store(1, "a", 2, 3), 9), InStreamKey(Store(1, "b"), 2**63 - 1))
 KEYS = ("", "k", "schlüssel")
-IDS = range(1, 13)  # few, so that deeds change the rows of other deeds
+IDS = range(1, 13)  # few, so that actions change the rows of other actions
 NOW = 1_790_000_000_000
 
 
@@ -107,7 +107,7 @@ def line(event: Event, lk0: LK0, **facts: Any) -> LedgerLine:
     return LedgerLine(NOW, Side.SENDER, event, str(lk0), **facts)
 
 
-# ------------------------------------------------------------------------------------------------ deeds of a sender
+# ------------------------------------------------------------------------------------------------ actions of a sender
 
 
 def accept(unit: Unit, number: int, variant: int) -> None:
@@ -131,14 +131,14 @@ def accept(unit: Unit, number: int, variant: int) -> None:
 def _step(change: Callable[[Unit, Outbound, int], None]) -> Callable[[Unit, int, int], None]:
     """Return a change of an existing row that is not final."""
 
-    def deed(unit: Unit, number: int, variant: int) -> None:
+    def action(unit: Unit, number: int, variant: int) -> None:
         row = unit.outbound.get(number)
         if row is not None and row.outcome is None:
             before = row.ss_status
             change(unit, row, variant)
             unit.change_outbound(row, before)
 
-    return deed
+    return action
 
 
 def _claim(unit: Unit, row: Outbound, variant: int) -> None:
@@ -180,15 +180,15 @@ def clean(unit: Unit, number: int, variant: int) -> None:
 def relay(unit: Unit, number: int, variant: int) -> None:
     """Insert a copy for another node, or delete it if it exists."""
     lk0 = LK0(*SOURCES[variant % 2].store, 9, number)
-    known = unit.relayed.get(str(lk0))
-    if known is not None:
-        unit.delete_outbound(known)
+    held = unit.relayed.get(str(lk0))
+    if held is not None:
+        unit.delete_outbound(held)
     elif number + 1000 not in unit.outbound:
         copy = Outbound(number + 1000, Direction.RELAYED, lk0, DESTS[0], SaveFwd.STORE, ack2=False, sid=number)
         unit.insert_outbound(copy, body_of(number))
 
 
-# ---------------------------------------------------------------------------------------------- deeds of a receiver
+# ---------------------------------------------------------------------------------------------- actions of a receiver
 
 
 def receive(unit: Unit, number: int, variant: int) -> None:
@@ -223,7 +223,9 @@ def receive_class_2(unit: Unit, number: int, variant: int) -> None:
 def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arrival, variant: int) -> Pending:
     return Pending(
         number,
-        LK0(*source.store, source.inc, 100 - number),  # recorded in another order than accepted
+        LK0(
+            *source.store, source.inc, 100 - number
+        ),  # so that the order of acceptance differs from the order of arrival
         number,
         Address(1, "10008", ("", "buyer")[variant // 8 % 2]),
         save_fwd,
@@ -240,7 +242,7 @@ def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arriva
 
 
 def settle(unit: Unit, number: int, variant: int) -> None:
-    """Apply one of the small changes of a row of tb_0031."""
+    """Apply one of the small changes of a row of tb_0030."""
     row = unit.pending.get(number)
     if row is None:
         return
@@ -279,13 +281,13 @@ def refuse(unit: Unit, number: int, variant: int) -> None:
     raise BadInput("refused", number=number)
 
 
-DEEDS: tuple[Callable[[Unit, int, int], None], ...] = (
+ACTIONS: tuple[Callable[[Unit, int, int], None], ...] = (
     accept, accept, _step(_claim), _step(_custody), _step(_end), _step(_make_void), _step(_hold), clean, relay,
     receive, receive, receive_class_2, settle, settle, raise_floor, refuse, give,
 )  # fmt: skip
-GIVE = len(DEEDS) - 1
+GIVE = len(ACTIONS) - 1
 
-Deed = tuple[int, int, int]  # number of the deed, id of the row, variant
+Action = tuple[int, int, int]  # number of the action, id of the row, variant
 
 
 def _all_needs() -> Needs:
@@ -321,12 +323,12 @@ QUERIES: tuple[Query, ...] = (
 )  # fmt: skip
 
 
-def job_of(deed: Deed) -> Job:
-    number, row, variant = deed
-    return Job(lambda unit: DEEDS[number](unit, row, variant), ALL_NEEDS)
+def job_of(action: Action) -> Job:
+    number, row, variant = action
+    return Job(lambda unit: ACTIONS[number](unit, row, variant), ALL_NEEDS)
 
 
-def look() -> tuple[Job, list[Unit]]:
+def load_everything() -> tuple[Job, list[Unit]]:
     """Return a piece of work that loads all rows and changes none."""
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)

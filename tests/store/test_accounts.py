@@ -40,14 +40,14 @@ def test_an_account_is_added_once(connection: Connection) -> None:
 def test_a_session_has_the_present_roles_of_its_account(connection: Connection) -> None:
     accounts.add_account(connection, ANN)
     accounts.add_session(connection, session_of("ann"), None)
-    found = accounts.session(connection, b"h", NOW, NOW - HOUR)
-    assert found is not None
-    assert found.roles == ("admin",)
+    session = accounts.session(connection, b"h", NOW, NOW - HOUR)
+    assert session is not None
+    assert session.roles == ("admin",)
     connection.rollback()
     assert accounts.set_roles(connection, "ann", ["viewer"])
-    found = accounts.session(connection, b"h", NOW, NOW - HOUR)
-    assert found is not None
-    assert found.roles == ("viewer",)
+    session = accounts.session(connection, b"h", NOW, NOW - HOUR)
+    assert session is not None
+    assert session.roles == ("viewer",)
 
 
 @pytest.mark.parametrize("end", ["time", "idle", "disabled", "password", "sign-out"])
@@ -81,9 +81,9 @@ def test_a_new_password_keeps_the_session_that_set_it(connection: Connection) ->
 def test_a_session_without_an_account_needs_roles_of_its_own(connection: Connection) -> None:
     accounts.add_session(connection, session_of("first", b"1"), ["admin"])
     accounts.add_session(connection, session_of("nobody", b"2"), None)
-    found = accounts.session(connection, b"1", NOW, NOW - HOUR)
-    assert found is not None
-    assert found.roles == ("admin",)
+    session = accounts.session(connection, b"1", NOW, NOW - HOUR)
+    assert session is not None
+    assert session.roles == ("admin",)
     assert accounts.session(connection, b"2", NOW, NOW - HOUR) is None
 
 
@@ -116,7 +116,7 @@ def test_tokens_are_revoked_permanently(connection: Connection) -> None:
     revoked = accounts.revoke_token(connection, "t1", "ann", NOW)
     assert revoked is not None
     assert not revoked.is_valid(NOW)
-    again = accounts.revoke_token(connection, "t1", "bob", NOW + HOUR)
-    assert again == revoked
+    revoked_again = accounts.revoke_token(connection, "t1", "bob", NOW + HOUR)
+    assert revoked_again == revoked
     assert accounts.revoke_token(connection, "t2", "ann", NOW) is None
     assert accounts.tokens(connection, 10) == [revoked]

@@ -22,17 +22,17 @@ def connection(database: str) -> Iterator[Connection]:
         yield connection
 
 
-def line(number: int, who: str = "ann", **more: object) -> Line:
-    return Line(NOW + number * DAY, who, "session", "127.0.0.1", f"msg.{number}", **more)  # type: ignore[arg-type]
+def line(number: int, who: str = "ann", **fields: object) -> Line:
+    return Line(NOW + number * DAY, who, "session", "127.0.0.1", f"msg.{number}", **fields)  # type: ignore[arg-type]
 
 
 def test_lines_come_back_newest_first_in_pages(connection: Connection) -> None:
     numbers = audit.add(connection, [line(number, arguments={"id": number}) for number in range(5)])
     assert numbers == sorted(numbers)
     first = audit.lines(connection, Wanted(limit=3))
-    rest = audit.lines(connection, Wanted(limit=3, before=first[-1]["number"]))
-    assert [row["act"] for row in first + rest] == [f"msg.{number}" for number in (4, 3, 2, 1, 0)]
-    assert rest[-1]["arguments"] == {"id": 0}
+    second = audit.lines(connection, Wanted(limit=3, before=first[-1]["number"]))
+    assert [row["act"] for row in first + second] == [f"msg.{number}" for number in (4, 3, 2, 1, 0)]
+    assert second[-1]["arguments"] == {"id": 0}
 
 
 def test_lines_of_the_audit_log_are_selected_by_each_field(connection: Connection) -> None:

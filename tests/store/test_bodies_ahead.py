@@ -1,4 +1,4 @@
-"""Large bodies on a connection of their own: work that waits for them, work that does not, and their removal."""
+"""Large bodies stored ahead: work that waits for its body, other work that overtakes it, and unused bodies."""
 
 import asyncio
 import os
@@ -59,8 +59,8 @@ async def test_a_small_document_overtakes_the_body_of_a_large_one(database: str)
 async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
     async with living(database) as life:
         refused, body = BadInput("no"), os.urandom(SIZE)
-        twice = await life.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
-        assert twice == [refused, None, None]  # the same object in two documents
+        results = await life.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
+        assert results == [refused, None, None]  # two documents have the same payload object
         await until(lambda: column(database, NOT_TAKEN) == [])
         assert column(database, "SELECT payload FROM tb_0031_body ORDER BY object_id") == [body, body]
 
@@ -91,7 +91,7 @@ async def test_work_with_the_same_body_shares_it(
     await ahead.wait_closed()
 
 
-async def test_a_start_deletes_what_a_process_left(database: str) -> None:
+async def test_a_start_deletes_unused_bodies_of_an_earlier_process(database: str) -> None:
     async with living(database):
         pass
     with psycopg.connect(database, autocommit=True) as connection:
@@ -102,7 +102,7 @@ async def test_a_start_deletes_what_a_process_left(database: str) -> None:
         assert column(database, "SELECT object_id FROM tb_0031_body") == [5]
 
 
-async def test_the_end_of_a_store_waits_for_bodies(database: str) -> None:
+async def test_closing_a_store_waits_for_bodies(database: str) -> None:
     async with living(database) as life:
         jobs = [large(number, os.urandom(SIZE)) for number in range(1, 6)]
         for job in jobs:
@@ -114,7 +114,7 @@ async def test_work_whose_body_waits_fails_with_the_store(database: str) -> None
     async with living(database) as life:
         job = large(1, os.urandom(SIZE))
         life.store.post(job)
-        life.store.break_off("the server is gone")
+        life.store.break_off("the server has ended")
         await job.over.wait()
         assert [type(result).__name__ for result in job.results] == ["StoreUnavailable"]
         await life.reopen()
@@ -151,8 +151,10 @@ async def test_waiting_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_the_connection_is_closed_when_it_is_idle(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies_ahead, "IDLE_S", 0.01)
-    seen = "SELECT pid FROM pg_stat_activity WHERE application_name = 'semq-bodies' AND datname = current_database()"
+    connections = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'semq-bodies' AND datname = current_database()"
+    )
     async with living(database) as life:
         for number in (1, 2):
             assert await life.do(large(number, os.urandom(SIZE))) == [None]
-            await until(lambda: column(database, seen) == [])
+            await until(lambda: column(database, connections) == [])

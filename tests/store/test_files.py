@@ -1,4 +1,4 @@
-"""Written files: complete, and never readable by others."""
+"""Written files are complete, and never readable by other users."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from semq.store.files import write_safely
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_the_mode_is_there_from_the_start(tmp_path: Path, mode: int) -> None:
+def test_a_file_has_its_mode_from_the_start(tmp_path: Path, mode: int) -> None:
     before = os.umask(0)
     try:
         (tmp_path / ".file.new").write_text("left by a crash, readable for all")
@@ -18,7 +18,7 @@ def test_the_mode_is_there_from_the_start(tmp_path: Path, mode: int) -> None:
         os.umask(before)
     assert (tmp_path / "file").stat().st_mode & 0o777 == mode
     assert (tmp_path / "file").read_bytes() == b"one"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ SLOT = Slot(SOURCES[0], 3)
 NEEDS = Needs(in_streams={SOURCES[0]}, recorded={SLOT}, outbound={1, 2})
 
 
-def forged(unit: Unit) -> None:
+def record_forgery(unit: Unit) -> None:
     unit.in_streams[SOURCES[0]] = InStream(SOURCES[0], 1)
     unit.changed_in_streams.add(SOURCES[0])
     _record(unit, 1, Recorded(Arrival.RECV, b"forged"))
 
 
-def true(unit: Unit) -> None:
+def record_proved(unit: Unit) -> None:
     unit.give_way(SLOT)
     _record(unit, 2, Recorded(Arrival.RECV, b"true", proved=True))
 
@@ -37,9 +37,9 @@ def _record(unit: Unit, bref: int, entry: Recorded) -> None:
 async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database: str) -> None:
     seen: list[Any] = []
     result = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
-    again = Job(true, NEEDS)
+    again = Job(record_proved, NEEDS)
     async with opened(database) as store:
-        for job in (Job(forged, NEEDS), Job(true, NEEDS), result, again):
+        for job in (Job(record_forgery, NEEDS), Job(record_proved, NEEDS), result, again):
             await do(store, job)
         assert [type(error).__name__ for error in again.results] == ["RowRefused"]
         assert (await store.read(lambda c: c.exec_driver_sql("SELECT bref, proved FROM tb_0030 ORDER BY 1").all())) == [
@@ -52,7 +52,7 @@ async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database
         assert shown is not None
 
 
-def accepted(unit: Unit) -> None:
+def accept_two(unit: Unit) -> None:
     for number, outcome in ((1, Outcome.REJECTED), (2, Outcome.CANCELLED)):
         row = own(number)
         row.sid, row.ss_status, row.outcome = number - 1, SendStatus.SS_SENT, outcome
@@ -75,20 +75,20 @@ def delivered(number: int) -> Job:
 async def test_only_outcomes_stated_by_the_hub_alone_are_corrected(database: str) -> None:
     right, wrong = delivered(1), delivered(2)
     async with opened(database) as store:
-        for job in (Job(accepted, NEEDS), right, wrong):
+        for job in (Job(accept_two, NEEDS), right, wrong):
             await do(store, job)
     assert right.results == [None]
     assert wrong.results[0] is not None
     with psycopg.connect(database) as connection:
-        ends = connection.execute("SELECT outcome FROM tb_0031 ORDER BY object_id").fetchall()
-    assert ends == [(Outcome.DELIVERED,), (Outcome.CANCELLED,)]
+        outcomes = connection.execute("SELECT outcome FROM tb_0031 ORDER BY object_id").fetchall()
+    assert outcomes == [(Outcome.DELIVERED,), (Outcome.CANCELLED,)]
 
 
 @pytest.mark.parametrize("name", ["tb_0030", "tb_0030_ledger"])
 def test_rows_of_earlier_versions_count_as_unproved(database: str, name: str) -> None:
     with psycopg.connect(database) as connection:
-        found = connection.execute(
+        default = connection.execute(
             "SELECT column_default FROM information_schema.columns WHERE table_name = %s AND column_name = 'proved'",
             [name],
         ).fetchone()
-    assert found == ("false",)
+    assert default == ("false",)

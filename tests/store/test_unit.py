@@ -1,20 +1,20 @@
-"""Queries by track: rows of one source and one priority only."""
+"""Queries by track find rows of one source and one priority only."""
 
 from semq.store.unit import Unsent, Waiting, WaitingTracks
 from semq.umx_t.address import Address
 from tests.memory_store.store import MemoryStore
-from tests.memory_store.test_store import found, ids, own, put, received, relayed, see
+from tests.memory_store.test_store import ids, loaded, own, put, query_rows, received, relayed
 
 
 def test_tracks_are_found_by_source_and_priority() -> None:
     store = MemoryStore()
     source = received(1).source
     put(store, received(1, priority=5), received(2), received(3, target=Address(1, "a", "buyer"), priority=9))
-    assert see(store, queries={WaitingTracks("")}).found == {WaitingTracks(""): [(source, 0), (source, 5)]}
-    assert ids(found(store, Waiting("", source, 5, 0, 9))) == [1]
+    assert loaded(store, queries={WaitingTracks("")}).found == {WaitingTracks(""): [(source, 0), (source, 5)]}
+    assert ids(query_rows(store, Waiting("", source, 5, 0, 9))) == [1]
     put(store, own(1, priority=3), own(2), relayed(3))
-    assert ids(found(store, Unsent("1.b", 0, 9))) == [2]
-    assert ids(found(store, Unsent("1.b", 0, 9, priority=3))) == [1]
+    assert ids(query_rows(store, Unsent("1.b", 0, 9))) == [2]
+    assert ids(query_rows(store, Unsent("1.b", 0, 9, priority=3))) == [1]
     held = relayed(3)
-    assert ids(found(store, Unsent(held.dest, 0, 9, source=held.source))) == [3]
+    assert ids(query_rows(store, Unsent(held.dest, 0, 9, source=held.source))) == [3]
     assert store.recover(7).tracks == sorted([("1.b", "", 0), ("1.b", "", 3), (held.dest, held.source, 0)])

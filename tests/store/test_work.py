@@ -14,7 +14,7 @@ from tests.memory_store.store import CommitFault, MemoryStore
 
 
 def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
-    """Return work that collects in a local variable, and shows it after the commit."""
+    """Return work that adds its local list to ``seen`` after the commit."""
 
     @work
     def gather() -> Steps:
@@ -29,7 +29,7 @@ def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> 
 
 
 @pytest.mark.parametrize("fault", [CommitFault.NONE, CommitFault.REDONE])
-def test_each_attempt_has_a_new_generator_and_one_is_continued(fault: CommitFault) -> None:
+def test_each_attempt_has_a_new_generator_and_only_the_last_one_continues(fault: CommitFault) -> None:
     store, seen = MemoryStore(), list[list[str]]()
     store.post(attempts(seen))
     store.run(fault)
@@ -63,23 +63,23 @@ def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
     assert len(store.tables.ledger) == 2
 
 
-def test_needs_are_those_of_the_attempt() -> None:
+def test_each_attempt_has_its_own_needs() -> None:
     """A new attempt may need other keys: the store loads the needs of this attempt."""
     numbers = iter(range(1, 9))
 
     @work
-    def moving() -> Steps:
+    def changing_needs() -> Steps:
         unit = yield Needs(outbound={next(numbers)})
         assert unit is not None
 
-    first, second = moving(), moving()
+    first, second = changing_needs(), changing_needs()
     assert begin_attempts([first, second]).outbound == {1, 2}
     first.decide(Unit())
     assert begin_attempts([first]).outbound == {3}
     assert begin_attempts([first]).outbound == {3}
 
 
-def test_work_without_an_ending_is_done_when_it_has_decided() -> None:
+def test_work_may_end_with_its_decisions() -> None:
     @work
     def short() -> Steps:
         unit = yield NO_NEEDS
@@ -104,7 +104,7 @@ def test_a_third_yield_is_a_fault() -> None:
         piece.committed()
 
 
-def test_work_that_only_waits_for_those_before_it() -> None:
+def test_work_after_a_commit_runs_when_all_earlier_work_is_committed() -> None:
     store, seen = MemoryStore(), list[list[str]]()
     store.post(attempts(seen))
     store.post(after_commit(lambda: seen.append(["after"])))

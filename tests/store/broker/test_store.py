@@ -29,6 +29,7 @@ from semq.store.broker.operations import (
     Unbind,
 )
 from semq.store.broker.store import BodyGone, PostgresMessageStore
+from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreUnavailable
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.store.postgres.living import NotifiedStore, column, living, run
@@ -88,8 +89,8 @@ def comparable(state: StoredState) -> dict[str, Any]:
     }
 
 
-def possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
-    """Keep the operations that a broker can produce: a key is never used twice."""
+def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
+    """Return whether a broker can produce an operation: it never uses a key twice."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
     if isinstance(op, AddBodyChunk):
@@ -114,10 +115,11 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
         declared: set[int] = set()
         deleted: Counter[int] = Counter()
         saving = []
-        for some in lists:
+        for drawn_ops in lists:
             allowed: list[StoreOp] = []
-            for op in (each for drawn in some for each in declarations(declared, deleted, drawn)):
-                if possible(memory, op):
+            with_declarations = [op for drawn in drawn_ops for op in declarations(declared, deleted, drawn)]
+            for op in with_declarations:
+                if is_possible(memory, op):
                     memory.save([op], lambda error: None)
                     allowed.append(op)
             saving.append(save(postgres, allowed))
@@ -129,10 +131,10 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
 
 
 @pytest.fixture(scope="module")
-def database_for_all(postgres: Any, migrated_template: str) -> str:
+def database_for_all(postgres: Any) -> str:
     """One database for all examples."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE brokers TEMPLATE {migrated_template}".encode())
+        connection.execute(f"CREATE DATABASE brokers TEMPLATE {DATABASE}".encode())
     return str(postgres.url_of("brokers"))
 
 
@@ -144,9 +146,9 @@ async def test_large_bodies_are_read_in_parts(database: str) -> None:
         store.read_body(7, 1, lambda data, error: outcome.set_result((data, error)))
         assert not outcome.done()
         assert await outcome == (b"y", None)
-        gone: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-        store.read_body(7, 2, lambda data, error: gone.set_result(error))
-        assert isinstance(await gone, BodyGone)
+        fault: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 2, lambda data, error: fault.set_result(error))
+        assert isinstance(await fault, BodyGone)
 
 
 async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
@@ -157,7 +159,7 @@ async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
         assert (await store.load()).next_queue_id == 6
 
 
-async def test_a_mark_counts_for_the_message_that_is_there_when_it_comes(database: str) -> None:
+async def test_a_mark_of_a_position_does_not_apply_to_a_later_message(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
@@ -177,7 +179,7 @@ async def test_many_messages_at_once(database: str) -> None:
         assert (await store.load()).messages == messages
 
 
-async def test_of_a_long_queue_the_first_messages_are_loaded_and_of_the_others_three_numbers(
+async def test_a_long_queue_is_loaded_as_its_first_messages_and_three_numbers_for_each_other(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.store.broker.store.EAGER_MAX", 3)
@@ -194,9 +196,9 @@ async def test_of_a_long_queue_the_first_messages_are_loaded_and_of_the_others_t
         assert list(backlog.positions) == [4, 5, 6, 7, 8]
         assert list(backlog.priorities) == [1, 2, 0, 1, 2]
         assert list(backlog.sizes) == [7] * 5
-        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        store.read_messages(1, backlog.positions[1:3], lambda *heard: found.set_result(heard))
-        assert await found == (rows[4:6], None)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        store.read_messages(1, backlog.positions[1:3], lambda *result: answer.set_result(result))
+        assert await answer == (rows[4:6], None)
 
 
 async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str) -> None:
@@ -210,7 +212,7 @@ async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str)
         assert column(database, "SELECT count(*) FROM broker_message") == [0]
 
 
-async def test_the_note_of_an_orderly_end_counts_for_the_next_start_only(database: str) -> None:
+async def test_an_orderly_end_is_reported_to_the_next_start_only(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         assert not (await store.load()).ended
@@ -218,7 +220,7 @@ async def test_the_note_of_an_orderly_end_counts_for_the_next_start_only(databas
         assert [(await store.load()).ended for _ in range(2)] == [True, False]
 
 
-async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
+async def test_a_list_of_operations_is_written_as_a_whole_or_not_at_all(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         good = save(store, [AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")])
@@ -235,7 +237,7 @@ async def test_an_unavailable_store_is_reported(database: str) -> None:
     assert isinstance(await save(store, []), StoreUnavailable)
 
 
-class Defective:
+class FailingReads:
     """A store whose reads fail with an unexpected error."""
 
     def post(self, work: Any) -> None:
@@ -247,7 +249,7 @@ class Defective:
 
 async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    PostgresMessageStore(Defective()).read_body(7, 0, lambda data, error: outcome.set_result(error))
+    PostgresMessageStore(FailingReads()).read_body(7, 0, lambda data, error: outcome.set_result(error))
     async with asyncio.timeout(60):
         assert isinstance(await outcome, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text

@@ -23,7 +23,7 @@ from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.durability import verify_settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_restart_keeps_the_rows_the_port_and_the_password(server: EmbeddedPost
     assert read(url) == [1]
 
 
-def test_both_entrances_require_the_password(server: EmbeddedPostgres) -> None:
+def test_the_socket_and_the_port_require_the_password(server: EmbeddedPostgres) -> None:
     for url in (server.url_of("semq"), server.url_of("semq", tcp=True)):
         with psycopg.connect(url) as connection:
             verify_settings(connection)
@@ -128,12 +128,12 @@ def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
 
 def test_a_stale_file_with_our_process_id_is_ignored(server: EmbeddedPostgres) -> None:
     write(server.url, 1)
-    noted = (server.data / "postmaster.pid").read_text().split("\n")
-    port = noted[3]
+    lines = (server.data / "postmaster.pid").read_text().split("\n")
+    port = lines[3]
     os.kill(pid_of(server), signal.SIGKILL)
-    assert wait_gone([int(noted[0])], server.data, 10)
+    assert wait_gone([int(lines[0])], server.data, 10)
     # After a restart of the machine, the numbers in the files may belong to other processes: here, to this test.
-    (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *noted[1:]]))
+    (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]))
     (server.home / "run" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")
     assert read(server.start()) == [1]
 
@@ -148,7 +148,7 @@ def test_another_port_is_taken_when_the_old_one_is_in_use(server: EmbeddedPostgr
         write(server.url_of("semq", tcp=True), 1)
 
 
-def test_a_lost_password_is_an_error_and_not_a_wait(server: EmbeddedPostgres) -> None:
+def test_a_wrong_password_file_is_reported_at_once(server: EmbeddedPostgres) -> None:
     password = server.home / "password"
     kept = password.read_text()
     password.write_text("another\n")
@@ -165,12 +165,12 @@ def test_the_error_has_the_facts_of_the_server(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_initdb_is_repeated(tmp_path: Path) -> None:
-    half = tmp_path / "postgres" / "data.new"
-    half.mkdir(parents=True)
-    (half / "PG_VERSION").write_text("18\n")
+    unfinished = tmp_path / "postgres" / "data.new"
+    unfinished.mkdir(parents=True)
+    (unfinished / "PG_VERSION").write_text("18\n")
     with EmbeddedPostgres(tmp_path) as server:
         write(server.url, 1)
-    assert not half.exists()
+    assert not unfinished.exists()
 
 
 def test_a_long_path_leaves_only_tcp(tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def test_older_programs_are_passed_over(tmp_path: Path, monkeypatch: pytest.Monk
         find_programs(13)
 
 
-def choices_here() -> list[SystemUser]:
-    """Return the identities available to this process on this machine; an ordinary user has only his own."""
+def available_identities() -> list[SystemUser]:
+    """Return the identities that this process can use on this machine; an ordinary user has one."""
     postgres = find_programs().postgres
     if os.geteuid() != 0:
         return [find_identity(postgres)]
@@ -236,10 +236,10 @@ def choices_here() -> list[SystemUser]:
 
 
 def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    choices = choices_here()
-    assert choices
+    identities_here = available_identities()
+    assert identities_here
     tmp_path.chmod(0o700)  # only the owner may enter here, as with /root
-    for number, identity in enumerate([*choices, choices[0]]):
+    for number, identity in enumerate([*identities_here, identities_here[0]]):
         monkeypatch.setattr("semq.store.embedded.server.find_identity", lambda _, chosen=identity: chosen)
         with EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "16MB"}) as server:
             write(server.url, number)
@@ -253,7 +253,7 @@ def test_root_without_another_identity_is_refused(monkeypatch: pytest.MonkeyPatc
         find_identity("/bin/true", [SystemUser("none", ("/nonexistent",), NOBODY)])
 
 
-def test_no_server_is_seen_where_none_is(tmp_path: Path) -> None:
+def test_no_server_is_found_in_an_empty_folder(tmp_path: Path) -> None:
     assert postmaster_of(tmp_path) is None
     assert EmbeddedPostgres(tmp_path).running_url() is None
     EmbeddedPostgres(tmp_path).stop()

@@ -1,4 +1,4 @@
-"""An open store on Postgres with what it reports, and the work that its tests post. Used by the tests of the store."""
+"""An open store on Postgres with its reports, and the work that tests post. Used by the tests of the store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,24 +16,24 @@ from tests.store.jobs import ALL_NEEDS, Job, accept
 
 
 class NotifiedStore:
-    """A store and its notifications."""
+    """A store, the faults that ended it, and the channels on which Postgres notified it."""
 
     def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
         self.url = url
         self.faults: list[SemqError] = []
         self.notified: list[str] = []
         self.lost = asyncio.Event()
-        self.rang = asyncio.Event()
-        who = Owner("1.10008", "host", owner, place)
-        self.store = PostgresStore(url, owner=who, clock=SystemClock(), lost=self._lose, notified=self._hear)
+        self.was_notified = asyncio.Event()
+        this_process = Owner("1.10008", "host", owner, place)
+        self.store = PostgresStore(url, owner=this_process, clock=SystemClock(), lost=self._lose, notified=self._note)
 
     def _lose(self, fault: SemqError) -> None:
         self.faults.append(fault)
         self.lost.set()
 
-    def _hear(self, channel: str) -> None:
+    def _note(self, channel: str) -> None:
         self.notified.append(channel)
-        self.rang.set()
+        self.was_notified.set()
 
     async def do(self, *jobs: Job) -> list[Exception | None]:
         for job in jobs:

@@ -48,8 +48,8 @@ def check(database: str, head: ChainLink | None = None, first: date = FIRST, las
 
 
 async def filled(database: str) -> ChainLink:
-    """Make some commits, over midnight and back, by two processes; return the end of the chain as known to the last
-    one.
+    """Make some commits, over midnight and back, by two processes; return the end of the chain as the second
+    process knows it.
     """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
@@ -59,11 +59,11 @@ async def filled(database: str) -> ChainLink:
         return store.chain.head
 
 
-async def test_commits_extend_the_chain_through_days_and_lives(database: str) -> None:
+async def test_commits_extend_the_chain_over_days_and_processes(database: str) -> None:
     head = await filled(database)
-    found = check(database, head)
-    assert found.lines == 19
-    assert found.head == head
+    verified = check(database, head)
+    assert verified.lines == 19
+    assert verified.head == head
     assert check(database, head, YESTERDAY, YESTERDAY).lines == 1
     assert check(database, head, TODAY, TODAY).lines == 18
     assert check(database, head, date(2001, 1, 1), date(2001, 1, 2)) == Verified(0, 0, head)
@@ -91,8 +91,8 @@ async def test_a_long_day_has_many_links(database: str) -> None:
         await write(store, [line(str(n)) for n in range(LINES_MAX - 1)], [line("x"), line("y")])
         await write(store, [line(str(n)) for n in range(2 * LINES_MAX)])
         head = store.chain.head
-    found = check(database, head)
-    assert (found.lines, found.links) == (3 * LINES_MAX + 1, 4)
+    verified = check(database, head)
+    assert (verified.lines, verified.links) == (3 * LINES_MAX + 1, 4)
 
 
 async def test_refused_work_leaves_no_gap_in_the_chain(database: str) -> None:
@@ -134,11 +134,11 @@ TAMPERING = {
 }
 
 
-@pytest.mark.parametrize("what", TAMPERING)
-async def test_a_check_of_the_chain_detects_a_changed_ledger(database: str, what: str) -> None:
+@pytest.mark.parametrize("tampering", TAMPERING)
+async def test_a_check_of_the_chain_detects_a_changed_ledger(database: str, tampering: str) -> None:
     head = await filled(database)
     with psycopg.connect(database) as connection:
-        connection.execute(TAMPERING[what].encode())
+        connection.execute(TAMPERING[tampering].encode())
     with pytest.raises(LedgerChanged):
         check(database, head)
 
@@ -174,7 +174,7 @@ async def test_days_that_are_no_longer_kept_do_not_break_the_chain(database: str
     assert check(database, head, first).lines == (18 if first == TODAY else 19)
 
 
-async def test_a_head_that_was_printed_earlier_is_found_again_or_missed(database: str) -> None:
+async def test_the_hash_of_an_earlier_check_must_still_be_in_the_chain(database: str) -> None:
     head = await filled(database)
     async with opened(database) as store:
         await write(store, [line("later")])

@@ -10,54 +10,54 @@ from semq.store.postgres.connections import SharedConnections
 class RestableStore:
     """A store that rests when it is asked to, unless it is busy."""
 
-    def __init__(self, places: SharedConnections, idle_since: float | None = None) -> None:
-        self.places = places
+    def __init__(self, connections: SharedConnections, idle_since: float | None = None) -> None:
+        self.connections = connections
         self.idle_since = idle_since
 
     async def rest(self) -> bool:
-        self.places.leave(self)
+        self.connections.leave(self)
         return True
 
 
-async def test_a_store_waits_until_one_of_all_places_is_free() -> None:
-    places = SharedConnections(2, 1.0, 60.0)
-    busy = [RestableStore(places), RestableStore(places)]
-    for one in busy:
-        await places.enter(one)
-    late = asyncio.ensure_future(places.enter(RestableStore(places)))
+async def test_a_store_waits_until_a_connection_is_free() -> None:
+    connections = SharedConnections(2, 1.0, 60.0)
+    busy = [RestableStore(connections), RestableStore(connections)]
+    for store in busy:
+        await connections.enter(store)
+    late = asyncio.ensure_future(connections.enter(RestableStore(connections)))
     await asyncio.sleep(0)
     assert not late.done()
-    places.leave(busy[0])
+    connections.leave(busy[0])
     await late
-    assert places.taken == 2
+    assert connections.taken == 2
 
 
 async def test_the_store_that_has_been_idle_longest_rests_first() -> None:
-    places = SharedConnections(2, 1.0, 60.0)
-    newer, older = RestableStore(places, 5.0), RestableStore(places, 3.0)
-    for one in (newer, older):
-        await places.enter(one)
-    await places.enter(RestableStore(places))
-    assert older not in places._taken
-    assert newer in places._taken
+    connections = SharedConnections(2, 1.0, 60.0)
+    newer, older = RestableStore(connections, 5.0), RestableStore(connections, 3.0)
+    for store in (newer, older):
+        await connections.enter(store)
+    await connections.enter(RestableStore(connections))
+    assert older not in connections._taken
+    assert newer in connections._taken
 
 
-async def test_a_store_that_becomes_idle_makes_room() -> None:
-    places = SharedConnections(1, 1.0, 60.0)
-    busy = RestableStore(places)
-    await places.enter(busy)
-    late = asyncio.ensure_future(places.enter(RestableStore(places)))
+async def test_a_store_that_becomes_idle_gives_its_connection_to_a_waiting_store() -> None:
+    connections = SharedConnections(1, 1.0, 60.0)
+    busy = RestableStore(connections)
+    await connections.enter(busy)
+    late = asyncio.ensure_future(connections.enter(RestableStore(connections)))
     await asyncio.sleep(0)
     assert not late.done()
     busy.idle_since = 1.0
-    places.idle()
+    connections.idle()
     await late
 
 
-@pytest.mark.parametrize("again", [1, 2])
-async def test_a_store_enters_only_once(again: int) -> None:
-    places = SharedConnections(1, 1.0, 60.0)
-    one = RestableStore(places)
-    for _ in range(again):
-        await places.enter(one)
-    assert places.taken == 1
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_store_enters_only_once(times: int) -> None:
+    connections = SharedConnections(1, 1.0, 60.0)
+    store = RestableStore(connections)
+    for _ in range(times):
+        await connections.enter(store)
+    assert connections.taken == 1

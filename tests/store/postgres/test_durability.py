@@ -1,4 +1,4 @@
-"""Servers that may lose data are refused, for every place of the setting."""
+"""Servers that may lose data are refused, whether the server or the role has the setting."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_the_embedded_server_is_durable(empty_database: str) -> None:
         verify_settings(connection)
 
 
-def test_a_role_that_switched_its_commits_off_is_refused(empty_database: str) -> None:
+def test_a_role_with_asynchronous_commits_is_refused(empty_database: str) -> None:
     with psycopg.connect(empty_database, autocommit=True) as admin:
         admin.execute("CREATE ROLE hasty LOGIN PASSWORD 'x'")
         admin.execute("ALTER ROLE hasty SET synchronous_commit = off")
@@ -31,11 +31,11 @@ def test_a_role_that_switched_its_commits_off_is_refused(empty_database: str) ->
 
 
 def test_every_wrong_setting_is_named_at_once(tmp_path: Path) -> None:
-    reckless = {"fsync": "off", "full_page_writes": "off"}
-    with EmbeddedPostgres(tmp_path, overrides=reckless) as server, psycopg.connect(server.url) as connection:
+    unsafe = {"fsync": "off", "full_page_writes": "off"}
+    with EmbeddedPostgres(tmp_path, overrides=unsafe) as server, psycopg.connect(server.url) as connection:
         with pytest.raises(NotDurable) as refusal:
             verify_settings(connection)
-    assert refusal.value.facts == reckless
+    assert refusal.value.facts == unsafe
 
 
 def test_an_old_server_is_refused(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ async def test_tokens_are_forgotten_by_age(database: str) -> None:
     assert column(database, "SELECT token::int FROM tb_0031_token ORDER BY 1") == list(range(1, 7))
 
 
-async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_gone(database: str) -> None:
+async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_deleted(database: str) -> None:
     fill(
         database,
         "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')",  # number 1 still waits
@@ -48,8 +48,8 @@ async def test_many_rows_are_deleted_in_small_batches(database: str, monkeypatch
         " SELECT n, 'x', '', now() - interval '8 days' FROM generate_series(1, 10) n",
         "INSERT INTO tb_0031_order (dest, order_key, inc, sid) SELECT 'x', n, 1, n FROM generate_series(1, 10) n",
     )
-    went = await tidy(database, TODAY)
-    assert (went["tokens"], went["order_keys"]) == (10, 10)
+    deleted = await tidy(database, TODAY)
+    assert (deleted["tokens"], deleted["order_keys"]) == (10, 10)
 
 
 async def test_the_window_of_idents_is_the_larger_of_number_and_age(
@@ -81,13 +81,13 @@ async def test_closed_streams_are_deleted_with_their_ledger_entries(database: st
         "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, sid, target, save_fwd, ack2, status, received_at)"
         " VALUES (1, 'x', 'a', 4, 1, 5, '1.b', 3, true, 410, now())",
     )
-    went = await tidy(database, TODAY)
-    assert (went["streams_received"], went["entries_of_streams_gone"]) == (1, 1)
+    deleted = await tidy(database, TODAY)
+    assert (deleted["streams_received"], deleted["entries_of_streams_gone"]) == (1, 1)
     assert column(database, "SELECT number FROM tb_0030_stream ORDER BY 1") == [2, 3, 4]
     assert column(database, "SELECT stream FROM tb_0030_ledger ORDER BY 1") == [2, 3, 4]
 
 
-async def test_streams_of_long_gone_incarnations_go_when_their_rows_have(
+async def test_streams_of_old_incarnations_are_deleted_after_their_rows(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "INCARNATIONS_KEPT", 2)
@@ -102,7 +102,7 @@ async def test_streams_of_long_gone_incarnations_go_when_their_rows_have(
     assert column(database, "SELECT inc FROM tb_0031_stream ORDER BY 1") == [20, 30, 40]
 
 
-async def test_order_keys_of_settled_messages_go(database: str) -> None:
+async def test_order_keys_of_settled_messages_are_deleted(database: str) -> None:
     fill(
         database,
         "INSERT INTO tb_0031_order (dest, order_key, inc, sid) VALUES ('1.b', 'open', 1, 3), ('1.b', 'settled', 1, 4)",
@@ -120,11 +120,13 @@ async def test_an_order_key_that_moves_meanwhile_stays(database: str) -> None:
         rows = await (await connection.execute(housekeeping.SETTLED_KEYS.encode(), {"batch": 9})).fetchall()
         assert rows == [("1.b", "k", 1, 4)]
         fill(database, "UPDATE tb_0031_order SET sid = 5")
-        went = await connection.execute(housekeeping.FORGET_KEYS, [list(values) for values in zip(*rows, strict=True)])
-        assert went.rowcount == 0
+        deleted = await connection.execute(
+            housekeeping.FORGET_KEYS, [list(values) for values in zip(*rows, strict=True)]
+        )
+        assert deleted.rowcount == 0
 
 
-async def test_old_days_of_the_ledger_go_and_new_ones_are_made(database: str) -> None:
+async def test_old_partitions_of_the_ledger_are_dropped_and_new_ones_made(database: str) -> None:
     async with living(database) as life:
         await tidy(database, TODAY - timedelta(400))
         await tidy(database, TODAY - timedelta(3), Keep(ledger_days=None))

@@ -29,7 +29,7 @@ async def write(life: NotifiedStore, *at: int) -> None:
     assert await life.do(Job(lambda unit: unit.ledger.extend(lines))) == [None]
 
 
-def where(url: str) -> dict[str, str]:
+def partitions_of_lines(url: str) -> dict[str, str]:
     with psycopg.connect(url) as connection:
         return dict(connection.execute("SELECT lk0, tableoid::regclass::text FROM semq_ledger").fetchall())
 
@@ -41,21 +41,26 @@ async def test_a_line_is_in_the_partition_of_its_day_to_the_millisecond(database
         edges = (ms(DAY, plus=-1), ms(DAY), ms(DAY + timedelta(1), plus=-1), ms(DAY + timedelta(1)))
         await write(life, *edges)
         days = (DAY - timedelta(1), DAY, DAY, DAY + timedelta(1))
-        assert where(database) == {f"at {at}": partition_of(day) for at, day in zip(edges, days, strict=True)}
+        assert partitions_of_lines(database) == {
+            f"at {at}": partition_of(day) for at, day in zip(edges, days, strict=True)
+        }
         assert await make_ahead(connection, DAY, days=2) == []
 
 
-async def test_a_line_without_a_day_is_kept_and_moved_when_the_day_is_made(database: str) -> None:
+async def test_a_line_without_a_partition_is_moved_when_its_partition_is_made(database: str) -> None:
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         await write(life, ms(DAY), ms(DAY + timedelta(5)))
-        assert set(where(database).values()) == {OTHER}
+        assert set(partitions_of_lines(database).values()) == {OTHER}
         await make_ahead(connection, DAY, days=0)
-        assert where(database) == {f"at {ms(DAY)}": partition_of(DAY), f"at {ms(DAY + timedelta(5))}": OTHER}
+        assert partitions_of_lines(database) == {
+            f"at {ms(DAY)}": partition_of(DAY),
+            f"at {ms(DAY + timedelta(5))}": OTHER,
+        }
         await write(life, ms(DAY, plus=1))
-        assert where(database)[f"at {ms(DAY, plus=1)}"] == partition_of(DAY)
+        assert partitions_of_lines(database)[f"at {ms(DAY, plus=1)}"] == partition_of(DAY)
 
 
-async def test_old_days_are_dropped_whole(database: str) -> None:
+async def test_partitions_of_old_days_are_dropped(database: str) -> None:
     async with living(database), await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         await make_ahead(connection, DAY, days=0)
         kept = await partitions(connection)
@@ -64,17 +69,17 @@ async def test_old_days_are_dropped_whole(database: str) -> None:
         assert await partitions(connection) == ["semq_ledger_20010102", *kept]
 
 
-async def test_old_lines_that_never_had_a_partition_go_too(database: str) -> None:
+async def test_old_lines_that_never_had_a_partition_are_deleted_too(database: str) -> None:
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         await write(life, ms(DAY), ms(DAY + timedelta(5)))
         await drop_before(connection, DAY + timedelta(1))
-        assert list(where(database)) == [f"at {ms(DAY + timedelta(5))}"]
+        assert list(partitions_of_lines(database)) == [f"at {ms(DAY + timedelta(5))}"]
 
 
 async def test_the_creation_of_a_partition_never_delays_the_writer(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a long report reads the whole ledger, the new day gives up and the writer continues."""
+    """While a long report reads the whole ledger, the creation of a partition gives up and the writer continues."""
     monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with psycopg.connect(database) as report:

@@ -20,7 +20,7 @@ from tests.store.postgres.test_store import opened
 
 MASTER, SECRET = b"a master key of some length", b"PLANTED quince brandy"
 LK, B = LK0(1, "10008", 1, 1, 7, 1), Address(1, "56001")
-FOUND = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", str(LK.node), 0, 0, 10)})
+NEEDS = Needs(bodies={1, 2}, queries={Unsent(str(B), 0, 10), Waiting("", str(LK.node), 0, 0, 10)})
 
 
 def vault(salt: int = 0, master: bytes = MASTER) -> Vault:
@@ -35,7 +35,7 @@ async def do(store: PostgresStore, job: Job) -> None:
 
 
 def stage(unit: Unit) -> None:
-    """Store a waiting document, a refused one, a received one, and one that was replaced by a marker."""
+    """Store two documents to be sent, a received document and a refused one."""
     for number in (1, 2):
         row = Outbound(number, Direction.OWN, LK._replace(object_id=number), B, SaveFwd.MUST, True, sid=number)
         unit.insert_outbound(row, Stored(b"envelope", SECRET))
@@ -54,16 +54,16 @@ async def bodies(store: PostgresStore) -> dict[int, bytes]:
     def look(unit: Unit) -> None:
         seen.update({key: body.payload for key, body in (unit.bodies | unit.pending_bodies).items()})
 
-    await do(store, Job(look, FOUND))
+    await do(store, Job(look, NEEDS))
     return seen
 
 
 def stored(database: str) -> bytes:
     with psycopg.connect(database) as connection:
         tables = ("tb_0031_body", "tb_0030_body")
-        found = [connection.execute(f"SELECT payload FROM {table}".encode()).fetchall() for table in tables]
-    assert [len(rows) for rows in found] == [2, 2]
-    return b"".join(row[0] for rows in found for row in rows)
+        sent, received = (connection.execute(f"SELECT payload FROM {table}".encode()).fetchall() for table in tables)
+    assert (len(sent), len(received)) == (2, 2)
+    return b"".join(payload for (payload,) in (*sent, *received))
 
 
 async def test_bodies_are_unreadable_in_the_database_and_readable_for_the_node(database: str) -> None:
@@ -95,7 +95,7 @@ async def test_a_node_without_the_master_key_does_not_start(database: str, now: 
         pass
 
 
-def test_a_body_in_another_row_does_not_open() -> None:
+def test_a_body_that_was_moved_to_another_row_cannot_be_decrypted() -> None:
     locking = Locking(vault())
     rows: dict[str, Any] = {"tb_0031_body": [(1, b"envelope", SECRET), (2, b"envelope", b"")]}
     locking.lock([], rows)

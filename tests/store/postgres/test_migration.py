@@ -123,7 +123,7 @@ def test_roles_that_received_before_may_read_pieces_and_no_others(empty_database
 
 
 @pytest.fixture
-def made(database: str, empty_database: str) -> Any:
+def both_schemas(database: str, empty_database: str) -> Any:
     """Return connections to a database made by the migrations and to one made from the models."""
     with migration.engine_of(database).connect() as migrated, migration.engine_of(empty_database).connect() as modelled:
         metadata.create_all(modelled)
@@ -135,14 +135,14 @@ def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
     return not (type_ == "table" and (name or "").startswith("semq_ledger_"))
 
 
-def test_alembic_finds_no_difference(made: tuple[Connection, Connection]) -> None:
+def test_alembic_finds_no_difference(both_schemas: tuple[Connection, Connection]) -> None:
     options = {
         "version_table": VERSION_TABLE,
         "compare_type": True,
         "compare_server_default": True,
         "include_object": _is_model,
     }
-    context = MigrationContext.configure(made[0], opts=options)
+    context = MigrationContext.configure(both_schemas[0], opts=options)
     assert compare_metadata(context, metadata) == []
 
 
@@ -157,13 +157,15 @@ CATALOG = {
 
 
 @pytest.mark.parametrize("kind", CATALOG)
-def test_a_migrated_schema_has_the_catalog_of_the_tables(made: tuple[Connection, Connection], kind: str) -> None:
+def test_a_migrated_schema_has_the_catalog_of_the_tables(
+    both_schemas: tuple[Connection, Connection], kind: str
+) -> None:
     def rows(connection: Connection) -> list[str]:
         own = ("semq_ledger_", VERSION_TABLE)
         found = [tuple(row) for row in connection.execute(text(CATALOG[kind]))]
         return sorted(map(repr, (row for row in found if not row[0].startswith(own))))
 
-    assert rows(made[0]) == rows(made[1]) != []
+    assert rows(both_schemas[0]) == rows(both_schemas[1]) != []
 
 
 def test_tables_are_stored_like_their_models(database: str) -> None:
@@ -200,9 +202,9 @@ def test_no_plan_reads_a_whole_table(database: str) -> None:
     with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         version = connection.info.server_version
-        question = "EXPLAIN (GENERIC_PLAN, FORMAT JSON) " if version >= 160000 else "EXPLAIN (FORMAT JSON) "
+        explain = "EXPLAIN (GENERIC_PLAN, FORMAT JSON) " if version >= 160000 else "EXPLAIN (FORMAT JSON) "
         for name in STATEMENTS.keys() - {"begin", "commit", "rollback"}:
-            ((plan,),) = connection.execute((question + STATEMENTS[name]).encode()).fetchall()
+            ((plan,),) = connection.execute((explain + STATEMENTS[name]).encode()).fetchall()
             for node, above in _nodes(plan[0]["Plan"], None):
                 if node.get("Relation Name") not in ("store_lease", "semq_meta"):
                     _check(name, node, above)

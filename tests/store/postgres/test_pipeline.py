@@ -31,7 +31,7 @@ STATEMENTS = {
 
 
 @asynccontextmanager
-async def wired(url: str) -> AsyncIterator[tuple[PipelineWire, list[StoreUnavailable], list[str]]]:
+async def open_wire(url: str) -> AsyncIterator[tuple[PipelineWire, list[StoreUnavailable], list[str]]]:
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True, options=OPTIONS)
     await connection.execute("CREATE TEMP TABLE t (a bigint PRIMARY KEY, b bytea)")
     await connection.execute("LISTEN channel")
@@ -45,8 +45,8 @@ async def wired(url: str) -> AsyncIterator[tuple[PipelineWire, list[StoreUnavail
         wire.drop(StoreUnavailable())
 
 
-async def test_answers_come_in_order(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+async def test_results_come_in_the_order_of_their_batches(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, lost, _):
         first = wire.send([("double", [int8(n)]) for n in range(100)])
         second = wire.send([("many", [int8(3)]), ("many", [int8(0)])])
         assert [wire.rows(result) for result in await first] == [[(2 * n,)] for n in range(100)]
@@ -54,8 +54,8 @@ async def test_answers_come_in_order(empty_database: str) -> None:
         assert lost == []
 
 
-async def test_an_error_voids_the_rest_of_its_batch_only(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+async def test_an_error_ends_its_own_batch_only(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, lost, _):
         bad = wire.send([("double", [int8(1)]), ("divide", [int8(0)]), ("insert", [int8(1), b""])])
         good = wire.send([("sum", ())])
         with pytest.raises(StatementRefused) as caught:
@@ -66,15 +66,15 @@ async def test_an_error_voids_the_rest_of_its_batch_only(empty_database: str) ->
 
 
 async def test_statements_without_a_waiting_caller_run_in_order(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, _):
+    async with open_wire(empty_database) as (wire, _, _):
         wire.send_forgetting([("insert", [int8(5), b""])])
         wire.send_forgetting([("divide", [int8(0)])])
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(5,)]
 
 
-async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
+async def test_large_values_are_sent_and_received_at_the_same_time(empty_database: str) -> None:
     """More data than the sockets can buffer: a side that writes must also read, or both wait indefinitely."""
-    async with wired(empty_database) as (wire, _, _):
+    async with open_wire(empty_database) as (wire, _, _):
         data = bytes(range(256)) * 4096 * 8
         results = await wire.send([("echo", [data])] * 6)
         assert all(wire.rows(result) == [(data,)] for result in results)
@@ -85,8 +85,8 @@ def data_of(wire: PipelineWire, numbers: Iterable[int], size: int = 0) -> bytear
     return Packer(wire._connection, [table]).copy_data("t", [(n, bytes(size)) for n in numbers])
 
 
-async def test_copies_and_a_commit_in_one_go(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, _):
+async def test_several_copies_and_a_commit_are_one_exchange(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, _, _):
         await wire.send([("begin", ())])
         copy_in = "COPY t FROM STDIN (FORMAT binary)"
         pieces = [data_of(wire, range(1000), 5000), data_of(wire, range(1000, 2000), 5000)]
@@ -96,7 +96,7 @@ async def test_copies_and_a_commit_in_one_go(empty_database: str) -> None:
 
 
 async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+    async with open_wire(empty_database) as (wire, lost, _):
         await wire.send([("begin", ()), ("insert", [int8(1), b""])])
         with pytest.raises(StatementRefused) as caught:
             await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, [1])])
@@ -106,8 +106,8 @@ async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_databas
         assert lost == []
 
 
-async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+async def test_a_copy_that_is_refused_long_before_its_end_leaves_the_connection_usable(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, lost, _):
         await wire.send([("insert", [int8(1), b""])])
         await wire.send([("begin", ())])
         with pytest.raises(StatementRefused) as caught:
@@ -118,15 +118,15 @@ async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -
         assert lost == []
 
 
-async def test_a_statement_that_does_not_fit_is_found_at_the_start(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, _):
+async def test_a_statement_that_does_not_match_the_schema_is_refused_when_it_is_prepared(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, _, _):
         with pytest.raises(StatementRefused) as caught:
             await wire.prepare({"bad": "SELECT no_such_column FROM t"})
         assert caught.value.sqlstate == "42703"
 
 
 async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+    async with open_wire(empty_database) as (wire, lost, _):
         waiting = [wire.send([("nap", [int8(60)])]), wire.send([("sum", ())])]
         with psycopg.connect(empty_database, autocommit=True) as other:
             other.execute(sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(wire.pid)))
@@ -141,11 +141,11 @@ async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
-async def test_a_connection_that_is_found_broken_by_sending(empty_database: str, how: str) -> None:
+async def test_a_connection_that_breaks_while_it_sends_is_reported_once(empty_database: str, how: str) -> None:
     """The server has ended, and the wire writes before it has read that."""
-    async with wired(empty_database) as (wire, lost, _):
-        with socket.socket(fileno=os.dup(wire._fd)) as ours:
-            ours.shutdown(socket.SHUT_RDWR)
+    async with open_wire(empty_database) as (wire, lost, _):
+        with socket.socket(fileno=os.dup(wire._fd)) as own_end:
+            own_end.shutdown(socket.SHUT_RDWR)
         if how == "forgetting":
             wire.send_forgetting([("sum", ())])
         else:
@@ -157,8 +157,8 @@ async def test_a_connection_that_is_found_broken_by_sending(empty_database: str,
         assert len(lost) == 1
 
 
-async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, lost, _):
+async def test_dropping_the_connection_fails_the_batches_in_progress(empty_database: str) -> None:
+    async with open_wire(empty_database) as (wire, lost, _):
         future = wire.send([("nap", [int8(60)])])
         fault = StoreUnavailable("on purpose")
         wire.drop(fault)
@@ -168,7 +168,7 @@ async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
 
 
 async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, _):
+    async with open_wire(empty_database) as (wire, _, _):
         wire.send([("sum", ())]).cancel()
         bad = wire.send([("divide", [int8(0)])])
         bad.cancel()
@@ -176,7 +176,7 @@ async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -
 
 
 async def test_a_notice_of_postgres_reaches_its_receiver(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, result):
+    async with open_wire(empty_database) as (wire, _, result):
         await wire.send([("say", ())])
         while not result:
             await asyncio.sleep(0)
@@ -186,7 +186,7 @@ async def test_a_notice_of_postgres_reaches_its_receiver(empty_database: str) ->
 
 async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> None:
     """An unexpected result must not leave any caller waiting indefinitely."""
-    async with wired(empty_database) as (wire, lost, _):
+    async with open_wire(empty_database) as (wire, lost, _):
         received: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context["exception"]))
         with pytest.raises(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""Recovery at a start: floors and gaps are restored exactly, for any rows of the last process."""
+"""Recovery at a start: the floors and gaps of streams are restored exactly, for any rows of the last process."""
 
 import asyncio
 from typing import Any
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.recovery import recover
 from semq.store.rows import OutStreamKey
@@ -43,8 +44,8 @@ async def test_an_incarnation_is_never_used_twice(database: str) -> None:
 
 
 async def test_an_empty_store_recovers_with_its_first_numbers(database: str) -> None:
-    found = await opened(database, 1)
-    assert found == Recovered(str(FRESH), 1, 1, first_id(1))
+    recovered = await opened(database, 1)
+    assert recovered == Recovered(str(FRESH), 1, 1, first_id(1))
 
 
 streams = st.dictionaries(
@@ -64,8 +65,8 @@ def test_streams_recover_their_floors_and_gaps(
     with psycopg.connect(database_for_all) as connection:
         connection.execute("DELETE FROM tb_0031")
         connection.execute("DELETE FROM tb_0031_stream")
-        for (dest, inc), (open_, ended, beyond) in streams.items():
-            next_sid = max(open_ | ended, default=-1) + 1 + beyond
+        for (dest, inc), (open_, ended, unused_sids) in streams.items():
+            next_sid = max(open_ | ended, default=-1) + 1 + unused_sids
             connection.execute("INSERT INTO tb_0031_stream VALUES (%s, %s, %s)", (dest, inc, next_sid))
             rows += [(dest, inc, sid, None if sid in open_ else 120) for sid in open_ | ended]
             settled += len(ended - open_)
@@ -85,17 +86,17 @@ def test_streams_recover_their_floors_and_gaps(
             " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
         )
         (inc,) = connection.execute("SELECT coalesce(max(inc), 0) + 1 FROM semq_incarnation").fetchone() or (0,)
-    found = asyncio.run(opened(database_for_all, inc))
-    assert sorted(found.streams, key=repr) == sorted(expected, key=repr)
-    assert len(found.settled) == settled
-    assert found.unsettled == sum(found.backlog.values()) == len(rows) - settled + 2
+    recovered = asyncio.run(opened(database_for_all, inc))
+    assert sorted(recovered.streams, key=repr) == sorted(expected, key=repr)
+    assert len(recovered.settled) == settled
+    assert recovered.unsettled == sum(recovered.backlog.values()) == len(rows) - settled + 2
 
 
 @pytest.fixture(scope="module")
-def database_for_all(postgres: Any, migrated_template: str) -> str:
+def database_for_all(postgres: Any) -> str:
     """One database for all examples."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE recovering TEMPLATE {migrated_template}".encode())
+        connection.execute(f"CREATE DATABASE recovering TEMPLATE {DATABASE}".encode())
     return str(postgres.url_of("recovering"))
 
 
@@ -118,13 +119,13 @@ async def test_received_rows_are_sorted_by_owed_acknowledgements(database: str) 
                 f" VALUES ({bref}, 'x', 's', 1, 1, '1.b', {save_fwd}, true, 410, {lk1}, {p_ack}, {s_ack}, {app},"
                 " now())".encode()
             )
-    found = await opened(database, 1)
-    assert found.finished == [1, 2, 3, 4]
-    assert found.pending == 3
+    recovered = await opened(database, 1)
+    assert recovered.finished == [1, 2, 3, 4]
+    assert recovered.pending == 3
 
 
-async def test_spans_in_custody_keep_out_only_the_groups_of_other_rows(database: str) -> None:
-    """Ten groups of ids; one has a row that is under way, one a settled row, one a row held for others."""
+async def test_spans_in_custody_exclude_only_the_groups_of_other_rows(database: str) -> None:
+    """Ten groups of ids; one has a row that is on its way, one a settled row, one a relayed row."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at, ss_status,"
@@ -133,20 +134,20 @@ async def test_spans_in_custody_keep_out_only_the_groups_of_other_rows(database:
             " CASE WHEN n IN (3000, 7000) THEN 20 ELSE 40 END, CASE n WHEN 5000 THEN 120 END"
             " FROM generate_series(100, 10000, 100) n"
         )
-    found = await opened(database, 1)
-    assert found.custody == [(100, 2000), (3100, 10000)]
+    recovered = await opened(database, 1)
+    assert recovered.custody == [(100, 2000), (3100, 10000)]
 
 
 async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
     """An older node wrote a second row into the new schema, before the first start and between two starts."""
-    for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
+    for boot, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
-            for ident in (first, second, f"{second} REJ", f"1.gone {life} REJ"):
+            for ident in (first, second, f"{second} REJ", f"1.gone {boot} REJ"):
                 connection.execute("INSERT INTO tb_0030_seen (ident, store) VALUES (%s, '1.a')", (ident,))
             connection.execute(
-                "INSERT INTO tb_0030_seen VALUES (%s, '1.a', now(), 420, 'SEMQ-5001', 'why')", (f"1.new {life}",)
+                "INSERT INTO tb_0030_seen VALUES (%s, '1.a', now(), 420, 'SEMQ-5001', 'why')", (f"1.new {boot}",)
             )
-        await opened(database, life)
+        await opened(database, boot)
     assert column(database, "SELECT ident || ' ' || status || ' ' || coalesce(reason_text, '-') FROM tb_0030_seen"
                   " ORDER BY ident COLLATE \"C\"") == [
         "1.a 1 410 -", "1.a 2 420 -", "1.a 3 410 -", "1.a 4 420 -", "1.new 1 420 why", "1.new 2 420 why",

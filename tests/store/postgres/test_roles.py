@@ -38,7 +38,9 @@ def as_role(database: str) -> "psycopg.Connection[Any]":
     ("right", "allowed", "refused"),
     [("send", SEND, (RECEIVE, PIECE, READ)), ("receive", PIECE, (SEND, READ)), ("read", READ, (SEND, RECEIVE))],
 )
-def test_each_right_by_itself(database: str, role: str, right: str, allowed: str, refused: tuple[str, ...]) -> None:
+def test_each_right_allows_its_own_statements_only(
+    database: str, role: str, right: str, allowed: str, refused: tuple[str, ...]
+) -> None:
     assert roles.grant(database, role, [right], "secret")
     with as_role(database) as connection:
         connection.execute(allowed)
@@ -74,7 +76,7 @@ def test_statements_that_an_application_with_all_rights_may_not_run(database: st
         connection.execute(statement.encode())
 
 
-def test_tables_of_its_own_are_its_own_and_are_never_taken_for_ours(database: str, role: str) -> None:
+def test_tables_of_an_application_never_replace_those_of_the_node(database: str, role: str) -> None:
     """Functions run with the owner's rights, so a trigger on a table of the caller must not run with these rights."""
     roles.grant(database, role, ["send", "receive"], "secret")
     with as_role(database) as connection:
@@ -90,7 +92,7 @@ def test_tables_of_its_own_are_its_own_and_are_never_taken_for_ours(database: st
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (1,)
 
 
-def test_rights_are_given_and_taken_one_by_one(database: str, role: str) -> None:
+def test_rights_are_granted_and_revoked_one_by_one(database: str, role: str) -> None:
     assert roles.grant(database, role, ["send", "read"], "secret")
     assert not roles.grant(database, role, ["receive"], "other")
     assert roles.rights_of(database, role) == ["send", "receive", "read"]
@@ -114,7 +116,7 @@ def test_names_that_are_refused(database: str, role: str) -> None:
         roles.revoke(database, role, ["send"])
 
 
-def test_a_database_without_our_tables_and_one_that_is_away(empty_database: str, role: str) -> None:
+def test_a_database_without_tables_and_an_unavailable_one_are_refused(empty_database: str, role: str) -> None:
     with pytest.raises(RoleRefused):
         roles.grant(empty_database, role, ["send"], "secret")
     with pytest.raises(StoreUnavailable):
@@ -131,10 +133,10 @@ def test_rights_granted_before_a_function_changed_are_kept(empty_database: str, 
         connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
         connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION semq_send TO {role}")
     migration.upgrade(empty_database)
-    with as_role(empty_database) as as_before:
-        as_before.execute(SEND)
-    with psycopg.connect(empty_database) as as_owner:
-        as_owner.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+    with as_role(empty_database) as application:
+        application.execute(SEND)
+    with psycopg.connect(empty_database) as owner:
+        owner.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
 
 
 def test_the_url_of_a_role(tmp_path: Path) -> None:
@@ -142,15 +144,15 @@ def test_the_url_of_a_role(tmp_path: Path) -> None:
     assert (tmp_path / "roles" / "erp").stat().st_mode & 0o777 == 0o600
     own = "postgresql://semq:p@/semq?host=%2Frun%2Fsemq&port=5999"
     assert roles.url_for(own, "erp", tmp_path, embedded=True) == "postgresql://erp:s%2Fe%40c@127.0.0.1:5999/semq"
-    other = "postgresql://owner:p@db.example:5432/semq?sslmode=require"
-    assert roles.url_for(other, "crm", tmp_path, embedded=False) == (
+    external = "postgresql://owner:p@db.example:5432/semq?sslmode=require"
+    assert roles.url_for(external, "crm", tmp_path, embedded=False) == (
         "postgresql://crm@db.example:5432/semq?sslmode=require"
     )
     assert roles.url_for(own, "crm", tmp_path, embedded=False) == "postgresql://crm@:5999/semq?host=%2Frun%2Fsemq"
     several = "postgresql://semq:pw@one:5432,two:5433/orders?target_session_attrs=read-write"
-    made = roles.url_for(several, "crm", tmp_path, embedded=False)
-    assert make_url(made).query["host"] == "one,two"
-    facts = conninfo.conninfo_to_dict(made)
+    address = roles.url_for(several, "crm", tmp_path, embedded=False)
+    assert make_url(address).query["host"] == "one,two"
+    facts = conninfo.conninfo_to_dict(address)
     assert (facts["user"], facts["host"], facts["port"], facts["dbname"]) == ("crm", "one,two", "5432,5433", "orders")
     assert facts["target_session_attrs"] == "read-write"
 
@@ -173,7 +175,7 @@ def test_nothing_is_granted_while_applications_may_create_objects_beside_the_tab
     assert roles.rights_of(database, role) == ["send", "receive"]
 
 
-def test_rights_can_be_taken_where_everybody_may_create_objects(database: str, role: str) -> None:
+def test_rights_can_be_revoked_where_everybody_may_create_objects(database: str, role: str) -> None:
     roles.grant(database, role, ["send"], "secret")
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")

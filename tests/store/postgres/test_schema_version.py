@@ -18,12 +18,12 @@ def test_the_revisions_are_those_of_alembic_in_its_order() -> None:
     assert [script.revision for script in walked][::-1] == list(schema_version.known())
 
 
-def test_the_tables_of_this_version(database: str) -> None:
+def test_the_tables_of_this_version_are_accepted(database: str) -> None:
     assert schema_version.current(database) == head()
     schema_version.check(database)
 
 
-def test_a_database_without_tables(empty_database: str) -> None:
+def test_a_database_without_tables_is_refused(empty_database: str) -> None:
     assert schema_version.current(empty_database) is None
     with pytest.raises(SchemaTooOld) as caught:
         schema_version.check(empty_database)
@@ -38,13 +38,13 @@ def test_another_version_is_refused(database: str, version: str, refusal: type[E
         schema_version.check(database)
 
 
-def test_a_database_that_is_away(postgres: Any) -> None:
+def test_an_unavailable_database_is_reported(postgres: Any) -> None:
     with pytest.raises(StoreUnavailable):
         schema_version.check(postgres.url_of("no_such_database"))
 
 
 @pytest.mark.parametrize("module", ["local_node.node", "platform_node.node"])
 def test_a_node_imports_alembic_only_to_upgrade(module: str) -> None:
-    result = f"import sys, {module}; print('alembic' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", result], capture_output=True, text=True, check=True)
+    program = f"import sys, {module}; print('alembic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""``semq_receive`` and turns: no source delays another, and the highest priority of each source comes first.
+"""The function ``semq_receive``: no source delays another, and the highest priority of each source comes first.
 
 The cost of a call depends on the documents that it returns, not on those that wait.
 """
@@ -22,51 +22,53 @@ BODY = """
 ENVELOPE = msgspec.msgpack.encode({"attributes": {}, "sender": ""})
 
 
-def wait(connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = "") -> None:
+def insert_waiting(
+    connection: psycopg.Connection, node: str, first: int, last: int, priority: int = 0, user: str = ""
+) -> None:
     """Insert waiting documents of one institution."""
     facts = {"node": node, "first": first, "last": last, "priority": priority, "user": user}
     connection.execute(INSERT, facts)
     connection.execute(BODY, [ENVELOPE])
 
 
-def taken(connection: psycopg.Connection, at_most: int, user: str = "") -> list[int]:
+def receive(connection: psycopg.Connection, at_most: int, user: str = "") -> list[int]:
     rows = connection.execute("SELECT bref FROM semq_receive(%s, %s)", [user, at_most]).fetchall()
     return [row[0] for row in rows]
 
 
 def test_sources_take_turns_and_priorities_come_first(database: str) -> None:
     with psycopg.connect(database) as connection:
-        wait(connection, "1.77001", 1, 500)
-        wait(connection, "1.88001", 501, 502)
-        wait(connection, "1.88001", 503, 503, priority=9)
-        wait(connection, "1.99001", 504, 504, user="buyer")
-        found = taken(connection, 8)
-        assert sorted(found) == [1, 2, 3, 4, 5, 501, 502, 503]
-        assert [bref for bref in found if bref > 500] == [503, 501, 502]
-        assert [bref for bref in found if bref <= 500] == [1, 2, 3, 4, 5]
-        assert set(found[:2]) == {1, 503}
-        assert taken(connection, 9, "buyer") == [504]
-        assert taken(connection, 9, "nobody") == []
+        insert_waiting(connection, "1.77001", 1, 500)
+        insert_waiting(connection, "1.88001", 501, 502)
+        insert_waiting(connection, "1.88001", 503, 503, priority=9)
+        insert_waiting(connection, "1.99001", 504, 504, user="buyer")
+        brefs = receive(connection, 8)
+        assert sorted(brefs) == [1, 2, 3, 4, 5, 501, 502, 503]
+        assert [bref for bref in brefs if bref > 500] == [503, 501, 502]
+        assert [bref for bref in brefs if bref <= 500] == [1, 2, 3, 4, 5]
+        assert set(brefs[:2]) == {1, 503}
+        assert receive(connection, 9, "buyer") == [504]
+        assert receive(connection, 9, "nobody") == []
 
 
 def test_rows_locked_by_another_transaction_are_skipped_and_a_finished_source_yields_its_turns(database: str) -> None:
     with psycopg.connect(database) as connection, psycopg.connect(database) as other:
-        wait(connection, "1.77001", 1, 4)
-        wait(connection, "1.88001", 5, 6)
+        insert_waiting(connection, "1.77001", 1, 4)
+        insert_waiting(connection, "1.88001", 5, 6)
         connection.commit()
-        assert len(taken(connection, 3)) == 3
-        rest = taken(other, 100)
-        assert len(rest) == 3
-        other.execute("SELECT semq_done(%s)", [rest[0]])
+        assert len(receive(connection, 3)) == 3
+        unlocked = receive(other, 100)
+        assert len(unlocked) == 3
+        other.execute("SELECT semq_done(%s)", [unlocked[0]])
         other.commit()
         connection.rollback()
-        assert sorted([*taken(connection, 100), rest[0]]) == [1, 2, 3, 4, 5, 6]
+        assert sorted([*receive(connection, 100), unlocked[0]]) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) -> None:
     """Counted by Postgres: rows of tb_0030 that are read for one document, with few and with many waiting."""
 
-    def read(connection: psycopg.Connection) -> int:
+    def rows_read(connection: psycopg.Connection) -> int:
         row = connection.execute(
             "SELECT coalesce(pg_stat_get_xact_tuples_returned(c.oid), 0) + (SELECT coalesce(sum("
             "pg_stat_get_xact_tuples_fetched(i.indexrelid)), 0) FROM pg_index i WHERE i.indrelid = c.oid)"
@@ -76,40 +78,40 @@ def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) 
         return int(row[0])
 
     costs = []
-    for many in (10, 3000):
+    for count in (10, 3000):
         with psycopg.connect(database) as connection:
             connection.execute("TRUNCATE tb_0030, tb_0030_body")
-            wait(connection, "1.77001", 1, many)
-            wait(connection, "1.88001", many + 1, 2 * many, priority=3)
+            insert_waiting(connection, "1.77001", 1, count)
+            insert_waiting(connection, "1.88001", count + 1, 2 * count, priority=3)
             connection.commit()
             connection.execute("ANALYZE tb_0030")
             connection.commit()
-            before = read(connection)
-            assert len(taken(connection, 2)) == 2
-            costs.append(read(connection) - before)
+            before = rows_read(connection)
+            assert len(receive(connection, 2)) == 2
+            costs.append(rows_read(connection) - before)
             connection.rollback()
     assert costs[1] <= costs[0] + 20, costs
 
 
 def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None:
-    """A server has few locks, so documents behind one order key, or finished and not yet noted, must not take them."""
+    """A server has few locks, so documents behind one order key, or finished but unprocessed, must not use them."""
     with psycopg.connect(database) as connection:
-        wait(connection, "1.77001", 1, 3000)
+        insert_waiting(connection, "1.77001", 1, 3000)
         connection.execute("UPDATE tb_0030 SET order_key = 'K'")
-        wait(connection, "1.77001", 3001, 4000)
+        insert_waiting(connection, "1.77001", 3001, 4000)
         connection.execute("INSERT INTO tb_0030_done (bref) SELECT generate_series(3001, 4000)")
-        wait(connection, "1.77001", 4001, 4010)
+        insert_waiting(connection, "1.77001", 4001, 4010)
         connection.commit()
-        assert taken(connection, 5) == [1, 4001, 4002, 4003, 4004]
+        assert receive(connection, 5) == [1, 4001, 4002, 4003, 4004]
         count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         assert connection.execute(count).fetchone() == (5,)
 
 
-def test_no_temporary_table_replaces_one_of_ours(database: str) -> None:
+def test_no_temporary_table_replaces_a_table_of_the_node(database: str) -> None:
     """Functions that run with the owner's rights search the caller's temporary tables last."""
     with psycopg.connect(database) as connection:
-        found = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")
-        paths: dict[str, str] = dict(found.fetchall())
+        functions = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")
+        paths: dict[str, str] = dict(functions.fetchall())
         assert "semq_receive" in paths
         assert [name for name, path in paths.items() if not path.endswith(", pg_temp")] == []
 

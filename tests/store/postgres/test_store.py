@@ -14,6 +14,7 @@ from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
 from semq.engine.core import note_lines
+from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.connections import SharedConnections
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.owner import Owner
@@ -21,7 +22,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, Unit
 from tests.memory_store.store import MemoryStore
-from tests.store.jobs import ALL_NEEDS, GIVE, IDS, Deed, Job, job_of, look
+from tests.store.jobs import ALL_NEEDS, GIVE, IDS, Action, Job, job_of, load_everything
 
 TABLES = (
     "tb_0031 tb_0031_body tb_0031_stream tb_0031_order tb_0031_token tb_0031_submit tb_0030 tb_0030_body tb_0030_stream"
@@ -48,9 +49,9 @@ async def do(store: PostgresStore, *jobs: Job) -> None:
 
 
 rows, variants = st.integers(IDS.start, IDS.stop - 1), st.integers(0, 279)
-units_of_deeds = st.lists(
+units_of_actions = st.lists(
     st.lists(st.tuples(st.integers(0, GIVE - 1), rows, variants), min_size=1, max_size=12)
-    | st.tuples(st.just(GIVE), rows, variants).map(lambda deed: [deed]),
+    | st.tuples(st.just(GIVE), rows, variants).map(lambda action: [action]),
     min_size=1,
     max_size=8,
 )
@@ -67,20 +68,24 @@ def comparable(unit: Unit) -> dict[str, Any]:
     return seen
 
 
-async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
+def results_of(jobs: list[Job]) -> list[list[str]]:
+    return [list(map(repr, job.results)) for job in jobs]
+
+
+async def both_stores(postgres: PostgresStore, units: list[list[Action]]) -> None:
     memory = MemoryStore()
-    for deeds_of_unit in units:
-        here, there = [job_of(deed) for deed in deeds_of_unit], [job_of(deed) for deed in deeds_of_unit]
-        for job in here:
+    for actions in units:
+        in_memory, in_postgres = [job_of(action) for action in actions], [job_of(action) for action in actions]
+        for job in in_memory:
             memory.post(job)
         memory.run_all()
-        await do(postgres, *there)
-        assert [list(map(repr, job.results)) for job in there] == [list(map(repr, job.results)) for job in here]
-        (mine, expected), (yours, found) = look(), look()
-        memory.post(mine)
+        await do(postgres, *in_postgres)
+        assert results_of(in_postgres) == results_of(in_memory)
+        (memory_load, expected), (postgres_load, loaded) = load_everything(), load_everything()
+        memory.post(memory_load)
         memory.run_all()
-        await do(postgres, yours)
-        assert comparable(found[-1]) == comparable(expected[-1])
+        await do(postgres, postgres_load)
+        assert comparable(loaded[-1]) == comparable(expected[-1])
     lines = await postgres.read(
         lambda c: c.exec_driver_sql("SELECT lk0, event, att FROM semq_ledger ORDER BY number").all()
     )
@@ -88,20 +93,20 @@ async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
     compare_recovered(memory.recover(1), await postgres.start())
 
 
-def _left_behind(r: Recovered) -> tuple[Any, ...]:
+def _without_streams(r: Recovered) -> tuple[Any, ...]:
     return r.backlog, r.tracks, r.unsettled, r.settled, r.finished, r.pending, r.retired, r.custody, r.pieces
 
 
-def compare_recovered(expected: Recovered, found: Recovered) -> None:
+def compare_recovered(expected: Recovered, recovered: Recovered) -> None:
     streams = [stream for stream in expected.streams if stream.floor < stream.next_sid]
-    life = (found.store_uuid, found.boot, found.inc, found.first_id)
-    assert found == Recovered(*life, found.streams, *_left_behind(expected))
-    assert sorted(found.streams, key=str) == sorted(streams, key=str)
+    identity = (recovered.store_uuid, recovered.boot, recovered.inc, recovered.first_id)
+    assert recovered == Recovered(*identity, recovered.streams, *_without_streams(expected))
+    assert sorted(recovered.streams, key=str) == sorted(streams, key=str)
 
 
 @settings(max_examples=25)
-@given(units=units_of_deeds)
-def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Deed]]) -> None:
+@given(units=units_of_actions)
+def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Action]]) -> None:
     async def run() -> None:
         clear(database_for_all)
         async with opened(database_for_all) as store:
@@ -111,10 +116,10 @@ def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: 
 
 
 @pytest.fixture(scope="module")
-def database_for_all(postgres: Any, migrated_template: str) -> str:
+def database_for_all(postgres: Any) -> str:
     """Return one database for all examples, emptied before each."""
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE agreement TEMPLATE {migrated_template}")
+        connection.execute(f"CREATE DATABASE agreement TEMPLATE {DATABASE}")
     return str(postgres.url_of("agreement"))
 
 
@@ -127,15 +132,15 @@ def clear(url: str) -> None:
 async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> None:
     readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'semq-reader' AND datname = %s"
     async with opened(database) as store:
-        begun = threading.Event()
+        has_begun = threading.Event()
 
         def query(connection: Connection) -> None:
             connection.execute(text("SELECT 1"))
-            begun.set()
+            has_begun.set()
             connection.execute(text("SELECT pg_sleep(0.5)"))
 
         asking = asyncio.create_task(store.read(query))
-        await asyncio.to_thread(begun.wait)
+        await asyncio.to_thread(has_begun.wait)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -161,7 +166,7 @@ async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notifie
 
     def noted(lines: Sequence[LedgerLine]) -> None:
         seen.extend(line.lk0 for line in lines)
-        raise ValueError("what takes the lines harms no commit")
+        raise ValueError("an error of this callback harms no commit")
 
     async with opened(database, noted=noted) as store:
         done = asyncio.Event()

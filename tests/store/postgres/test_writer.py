@@ -61,7 +61,7 @@ async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
         assert stored(database) == [1, 2]
 
 
-async def test_refusals_cost_the_others_little(database: str) -> None:
+async def test_work_is_decided_at_most_twice_for_any_number_of_refusals(database: str) -> None:
     async with living(database) as life:
         jobs = [raising(BadInput()) if n % 2 else accepting(n) for n in range(60)]
         await life.do(*jobs)
@@ -101,8 +101,8 @@ async def test_work_with_an_invalid_value_fails_alone(database: str, key: Any) -
         unit.insert_outbound(row, body_of(7))
 
     async with living(database) as life:
-        unaskable = Needs(tokens={"\ud800"})
-        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=unaskable), accepting(2))
+        invalid_needs = Needs(tokens={"\ud800"})
+        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=invalid_needs), accepting(2))
         assert [type(error) for error in result] == [type(None), RowRefused, RowRefused, type(None)]
         assert life.faults == []
         assert stored(database) == [1, 2]
@@ -119,7 +119,7 @@ async def test_large_bodies_are_written_in_pieces(database: str) -> None:
         assert column(database, "SELECT octet_length(payload) FROM tb_0031_body") == [5_000_000]
 
 
-async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
+async def test_a_constraint_of_the_schema_protects_the_outcome(database: str) -> None:
     def bad(unit: Unit) -> None:
         row = unit.outbound[1]
         row.outcome = Outcome.DELIVERED  # but ss_status is not SS_ACK2
@@ -135,27 +135,27 @@ async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
 # ---------------------------------------------------------------------------------------------------- stale rows
 
 
-def sending(number: int, meddle: Callable[[int], None]) -> Job:
-    """Mark a row as sent; ``meddle`` gets the number of earlier decisions."""
+def sending(number: int, interfere: Callable[[int], None]) -> Job:
+    """Mark a row as sent; ``interfere`` is called with the number of earlier decisions."""
     times = iter(range(10))
 
     def decide(unit: Unit) -> None:
         row = unit.outbound[number]
         before, row.ss_status = row.ss_status, SendStatus.SS_SENT
         unit.change_outbound(row, before)
-        meddle(next(times))
+        interfere(next(times))
 
     return Job(decide, Needs(outbound={number}))
 
 
 async def test_a_stale_row_is_read_again(database: str) -> None:
-    def meddle(times: int) -> None:
+    def interfere(times: int) -> None:
         if times == 0:
             run(database, "UPDATE tb_0031 SET ss_status = 30 WHERE object_id = 1")
 
     async with living(database) as life:
         await life.do(accepting(1), accepting(2))
-        job = sending(1, meddle)
+        job = sending(1, interfere)
         assert await life.do(job, sending(2, lambda times: None)) == [None, None]
         assert job.decided == 2
         assert column(database, "SELECT ss_status FROM tb_0031 ORDER BY 1") == [20, 20]
@@ -164,12 +164,12 @@ async def test_a_stale_row_is_read_again(database: str) -> None:
 async def test_a_row_that_is_always_stale_fails_alone(database: str) -> None:
     status = iter((30, 40, 30, 40, 30, 40))
 
-    def meddle(times: int) -> None:
+    def interfere(times: int) -> None:
         run(database, f"UPDATE tb_0031 SET ss_status = {next(status)} WHERE object_id = 1")
 
     async with living(database) as life:
         await life.do(accepting(1), accepting(2))
-        result = await life.do(sending(1, meddle), sending(2, lambda times: None))
+        result = await life.do(sending(1, interfere), sending(2, lambda times: None))
         assert isinstance(result[0], StaleRow)
         assert result[1] is None
 
@@ -211,7 +211,7 @@ async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
 async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
     database: str, meanwhile: str, is_deleted: bool
 ) -> None:
-    """Only the DELETE can compare the row with the loaded one."""
+    """Only the DELETE can compare the stored row with the loaded row."""
 
     def decide(unit: Unit) -> None:
         row = unit.outbound[1]
@@ -243,7 +243,7 @@ async def test_positions_never_go_back(database: str) -> None:
 # ------------------------------------------------------------------------------------------------ lost connections
 
 
-async def test_a_backend_killed_before_the_commit(database: str) -> None:
+async def test_work_whose_backend_is_killed_before_the_commit_fails(database: str) -> None:
     async with living(database) as life:
         await life.do(accepting(1))
         jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({life.pid})"))]
@@ -260,7 +260,7 @@ async def test_a_backend_killed_before_the_commit(database: str) -> None:
         assert len(life.faults) == 1
 
 
-async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: str) -> None:
+async def test_a_commit_whose_answer_is_lost_is_found_by_the_recovery(postgres: Any, database: str) -> None:
     """A standby that never answers delays the result of COMMIT after it is durable; then the backend is killed."""
     async with living(database) as life:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
@@ -304,7 +304,9 @@ async def test_an_idle_connection_that_breaks_is_noticed(database: str) -> None:
         assert [type(fault) for fault in life.faults] == [StoreUnavailable]
 
 
-async def test_a_database_that_is_away_is_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_store_starts_again_when_the_database_is_available(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = database.split("/")[3].split("?")[0]
     async with living(database) as life:
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
@@ -342,23 +344,23 @@ async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) 
         assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
 
 
-async def test_others_have_turns_while_much_work_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_while_much_work_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TURN_S", 0)
     seen: list[int] = []
     decided: list[int] = []
     ended = False
 
-    def noting(number: int, unit: Unit) -> None:
+    def note(number: int, unit: Unit) -> None:
         decided.append(number)
 
-    async def other() -> None:
+    async def other_task() -> None:
         while not ended:
             seen.append(len(decided))
             await asyncio.sleep(0)
 
     async with living(database) as life:
-        task = asyncio.create_task(other())
-        await life.do(*(Job(partial(noting, n), Needs()) for n in range(50)))
+        task = asyncio.create_task(other_task())
+        await life.do(*(Job(partial(note, n), Needs()) for n in range(50)))
         ended = True
         await task
     assert {10, 20, 30, 40} <= set(seen)
@@ -384,7 +386,7 @@ async def test_work_posted_while_a_unit_commits_comes_next(database: str) -> Non
         assert stored(database) == [1, 2]
 
 
-async def test_reading_alone_writes_nothing(database: str) -> None:
+async def test_a_unit_without_changes_writes_nothing(database: str) -> None:
     async with living(database) as life:
         await life.do(accepting(1))
         before = versions_of_rows(database)
@@ -397,20 +399,20 @@ async def test_reading_alone_writes_nothing(database: str) -> None:
 
 
 async def test_a_failing_listener_disturbs_no_other(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    class Bad(Job):
+    class FailingListener(Job):
         def _end(self, error: Exception | None) -> None:
             raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR)
     async with living(database) as life:
-        life.store.post(Bad(accepting(1).change, ALL_NEEDS))
-        life.store.post(Bad(raising(BadInput()).change, ALL_NEEDS))
+        life.store.post(FailingListener(accepting(1).change, ALL_NEEDS))
+        life.store.post(FailingListener(raising(BadInput()).change, ALL_NEEDS))
         assert await life.do(accepting(2)) == [None]
         assert stored(database) == [1, 2]
         assert len(caplog.records) == 2
 
 
-async def test_stopping_finishes_what_was_posted(database: str) -> None:
+async def test_stopping_finishes_posted_work(database: str) -> None:
     life = NotifiedStore(database)
     await life.store.start()
     jobs = [accepting(1), accepting(2)]
@@ -423,7 +425,7 @@ async def test_stopping_finishes_what_was_posted(database: str) -> None:
     assert life.faults == []
 
 
-async def test_before_the_start_there_is_no_store(database: str) -> None:
+async def test_work_posted_before_the_start_fails(database: str) -> None:
     life = NotifiedStore(database)
     assert [type(error) for error in await life.do(accepting(1))] == [StoreUnavailable]
     assert life.store.waiting == 0
@@ -433,7 +435,7 @@ async def test_before_the_start_there_is_no_store(database: str) -> None:
 async def test_applications_wake_the_node(database: str) -> None:
     async with living(database) as life:
         run(database, "SELECT semq_send('56001', 'x')")
-        await life.rang.wait()
+        await life.was_notified.wait()
         assert life.notified == ["semq_submit"]
 
 
@@ -453,16 +455,17 @@ def configure_database(database: str, statement: sql.Composed) -> None:
 
 
 async def stuck_commit(life: NotifiedStore) -> tuple[Job, int]:
-    """Accept documents until a COMMIT waits for a standby; return that one, and the number committed before.
+    """Accept documents until a COMMIT waits for a standby; return its work, and the number of documents
+    committed before.
 
     Postgres applies a new setting with a delay, so the first few may succeed.
     """
-    question = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {life.pid}"
+    is_waiting = f"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = {life.pid}"
     for number in range(1, 100):
         job = accepting(number)
         life.store.post(job)
         while not job.over.is_set():
-            if column(life.url, question) == [True]:
+            if column(life.url, is_waiting) == [True]:
                 return job, number - 1
             await asyncio.sleep(0)
     raise AssertionError("no COMMIT ever waited")

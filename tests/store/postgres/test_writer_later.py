@@ -1,4 +1,4 @@
-"""Work without a waiting caller: committed with other work, and in any case."""
+"""Work without a waiting caller: committed with other work, or alone after a pause."""
 
 import asyncio
 from functools import partial
@@ -33,7 +33,9 @@ async def test_work_without_a_waiting_caller_shares_the_next_commit(
         assert commits(life.store) == before + 1
 
 
-async def test_work_without_a_waiting_caller_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_without_a_waiting_caller_is_committed_after_a_pause(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "LATER_S", 0.01)
     async with living(database) as life:
         for number in (1, 2):  # once, and again after a pause
@@ -56,7 +58,9 @@ async def test_a_full_unit_is_begun_without_waiting(database: str, monkeypatch: 
                 await job.over.wait()
 
 
-async def test_waiting_work_is_done_at_the_end_of_a_store(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_work_is_committed_when_the_store_is_closed(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     job = accepting(1)
     async with living(database) as life:
@@ -80,21 +84,21 @@ async def test_work_returned_to_the_queue_leaves_no_timer(database: str, monkeyp
     """A timer that fires on an empty queue would prevent the next deferred work from getting its own."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with living(database) as life:
-        at_work, patient = life.store._writer, accepting(4)
-        assert at_work is not None
+        current_writer, patient = life.store._writer, accepting(4)
+        assert current_writer is not None
         first = accepting(1, lambda: life.store.post(patient, later=True))
         error = BadInput("no")
         assert await life.do(first, raising(error), accepting(3)) == [None, error, None]
         await patient.over.wait()  # it is committed with the returned pieces
-        assert (at_work._later, at_work._is_due) == (None, False)
+        assert (current_writer._later, current_writer._is_due) == (None, False)
 
 
 async def test_a_timer_on_an_empty_queue_keeps_no_work_waiting(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with living(database) as life:
-        at_work = life.store._writer
-        assert at_work is not None
-        at_work._due()
-        assert not at_work._is_due
+        current_writer = life.store._writer
+        assert current_writer is not None
+        current_writer._due()
+        assert not current_writer._is_due
         life.store.post(accepting(1), later=True)
-        assert at_work._later is not None
+        assert current_writer._later is not None

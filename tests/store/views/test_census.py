@@ -8,7 +8,7 @@ from sqlalchemy import create_engine
 from bench.http.large_tables import LIFE, PARTNERS, fill
 from semq.store.views.census import failed_numbers, groups
 
-SPOIL = """
+CHANGE_ROWS = """
 UPDATE tb_0031 SET held = true WHERE object_id = {life} + 5;
 UPDATE tb_0031 SET outcome = 120, reason_code = 'SEMQ-1', reason_text = 'x' WHERE object_id IN ({life} + 6, {life} + 9)
 """
@@ -17,19 +17,19 @@ UPDATE tb_0031 SET outcome = 120, reason_code = 'SEMQ-1', reason_text = 'x' WHER
 def test_every_row_is_counted_once_and_marked_ones_in_groups_of_their_own(database: str) -> None:
     fill(database, 200, 8)
     with psycopg.connect(database) as connection:
-        connection.execute(SPOIL.format(life=LIFE))
+        connection.execute(CHANGE_ROWS.format(life=LIFE))
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         now_ms = int(time.time() * 1000)
         silent = [LIFE + 20, LIFE + 21, LIFE + 40]
-        found = groups(connection, now_ms - 30_000, {"away": [], "silent": silent}, {"blocked": [1]})
+        counted = groups(connection, now_ms - 30_000, {"away": [], "silent": silent}, {"blocked": [1]})
         assert failed_numbers(connection) == {"outbound": [LIFE + 9, LIFE + 6], "inbound": []}
     engine.dispose()
-    assert sum(group["rows"] for group in found) == 200
-    assert sum(group["rows"] for group in found if group["mark"] == "silent") == 3
-    assert sum(group["rows"] for group in found if group["held"]) == 1
-    assert sum(group["rows"] for group in found if group["outcome"] == "REJECTED") == 2
-    late = sum(group["rows"] for group in found if group["late"])
+    assert sum(group["rows"] for group in counted) == 200
+    assert sum(group["rows"] for group in counted if group["mark"] == "silent") == 3
+    assert sum(group["rows"] for group in counted if group["held"]) == 1
+    assert sum(group["rows"] for group in counted if group["outcome"] == "REJECTED") == 2
+    late = sum(group["rows"] for group in counted if group["late"])
     assert 90 <= late <= 101  # accepted more than 30 s before, one every 0.3 s; the refused ones have ended
-    assert len({group["target"] for group in found}) == PARTNERS
-    assert all(group["oldest_at"] <= now_ms and group["bytes"] > 0 for group in found)
+    assert len({group["target"] for group in counted}) == PARTNERS
+    assert all(group["oldest_at"] <= now_ms and group["bytes"] > 0 for group in counted)

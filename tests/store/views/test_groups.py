@@ -52,9 +52,9 @@ async def test_each_member_has_an_outcome_and_one_name_shows_all(inprocess: InPr
             return "DELIVERED" in (await shown())["summary"]
 
         await until(is_delivered_to_one)
-        found = await shown()
-        assert (found["lk0"], found["group"], found["outcome"]) == (sent.lk0, "3.retailers/desk", None)
-        assert [(each["target"], each["outcome"]) for each in found["members"]] == [
+        group = await shown()
+        assert (group["lk0"], group["group"], group["outcome"]) == (sent.lk0, "3.retailers/desk", None)
+        assert [(member["target"], member["outcome"]) for member in group["members"]] == [
             ("1.56001/desk", "DELIVERED"), ("1.77001/desk", None),
         ]  # fmt: skip
         cancelled = await sender.request("msg.cancel", {"id": sent.lk0})

@@ -31,15 +31,15 @@ def tables(database: str) -> Iterator[Connection]:
         " 0, '' FROM generate_series(:first, :last) n"
     )
     with engine_of(database).connect() as connection, connection.begin():
-        many = {"first": NUMBER + 1, "last": NUMBER + OTHERS, "front": lk0(0, 0)[:-1]}
-        connection.execute(text(line), {**many, "side": Side.HUB, "event": Event.STORED})
-        connection.execute(text(line), {**many, "side": Side.HUB, "event": Event.SENT})
+        others = {"first": NUMBER + 1, "last": NUMBER + OTHERS, "front": lk0(0, 0)[:-1]}
+        connection.execute(text(line), {**others, "side": Side.HUB, "event": Event.STORED})
+        connection.execute(text(line), {**others, "side": Side.HUB, "event": Event.SENT})
         one = {"first": NUMBER, "last": NUMBER}
         events = [(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)]
-        events += [(Side.HUB, known) for known in (Event.STORED, Event.FORWARDED, Event.REFUSED)]
-        for origin, (side, known) in enumerate(events):
+        events += [(Side.HUB, kind) for kind in (Event.STORED, Event.FORWARDED, Event.REFUSED)]
+        for origin, (side, kind) in enumerate(events):
             front = {"front": lk0(origin, 0)[:-1]}
-            connection.execute(text(line), {**one, **front, "side": side, "event": known})
+            connection.execute(text(line), {**one, **front, "side": side, "event": kind})
         connection.execute(
             text(
                 "INSERT INTO tb_0030"
@@ -47,7 +47,7 @@ def tables(database: str) -> Iterator[Connection]:
                 " SELECT n, :front || n, '1.10000.1.1', 1, n, n, '1.2', 3, true, :received, now(), 'k' || n"
                 " FROM generate_series(:first, :last) n"
             ),
-            {**many, "first": NUMBER, "received": int(Arrival.RECV)},
+            {**others, "first": NUMBER, "received": int(Arrival.RECV)},
         )
         connection.execute(
             text(
@@ -55,7 +55,7 @@ def tables(database: str) -> Iterator[Connection]:
                 " SELECT n + 1000000, :relayed, :front || n, 1, '1.2', 3, true, now(), 'h' || n"
                 " FROM generate_series(:first, :last) n"
             ),
-            {**many, "front": lk0(2, 0)[:-1], "first": NUMBER, "relayed": int(Direction.RELAYED)},
+            {**others, "front": lk0(2, 0)[:-1], "first": NUMBER, "relayed": int(Direction.RELAYED)},
         )
         connection.execute(
             text(
@@ -70,37 +70,37 @@ def tables(database: str) -> Iterator[Connection]:
         yield connection
 
 
-def touched(connection: Connection, look: Any) -> float:
+def rows_read(connection: Connection, search: Any) -> float:
     """Return how many rows Postgres reads during a call."""
-    asked: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        asked.append((statement, parameters))
+        statements.append((statement, parameters))
 
     event.listen(connection, "before_cursor_execute", note)
-    look()
+    search()
     event.remove(connection, "before_cursor_execute", note)
     rows = 0.0
-    for statement, parameters in asked:
+    for statement, parameters in statements:
         cursor = connection.connection.cursor()
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         [(plan,)] = cursor.fetchall()
-        rows += sum(read(plan[0]["Plan"]))
+        rows += sum(rows_of_scans(plan[0]["Plan"]))
     return rows
 
 
-def read(plan: dict[str, Any]) -> Iterator[float]:
+def rows_of_scans(plan: dict[str, Any]) -> Iterator[float]:
     """Return the rows that each scan of a plan has read."""
     if "Scan" in plan["Node Type"]:
-        seen = (
+        rows = (
             plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
         )
-        yield seen * plan["Actual Loops"]
+        yield rows * plan["Actual Loops"]
     for below in plan.get("Plans", ()):
-        yield from read(below)
+        yield from rows_of_scans(below)
 
 
-def test_each_origin_s_message_is_found_by_its_short_name(tables: Connection) -> None:
+def test_the_message_of_each_origin_is_found_by_its_short_name(tables: Connection) -> None:
     for origin in range(5):
         name = short_name(lk0(origin))
         assert find_in_ledger(tables, name) == find_in_ledger(tables, name.lower()) == [lk0(origin)]
@@ -117,7 +117,7 @@ def test_rows_are_found_by_every_name(tables: Connection) -> None:
         assert (row["side"], row["lk0"]) == ("outbound", lk0(2))  # at a hub, whose own number differs
 
 
-def test_a_row_is_found_though_the_ledger_has_forgotten_it(tables: Connection) -> None:
+def test_a_row_is_found_although_its_ledger_lines_were_deleted(tables: Connection) -> None:
     tables.execute(text("DELETE FROM semq_ledger"))
     [row] = find_messages(tables, short_name(lk0(0)))
     assert row["lk0"] == lk0(0)
@@ -142,19 +142,19 @@ NAMES = (
 def test_the_cost_does_not_grow_with_the_tables(tables: Connection) -> None:
     for name in NAMES:
         assert (name, find_messages(tables, name) or find_in_ledger(tables, name)) != (name, [])
-        for result in (find_in_ledger, find_messages):
-            cost = touched(tables, partial(result, tables, name))
-            assert cost <= READ_MAX, (name, result)
+        for find in (find_in_ledger, find_messages):
+            cost = rows_read(tables, partial(find, tables, name))
+            assert cost <= READ_MAX, (name, find)
 
 
 def test_rows_that_may_be_older_than_the_ledger_are_searched_up_to_a_bound(
     tables: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "OLDEST_MAX", 100)
-    assert touched(tables, lambda: find_messages(tables, "nothing has this key")) <= 2 * 2 * 100 + READ_MAX
+    assert rows_read(tables, lambda: find_messages(tables, "nothing has this key")) <= 2 * 2 * 100 + READ_MAX
 
 
-def test_a_key_that_the_ledger_has_forgotten_is_looked_for_among_the_oldest(
+def test_a_key_whose_ledger_lines_were_deleted_is_searched_among_the_oldest_rows(
     tables: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "OLDEST_MAX", 10)
@@ -179,7 +179,7 @@ def test_a_submission_is_found_by_each_of_its_names(tables: Connection) -> None:
     assert find_messages(tables, "a/b/x/s/41") == find_messages(tables, "sql-x") == []
 
 
-def test_old_names_of_a_submission_lead_to_what_it_has_become(tables: Connection) -> None:
+def test_old_names_of_a_submission_denote_the_message_that_it_became(tables: Connection) -> None:
     old, new = lk0(9, 40), lk0(0)
     line = "INSERT INTO semq_ledger SELECT 1, now(), 1, 16, :lk0, '1.2', 0, '', 'a', 'b', 'c', 's/40', '', 0, 'no'"
     tables.execute(text(line), {"lk0": old})

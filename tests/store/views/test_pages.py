@@ -19,12 +19,12 @@ WAITING = 300
 def connection(database: str) -> Iterator[Connection]:
     fill(database, WAITING, 40)
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as opened:
-        yield opened
+    with engine.connect() as connection:
+        yield connection
     engine.dispose()
 
 
-def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
+def all_pages(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
     """Return all rows of all pages, and the number of rows read for each page."""
     rows, looked_at = [], []
     place: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def test_pages_have_every_row_once_and_read_a_bounded_number(
 ) -> None:
     monkeypatch.setattr(pages, "COMPARED_MAX", 37)
     connection.execute(text("UPDATE tb_0031 SET held = true WHERE app_key = 'K000000007'"))
-    rows, looked_at = walked(connection, replace(wanted, limit=13, order=order))
+    rows, looked_at = all_pages(connection, replace(wanted, limit=13, order=order))
     numbers = [row["id"] for row in rows]
     assert len(numbers) == count == len(set(numbers))
     assert numbers == sorted(numbers, reverse=order == "newest")
@@ -65,17 +65,17 @@ def test_pages_have_every_row_once_and_read_a_bounded_number(
 
 
 @pytest.mark.parametrize("direction", [1, -1])  # -1: the clock was put back repeatedly
-def test_both_queues_are_merged_by_time_and_none_is_left_out(
+def test_both_queues_are_merged_by_time_and_no_row_is_left_out(
     connection: Connection, database: str, direction: int
 ) -> None:
-    with psycopg.connect(database) as other:
-        other.execute(
+    with psycopg.connect(database) as writer:
+        writer.execute(
             "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, save_fwd, ack2, status, received_at)"
             " SELECT n, '1.56001.1.1.tb_0031.' || n, '1.56001.1.1', 1, n, '1.10008', 3, true, 410,"
             f" now() - make_interval(secs => 60 - n * {direction}) FROM generate_series(1, 50) AS n"
         )
-    rows, _ = walked(connection, Search(limit=7))
+    rows, _ = all_pages(connection, Search(limit=7))
     assert len({(row["side"], row["id"]) for row in rows}) == len(rows) == WAITING + 50
-    assert [row["name"] for row in walked(connection, Search(partner="56001"))[0]] == [
+    assert [row["name"] for row in all_pages(connection, Search(partner="56001"))[0]] == [
         row["name"] for row in rows if row["side"] == "inbound"
     ]

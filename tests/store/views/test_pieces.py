@@ -16,7 +16,7 @@ from semq.umx_t.pieces import PIECES_USER, PieceName
 from semq.umx_t.status import Arrival
 
 DOCUMENT = "1.10008.1.1.ab.7"
-LIKE_IT = ["1.10008.1.1.ab.77", "1.10008.1.1.ab.17", "1.10008.1.1.ab.8"]
+SIMILAR = ["1.10008.1.1.ab.77", "1.10008.1.1.ab.17", "1.10008.1.1.ab.8"]
 
 
 def record(
@@ -44,7 +44,7 @@ def record(
     )
 
 
-def test_only_the_pieces_of_one_document_are_read_and_pages_of_all(database: str) -> None:
+def test_the_pieces_of_one_document_and_pages_of_all_pieces_are_read(database: str) -> None:
     with psycopg.connect(database) as connection:
         for number in range(3):
             record(connection, 10 + number, str(PieceName(DOCUMENT, number)), b"%d" % number)
@@ -52,20 +52,20 @@ def test_only_the_pieces_of_one_document_are_read_and_pages_of_all(database: str
         record(connection, 21, DOCUMENT, b"")  # a notice
         record(connection, 22, str(PieceName(DOCUMENT, 0)), b"foreign", source="1.10009")
         record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", user_headers={"digest": sha256(b"x").digest()})
-        for bref, name in enumerate(LIKE_IT, 30):
+        for bref, name in enumerate(SIMILAR, 30):
             record(connection, bref, str(PieceName(name, 0)), b"other")
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
     try:
-        with engine.connect() as opened:
-            found = pieces_of(opened, "1.10008", DOCUMENT)
-            assert sorted(found) == [
+        with engine.connect() as reader:
+            pieces = pieces_of(reader, "1.10008", DOCUMENT)
+            assert sorted(pieces) == [
                 *(ArrivedPiece(10 + n, n, 1, sha256(b"%d" % n).digest()) for n in range(3)),
                 ArrivedPiece(20, 12_345_678, 4, sha256(b"long").digest()),
                 ArrivedPiece(23, 5, 7, b""),  # its digest is ambiguous
             ]
-            pages = [[each.bref for each in arrived(opened, "1.10008", after, 5)] for after in (0, 21, 32)]
+            pages = [[message.bref for message in arrived(reader, "1.10008", after, 5)] for after in (0, 21, 32)]
             assert pages == [[10, 11, 12, 20, 21], [23, 30, 31, 32], []]
-            now_ms = int(opened.exec_driver_sql("SELECT extract(epoch FROM now()) * 1000").scalar_one())
-            assert [each.bref for each in arrived(opened, "1.10008", 0, 9, now_ms - 86_400_000)] == [10, 11]
+            now_ms = int(reader.exec_driver_sql("SELECT extract(epoch FROM now()) * 1000").scalar_one())
+            assert [message.bref for message in arrived(reader, "1.10008", 0, 9, now_ms - 86_400_000)] == [10, 11]
     finally:
         engine.dispose()

@@ -85,7 +85,7 @@ def test_a_moment_is_read_as_it_was_packed(connection: Any, ms: int) -> None:
     assert value_in_postgres(connection, "timestamptz", moment(ms)) == ms
 
 
-def test_a_moment_is_what_people_read(connection: Any) -> None:
+def test_a_moment_is_printed_as_its_date_and_time(connection: Any) -> None:
     at = datetime(2026, 11, 21, 12, 30, tzinfo=UTC) + timedelta(milliseconds=7)
     result = connection.pgconn.exec_params(b"SELECT $1::timestamptz::text", [moment(1_795_264_200_007)], [1184], [1])
     assert datetime.fromisoformat(result.get_value(0, 0).decode()) == at
@@ -140,7 +140,7 @@ def values(row: Row) -> Row:
     return (*row[:2], microseconds(row[2]), *row[3:])
 
 
-def found(connection: Any) -> list[Row]:
+def stored_rows(connection: Any) -> list[Row]:
     return list(connection.cursor(binary=True).execute("SELECT * FROM things").fetchall())
 
 
@@ -149,17 +149,17 @@ def test_rows_written_by_copy_are_read_as_they_were_packed(connection: Any, pack
     with connection.transaction(force_rollback=True):
         with connection.cursor().copy("COPY things FROM STDIN (FORMAT binary)") as copy:
             copy.write(packer.copy_data("things", map(values, rows)))
-        assert sorted(found(connection), key=repr) == sorted(map(_plain, rows), key=repr)
+        assert sorted(stored_rows(connection), key=repr) == sorted(map(_plain, rows), key=repr)
 
 
 @given(rows=rows)
-def test_rows_one_by_one(connection: Any, packer: Packer, rows: list[Row]) -> None:
+def test_rows_written_by_insert_are_read_as_they_were_packed(connection: Any, packer: Packer, rows: list[Row]) -> None:
     with connection.transaction(force_rollback=True):
         for row in rows:
             statement = b"INSERT INTO things VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
             result = connection.pgconn.exec_params(statement, packer.params("things", values(row)), None, [1] * 8)
             assert result.status == pq.ExecStatus.COMMAND_OK, result.error_message()
-        assert sorted(found(connection), key=repr) == sorted(map(_plain, rows), key=repr)
+        assert sorted(stored_rows(connection), key=repr) == sorted(map(_plain, rows), key=repr)
 
 
 def _plain(row: Row) -> Row:

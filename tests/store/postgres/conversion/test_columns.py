@@ -1,4 +1,4 @@
-"""The tables of columns and fields: complete, in step with the schema, and the same in both directions."""
+"""The tables of columns and fields: complete, equal to the schema, and the same in both directions."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -30,14 +30,14 @@ SENT = Outbound(
     Outcome.REJECTED, ("SEMQ-1001", "why"), b"digest", 500, 1_760_000_000_000, 1_760_000_100_000, 9,
     GroupPlace(2, 3, str(HERE), "3.retailers"), str(HERE),
 )  # fmt: skip
-KEPT = Pending(
+RECEIVED = Pending(
     9, HERE, 5, Address(1, "10009", "buyer"), SaveFwd.MUST, True, Arrival.REJ, LK1(2, 1, 44),
     AckStatus.AS_ACK, AckStatus.AS_ACK, AppStatus.DONE, 2, Pos(4, 2), "order", AppKey("bank", "invoice", "new", "8/15"),
     ("SEMQ-1001", "why"), b"digest", 500, 1_760_000_000_000, True, 9,
 )  # fmt: skip
 
 BARE_SENT = Outbound(77, Direction.RELAYED, HERE, Address(1, "10009"), SaveFwd.MUST, False, accepted_at=EPOCH_MS)
-BARE_KEPT = Pending(9, HERE, 5, Address(1, "10009"), SaveFwd.MUST, False, Arrival.RECV, received_at=EPOCH_MS)
+BARE_RECEIVED = Pending(9, HERE, 5, Address(1, "10009"), SaveFwd.MUST, False, Arrival.RECV, received_at=EPOCH_MS)
 
 
 def loaded(table: Table, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -55,15 +55,15 @@ def test_an_outbound_row_is_loaded_as_it_was_written(row: Outbound) -> None:
     assert outbound_of(loaded(tables.tb_0031, outbound_values(row))) == row
 
 
-@pytest.mark.parametrize("row", [KEPT, BARE_KEPT, replace(BARE_KEPT, proved=True, deliveries=4)])
+@pytest.mark.parametrize("row", [RECEIVED, BARE_RECEIVED, replace(BARE_RECEIVED, proved=True, deliveries=4)])
 def test_a_pending_row_is_loaded_as_it_was_written(row: Pending) -> None:
     assert pending_of(loaded(tables.tb_0030, pending_values(row))) == row
 
 
 def test_the_rows_of_this_test_leave_no_field_at_its_default() -> None:
-    for full, bare in ((SENT, BARE_SENT), (KEPT, BARE_KEPT)):
-        alike = {field.name for field in fields(full) if getattr(full, field.name) == getattr(bare, field.name)}
-        assert alike <= {"object_id", "bref", "lk0", "sid", "save_fwd", "has_payload"}
+    for full, bare in ((SENT, BARE_SENT), (RECEIVED, BARE_RECEIVED)):
+        at_default = {field.name for field in fields(full) if getattr(full, field.name) == getattr(bare, field.name)}
+        assert at_default <= {"object_id", "bref", "lk0", "sid", "save_fwd", "has_payload"}
 
 
 def test_a_change_is_packed_for_each_column_that_changes() -> None:
