@@ -23,7 +23,7 @@ from semq.umx_t.status import SaveFwd
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
 # Names of attributes that an application may set. Those of ``NodeRequests`` are for its own node only, and never sent.
 APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLICATION)
-# Names of attributes that only nodes set: between nodes, and for the receiver's application.
+# Names of attributes that only nodes set: TRANSPORT between nodes, INBOX for the receiver's application.
 TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.NODE, SetBy.HUB))
 INBOX = tuple(each.name for each in HEADERS if each.set_by is SetBy.RECEIVER)
 # Header | argument or field, and reader of the value. A header that is absent or null gets the field's default.
@@ -34,7 +34,7 @@ CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or eac
 # The field with all attributes of version 1. Each later attribute is a field, so that older nodes forward it.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
-# Names that are no unknown attributes, although they have no reader between nodes.
+# Names that ``read_envelope`` ignores: attributes for the sender's own node, and the packed field itself.
 NOT_CARRIED = (*(name for name in APPLICATION if name not in DOCUMENT_READERS), PACKED)
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
