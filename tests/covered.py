@@ -78,7 +78,6 @@ semq.config.defaults                   test_config.py
 semq.config.file                       test_config.py
 semq.config.names                      test_config.py
 semq.config.nearest                    test_config.py
-semq.config.reach                      test_config.py
 semq.config.web                        web/access/test_oidc.py
 semq.installation.enrolment            demo/test_scenario.py
 semq.legacy.report                     legacy/test_transfer.py

@@ -1,10 +1,10 @@
-"""The configuration: values of a good file, and every fault of a bad one by name, without its value."""
+"""The configuration: values of a valid file, and all faults of an invalid one by their keys, without values."""
 
 from pathlib import Path
 
 import pytest
 
-from semq.config import ConfigInvalid, ConfigUnreadable, Settings, load, nearest, reach
+from semq.config import ConfigInvalid, ConfigUnreadable, Settings, load, nearest
 from semq.config.names import all_keys
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "config"
@@ -32,11 +32,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def read(file: Path, text: str, **env: str) -> Settings:
+    """Load a file with this text."""
     file.write_text(text)
     return load(file, env)
 
 
 def faults(file: Path, text: str, **env: str) -> list[str]:
+    """Load a file with this text, which must fail; return the faults."""
     file.write_text(text)
     with pytest.raises(ConfigInvalid) as invalid:
         load(file, env)
@@ -63,7 +65,7 @@ def test_the_examples_are_valid(name: str, kind: str, port: int) -> None:
     assert settings.data_dir == EXAMPLES.parents[1] / "var" / settings.node.id
 
 
-def test_the_examples_fit_together() -> None:
+def test_the_examples_have_matching_addresses_and_passwords() -> None:
     hub, *locals_ = (load(EXAMPLES / f"{name}.toml", {}) for name in ("platform", "a", "b"))
     for local in locals_:
         assert local.hub is not None
@@ -71,7 +73,7 @@ def test_the_examples_fit_together() -> None:
         assert hub.nodes[local.node.id].password == local.hub.password
 
 
-def test_a_short_file_leaves_the_rest_to_defaults(file: Path) -> None:
+def test_settings_that_a_file_does_not_set_have_defaults(file: Path) -> None:
     settings = read(file, LOCAL)
     assert (settings.node.umx_type, settings.node.semq_id, settings.database.dsn) == (1, 1, None)
     assert settings.protocol.inquiry_s == 15
@@ -80,7 +82,7 @@ def test_a_short_file_leaves_the_rest_to_defaults(file: Path) -> None:
     assert read(file, HUB_CONFIG.replace('"hub"', '"hub"\ntype = 3')).node.umx_type == 3
 
 
-def test_the_environment_wins_over_the_file(file: Path) -> None:
+def test_the_environment_overrides_the_file(file: Path) -> None:
     settings = read(
         file,
         HUB_CONFIG,
@@ -135,7 +137,7 @@ def test_users_have_permissions_by_virtual_host(file: Path) -> None:
 
 @pytest.mark.parametrize("password", ["1e5", "007", "true", '{"password": "x"}', "[1", "null"])
 @pytest.mark.parametrize("variable", ["SEMQ_AMQP__USERS__WEB", "SEMQ_AMQP__USERS__WEB__PASSWORD"])
-def test_a_password_from_the_environment_is_text_and_takes_no_restriction_away(
+def test_a_password_from_the_environment_is_text_and_removes_no_restriction(
     file: Path, variable: str, password: str
 ) -> None:
     for text in (USERS, USERS.replace("inboxes", 'password = "secret-of-file"\ninboxes')):
@@ -143,7 +145,7 @@ def test_a_password_from_the_environment_is_text_and_takes_no_restriction_away(
         assert (web.password.get_secret_value(), web.is_admin, web.inboxes) == (password, False, ["web", ""])
 
 
-def test_a_table_of_users_from_the_environment_takes_no_restriction_away(file: Path) -> None:
+def test_a_table_of_users_from_the_environment_removes_no_restriction(file: Path) -> None:
     web = read(file, LOCAL + USERS, SEMQ_AMQP__USERS='{"web": "secret-b"}').amqp.users["web"]
     assert (web.password.get_secret_value(), web.is_admin) == ("secret-b", False)
     erp = read(file, LOCAL + USERS, SEMQ_AMQP__USERS__WEB="b", SEMQ_AMQP__USERS__ERP__ADMIN="false").amqp.users["erp"]
@@ -156,14 +158,16 @@ def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert settings.data_dir == tmp_path / "var" / "hub"
 
 
-def test_a_data_dir_is_relative_to_where_it_was_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_dir_is_relative_to_the_file_or_to_the_working_directory(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir("/")
     assert read(file, LOCAL.replace("[hub]", 'data_dir = "data"\n[hub]')).data_dir == file.parent / "data"
     assert read(file, LOCAL, SEMQ_NODE__DATA_DIR="data").data_dir == Path("/data")
     assert read(file, LOCAL, SEMQ_NODE__DATA_DIR="/srv/semq").data_dir == Path("/srv/semq")
 
 
-# fault | environment | faults
+# Fault | file, environment, reported faults
 WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a misspelt key": (
         LOCAL.replace("[hub]", "semqid = 2\n[hub]"),
@@ -192,7 +196,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "SEMQ_QQQQ: unknown variable",
         ],
     ),
-    "many things at once": (
+    "many faults at once": (
         '[node]\nkind = "hub"\nid = "no spaces"\n[hub]\nurl = "http://x"\n[protocol]\nwindow = 0\ninquiry_s = inf\n',
         {"SEMQ_AMQP__PORT": "secret"},
         [
@@ -368,7 +372,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
 }
 
 
-# setting that may be open to a network | reason
+# Reason why a setting may be open to a network | the file
 ALLOWED = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
@@ -384,7 +388,9 @@ def test_endpoints_that_may_listen_on_a_network(what: str, file: Path) -> None:
     assert read(file, ALLOWED[what]).node.id
 
 
-def test_paths_of_keys_are_relative_to_where_they_were_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_file_or_to_the_working_directory(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir("/")
     settings = read(file, LOCAL + '[tls]\ntrust = "ca.pem"\npassphrase_file = "/etc/p"\n', SEMQ_TLS__DIR="keys")
     assert settings.tls.trust == file.parent / "ca.pem"
@@ -450,51 +456,3 @@ def test_the_nearest_name_is_suggested() -> None:
     assert nearest("inquirys", [keys[-1] for keys in all_keys()]) == "inquiry_s"
     assert nearest("PORT", ["port", "host"]) == "port"
     assert nearest("x", ["port"]) is None
-
-
-# ------------------------------------------------------------ the AMQP endpoint of a node, read without the checks
-
-DOORS = {
-    "no users": "[amqp]\nport = 1234",
-    "a password": '[amqp]\nport = 1234\nusers = { app = "p w/" }',
-    "the first administrator": """
-        [amqp.users.web]
-        password = "w"
-        inboxes = ["web"]
-        [amqp.users.ops]
-        password = "o"
-        admin = true""",
-    "nobody is one": '[amqp.users.web]\npassword = "w"\npermissions = {}',
-    "everywhere": '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\nport = 0',
-    "TLS": '[amqp]\nhost = "::"\ntls = true\nusers = { app = "p" }',
-    "TLS, keys elsewhere": '[amqp]\ntls = true\n[tls]\ndir = "keys"',
-    "TLS, authorities elsewhere": '[amqp]\ntls = true\n[tls]\ntrust = "../trust.pem"\ndir = "keys"',
-    "a number for a password": "[amqp]\nusers = { app = 1234 }",
-}
-
-
-@pytest.mark.parametrize("amqp", DOORS.values(), ids=DOORS)
-@pytest.mark.parametrize("env", [{}, {"SEMQ_AMQP__USERS__APP": "other"}, {"SEMQ_AMQP__PORT": "99"}], ids=str)
-@pytest.mark.parametrize("data_dir", ["", 'data_dir = "../data"'])
-def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
-    file: Path, amqp: str, env: dict[str, str], data_dir: str
-) -> None:
-    settings = read(file, LOCAL.replace('id = "10008"', f'id = "10008"\n{data_dir}') + amqp, **env)
-    assert reach.admin_address_in(file, env) == reach.admin_address_of(settings)
-
-
-@pytest.mark.parametrize(
-    "amqp",
-    ["[amqp", "[amqp]\nport = 'x'", "[amqp]\nusers = 3", "[amqp.users.a]\nadmin = 2", "amqp = 1", "[amqp]\nhost = 1"],
-)
-def test_an_unreadable_endpoint_is_reported_with_the_faults_of_the_file(file: Path, amqp: str) -> None:
-    file.write_text(amqp)
-    with pytest.raises((ConfigInvalid, ConfigUnreadable)):
-        reach.admin_address_in(file, {})
-    with pytest.raises(ConfigUnreadable):
-        reach.admin_address_in(file.with_name("absent.toml"), {})
-
-
-def test_a_fault_in_another_key_does_not_hide_the_endpoint(file: Path) -> None:
-    file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
-    assert reach.admin_address_in(file, {}).port == 7

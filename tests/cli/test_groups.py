@@ -1,4 +1,4 @@
-"""The modules that a command imports: none of a node, and no package that only nodes need."""
+"""Commands import no module of a node and no package that only nodes need; and the table of groups is complete."""
 
 import re
 import subprocess
@@ -13,8 +13,8 @@ from semq.cli.groups import GROUPS, TOP_COMMANDS, CommandRow, rows_for
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
-# A command that asks a node and prints the answer loads none of these: no part of a node, and no package whose import
-# takes longer than the request. Allowed is only what the library for applications needs (semq.app).
+# Modules that a command on a running node must not import: parts of nodes, and packages whose import takes longer than
+# the request. Only modules that the library for applications (semq.app) needs are allowed.
 FORBIDDEN = {
     "alembic", "apscheduler", "cryptography", "msgspec", "psycopg", "pydantic", "pydantic_settings", "rich",
     "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "migrations", "spark_reconcile",
@@ -25,7 +25,10 @@ AT_SENDER = (
     ("queue", "list"), ("queue", "partners"), ("stuck", "list"), ("stuck", "explain", "LK0"), ("failed", "list"),
     ("broker", "queues"), ("worker", "list"), ("node", "status"), ("node", "health"), ("node", "metrics"),
 )  # fmt: skip
-AT_HUB = (("held", "list"), ("node", "list"), ("cert", "list"), ("node", "status"), ("definitions", "export"))
+AT_HUB = (
+    ("held", "list"), ("node", "list"), ("cert", "list"), ("node", "status"), ("definitions", "export"),
+    ("hub", "stores", "list"),
+)  # fmt: skip
 CONFIG = """
 [node]
 kind = "local"
@@ -56,11 +59,11 @@ def lk0(network: Network) -> str:
     return str(sent.data["lk0"])
 
 
-# A separate process, since this one has loaded everything: runs a command, prints the imported modules.
+# Runs a command and prints the imported modules; in a separate process, because this one has imported all modules.
 PROBE = "import sys; from semq.cli.main import run; run(sys.argv[1:]); print('\\n'.join(sys.modules))"
 
 
-def loaded(*words: str) -> set[str]:
+def imported_by(*words: str) -> set[str]:
     """Return the modules that a successful command has imported."""
     probe = [sys.executable, "-P", "-c", PROBE, *words]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
@@ -74,50 +77,48 @@ def test_a_command_that_asks_a_local_node_loads_no_part_of_one(
     words: tuple[str, ...], network: Network, lk0: str
 ) -> None:
     given = [lk0 if word == "LK0" else word for word in words]
-    assert among(FORBIDDEN, loaded(*given, f"--node={network.sender.url}")) == set()
+    assert forbidden_in(imported_by(*given, f"--node={network.sender.url}")) == set()
 
 
 @pytest.mark.parametrize("words", AT_HUB, ids=" ".join)
 def test_a_command_that_asks_the_hub_loads_no_part_of_it(words: tuple[str, ...], network: Network) -> None:
-    assert among(FORBIDDEN, loaded(*words, f"--node={network.hub.url}")) == set()
+    assert forbidden_in(imported_by(*words, f"--node={network.hub.url}")) == set()
 
 
 def test_the_commands_of_all_groups_are_made_without_a_part_of_a_node() -> None:
     probe = "import sys; from semq.cli.main import make; make(); print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", probe], capture_output=True, text=True, timeout=120, check=True)
-    assert among(FORBIDDEN, set(done.stdout.split())) == set()
+    assert forbidden_in(set(done.stdout.split())) == set()
 
 
 @pytest.mark.parametrize("words", [("version",), ("errors", "list"), ("errors", "lookup", "1201")], ids=" ".join)
-def test_a_command_that_asks_nobody_loads_no_part_of_a_node(words: tuple[str, ...]) -> None:
-    assert among(FORBIDDEN, loaded(*words)) == set()
+def test_a_command_without_a_node_loads_no_part_of_one(words: tuple[str, ...]) -> None:
+    assert forbidden_in(imported_by(*words)) == set()
 
 
-def test_a_command_with_a_configuration_reads_where_the_node_is_and_checks_nothing_else(
-    network: Network, tmp_path: Path
-) -> None:
+def test_a_command_with_a_configuration_reads_only_the_address_of_the_node(network: Network, tmp_path: Path) -> None:
     file, url = tmp_path / "a.toml", urlsplit(network.sender.url)
     file.write_text(CONFIG.format(port=url.port, user=url.username, password=url.password))
-    assert among(FORBIDDEN, loaded("msg", "list", f"--config={file}")) == {"semq.config"}
+    assert forbidden_in(imported_by("msg", "list", f"--config={file}")) == {"semq.config"}
 
 
-def among(names: set[str], modules: set[str]) -> set[str]:
-    """Return those names of which a module was loaded."""
-    return {name for name in names if any(f"{module}.".startswith(f"{name}.") for module in modules)}
+def forbidden_in(modules: set[str]) -> set[str]:
+    """Return the names in FORBIDDEN that are among these modules."""
+    return {name for name in FORBIDDEN if any(f"{module}.".startswith(f"{name}.") for module in modules)}
 
 
-def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
+def test_a_command_line_loads_one_row_and_help_loads_all() -> None:
     rows: tuple[CommandRow, ...] = (*GROUPS, *TOP_COMMANDS)
     for row in rows:
         groups, tops = rows_for(row.name)
-        assert [one.name for one in groups] + [one.name for one in tops] == [row.name]
+        assert [group.name for group in groups] + [command.name for command in tops] == [row.name]
     for first in (None, "--help", "nonsense"):
         groups, tops = rows_for(first)
         assert (tuple(groups), tuple(tops)) == (GROUPS, TOP_COMMANDS)
 
 
-def test_no_module_that_adds_commands_is_forgotten() -> None:
-    """A module that is missing in the row of its group would add no command, without any error."""
+def test_every_module_that_adds_commands_is_in_the_table() -> None:
+    """The commands of a module that is missing in the table would not exist, without any error."""
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more_modules)}
     folder = Path(command_line.__file__).parent
     adding = {

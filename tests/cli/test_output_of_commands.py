@@ -1,12 +1,12 @@
-"""The output of each command when every text from partners and applications is hostile.
+"""The output of each command if every text from partners and applications is hostile.
 
-A simulated node answers every operation with control characters in every text. A command that is not in the table below
-fails the test, so that new commands are tested, too.
+A simulated node answers every operation with control characters in every text. A command that is not in COMMANDS fails
+a test, so that new commands are tested, too.
 """
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ ROLL = {
     "waiting_for_stores": [BAD],
     "nodes": [{"node": BAD, "state": BAD, "online": BAD, "left_behind": BAD, "fault": BAD}],
 }  # fmt: skip
-# Operation | what the node answers; others answer with a row
+# Operation | answer of the simulated node; other operations answer with ROW
 ANSWERS: dict[str, Any] = {
     "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
     "msg.trace": TRACE, "node.operations": [OPERATION],
@@ -152,31 +152,31 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "broker bindings": (), "worker list": (),
     "audit list": (), "token create": ("NAME", "--scope", "submit"), "token list": (), "token revoke": ("1",),
 }  # fmt: skip
-RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # files: as they are into a pipe
+RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # print files unchanged to a pipe
 
 
-class Hostile(Document):
+class HostileDocument(Document):
     """A document that can be acknowledged."""
 
     async def ack(self) -> None:
         pass
 
 
-class Documents:
-    """One hostile document."""
+class HostileInbox:
+    """A subscription with one hostile document."""
 
-    async def __aenter__(self) -> "Documents":
+    async def __aenter__(self) -> "HostileInbox":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         pass
 
     async def __aiter__(self) -> AsyncIterator[Document]:
-        yield Hostile(LK0, BAD, BAD, AppKey(BAD, BAD, BAD, BAD), b"plain", BAD, BAD)
+        yield HostileDocument(LK0, BAD, BAD, AppKey(BAD, BAD, BAD, BAD), b"plain", BAD, BAD)
 
 
-class Played:
-    """A node that answers every request."""
+class SimulatedNode:
+    """A client whose node answers every request, or refuses it if its URL ends so."""
 
     def __init__(self, url: str, **_: Any) -> None:
         self.refuses = url.endswith("refuses")
@@ -203,24 +203,24 @@ class Played:
         await self.request("msg.show")
         return Fate(BAD, BAD, BAD)
 
-    def receive(self, *_: Any, **__: Any) -> Documents:
-        return Documents()
+    def receive(self, *_: Any, **__: Any) -> HostileInbox:
+        return HostileInbox()
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(tmp_path)  # files of documents
-    monkeypatch.setattr(session, "Client", Played)
+    monkeypatch.setattr(session, "Client", SimulatedNode)
     file = tmp_path / "definitions.toml"
     file.write_text("x = 1")
     return file
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_lets_a_control_character_through(command: str, played: Path) -> None:
-    words = [str(played) if word == "FILE" else word for word in COMMANDS[command]]
+def test_no_command_prints_a_control_character(command: str, simulated: Path) -> None:
+    words = [str(simulated) if word == "FILE" else word for word in COMMANDS[command]]
     for extra in ([], ["--json"]):
-        result = semq(*command.split(), *words, "--node", "played", *extra, stdin=b"x")
+        result = semq(*command.split(), *words, "--node", "simulated", *extra, stdin=b"x")
         assert result.status in (0, 1), result
         assert "Traceback" not in result.err
         if not (command in RAW and (not extra or command == "msg prove")):
@@ -234,9 +234,9 @@ def test_no_command_lets_a_control_character_through(command: str, played: Path)
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - RAW))
-def test_no_command_prints_a_value_of_python_or_a_bare_time(command: str, played: Path) -> None:
-    words = [str(played) if word == "FILE" else word for word in COMMANDS[command]]
-    out = semq(*command.split(), *words, "--node", "played", stdin=b"x").out
+def test_no_command_prints_a_value_of_python_or_a_bare_time(command: str, simulated: Path) -> None:
+    words = [str(simulated) if word == "FILE" else word for word in COMMANDS[command]]
+    out = semq(*command.split(), *words, "--node", "simulated", stdin=b"x").out
     assert not re.search(r"\{'|\['|: True|: None|\bNone\b", out), out
     assert "1970" not in out or re.search(r"1970-01-01T\d\d:\d\d(:\d\d)?[+-]\d\d:\d\d", out), out
 
@@ -245,17 +245,15 @@ def test_every_command_that_asks_a_node_is_in_the_table() -> None:
     asking = set()
     for row in GROUPS:
         group = row.load()
-        groups = [(row.name, group)] + [
-            (f"{row.name} {one.name}", one.typer_instance) for one in group.registered_groups if one.typer_instance
-        ]
-        for name, one in groups:
-            asking |= {
-                f"{name} {command.name or command.callback.__name__}"
-                for command in one.registered_commands
-                if command.callback is not None and _asks(one, command.callback)
-            }
-    assert asking - set(COMMANDS) - {f"database {name}" for name in ("grant", "revoke")} == set()
+        asking |= set(_asking_commands(row.name, group))
+        for subgroup in group.registered_groups:
+            if subgroup.typer_instance is not None:
+                asking |= set(_asking_commands(f"{row.name} {subgroup.name}", subgroup.typer_instance))
+    assert asking - set(COMMANDS) == set()
 
 
-def _asks(group: typer.Typer, callback: Any) -> bool:
-    return hasattr(callback, "__wrapped__")  # made by ``on_node``
+def _asking_commands(name: str, group: typer.Typer) -> Iterator[str]:
+    """Yield the commands of a group that ``on_node`` has made."""
+    for command in group.registered_commands:
+        if command.callback is not None and hasattr(command.callback, "__wrapped__"):
+            yield f"{name} {command.name or command.callback.__name__}"

@@ -1,4 +1,4 @@
-"""A file with several institutions: what each gets from it, and what is wrong in it."""
+"""A file with several institutions: the settings of each, and faults of the file."""
 
 from pathlib import Path
 
@@ -42,15 +42,15 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_has_its_table_over_the_shared_sections(file: Path) -> None:
-    one, other = load(file, {}, "10008"), load(file, {}, "56001")
-    assert (str(one.address), str(other.address)) == ("1.10008", "1.56001")
-    assert (one.protocol.overdue_s, other.protocol.overdue_s) == (5, 6)
-    assert one.data_dir == file.parent / "east" / "10008"
-    assert one.database.dsn == "postgresql://semq:pw@db.example:5433/semq_10008?sslmode=require"
-    assert other.database.dsn == "postgresql://elsewhere/own"
-    assert one.amqp.memory_bytes == 64 << 20
-    assert (one.institution, other.institution) == ("10008", "56001")
+def test_the_table_of_an_institution_replaces_shared_settings(file: Path) -> None:
+    first, second = load(file, {}, "10008"), load(file, {}, "56001")
+    assert (str(first.address), str(second.address)) == ("1.10008", "1.56001")
+    assert (first.protocol.overdue_s, second.protocol.overdue_s) == (5, 6)
+    assert first.data_dir == file.parent / "east" / "10008"
+    assert first.database.dsn == "postgresql://semq:pw@db.example:5433/semq_10008?sslmode=require"
+    assert second.database.dsn == "postgresql://elsewhere/own"
+    assert first.amqp.memory_bytes == 64 << 20
+    assert (first.institution, second.institution) == ("10008", "56001")
 
 
 def test_each_institution_has_an_address_of_its_own(file: Path) -> None:
@@ -64,16 +64,16 @@ def test_a_variable_with_a_user_of_institutions_does_not_change_the_administrato
     assert admin_address_in(file, {"SEMQ_AMQP__USERS__ERP": "x"}).url() == "amqp://guest:guest@127.0.0.1:5680"
 
 
-def test_variables_hold_for_one_or_for_all(file: Path) -> None:
+def test_variables_hold_for_one_or_for_all_institutions(file: Path) -> None:
     env = {"SEMQ_INSTITUTIONS__10008__HUB__PASSWORD": "from env", "SEMQ_PROTOCOL__OVERDUE_S": "9"}
-    one, other = load(file, env, "10008"), load(file, env, "56001")
-    assert one.hub is not None
-    assert one.hub.password is not None
-    assert one.hub.password.get_secret_value() == "from env"
-    assert other.hub is not None
-    assert other.hub.password is not None
-    assert other.hub.password.get_secret_value() == "b"
-    assert (one.protocol.overdue_s, other.protocol.overdue_s) == (9, 9)
+    first, second = load(file, env, "10008"), load(file, env, "56001")
+    assert first.hub is not None
+    assert first.hub.password is not None
+    assert first.hub.password.get_secret_value() == "from env"
+    assert second.hub is not None
+    assert second.hub.password is not None
+    assert second.hub.password.get_secret_value() == "b"
+    assert (first.protocol.overdue_s, second.protocol.overdue_s) == (9, 9)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_variables_hold_for_one_or_for_all(file: Path) -> None:
         ("protocol.overdue = 1", "protocol.overdue"),
     ],
 )
-def test_settings_that_a_table_must_not_have_are_refused(file: Path, line: str, fault: str) -> None:
+def test_settings_of_the_process_in_the_table_of_an_institution_are_refused(file: Path, line: str, fault: str) -> None:
     file.write_text(f'{FILE}[institutions."88001"]\nhub.password = "c"\n{line}\n')
     with pytest.raises(ConfigInvalid, match=fault):
         load(file, {}, "88001")
-    load(file, {}, "10008")  # nothing is wrong with the others
+    load(file, {}, "10008")  # the other tables have no faults
 
 
-def test_an_institution_has_to_be_chosen_and_there(file: Path) -> None:
+def test_an_institution_must_be_named_and_have_a_table(file: Path) -> None:
     with pytest.raises(ConfigInvalid, match="--institution"):
         load(file, {})
     with pytest.raises(ConfigInvalid, match="did you mean 10008"):

@@ -1,11 +1,13 @@
-"""Fixture of demos that other tests cover in part."""
+"""Whether demos end with a reconciliation, which other tests cover."""
 
 import pytest
 
 
 @pytest.fixture
 def reconciles(pytestconfig: pytest.Config) -> bool:
-    """Whether this demo ends with its reconciliation: with ``--deep``. Two others always do, one with certificates and
-    one without a hub, and tests/spark_reconcile judges messages of direct links and of several stores.
+    """Whether a demo ends with the reconciliation: only with ``--deep``.
+
+    Without it, test_scenario has one demo with a reconciliation, and tests/spark_reconcile has messages of direct links
+    and of several stores.
     """
     return bool(pytestconfig.getoption("deep"))

@@ -1,4 +1,4 @@
-"""The command line of the demo."""
+"""The command line of the demo: defaults, and options that cannot be combined."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_a_data_dir_is_kept(tmp_path: Path) -> None:
         "--cluster --no-hub",
     ],
 )
-def test_a_bad_command_line_ends_with_2(options: str) -> None:
+def test_a_wrong_command_line_ends_with_status_2(options: str) -> None:
     with pytest.raises(SystemExit) as caught:
         read_options(options.split())
     assert caught.value.code == 2

@@ -8,7 +8,7 @@ from semq.installation.configuration import HUB
 from spark_reconcile.settings import load as reconciliation
 
 
-def test_the_configurations_are_right(tmp_path: Path) -> None:
+def test_the_institutions_have_the_address_and_the_passwords_of_the_hub(tmp_path: Path) -> None:
     places = write_configuration(tmp_path / "deep" / "down")
     settings = {name: load(place.config, {}) for name, place in places.items()}
     assert settings[HUB].nodes.keys() == {SENDER, RECEIVER}

@@ -1,4 +1,4 @@
-"""Reading files; events in any order, repeated or late; counts of documents that were lost, duplicated or changed."""
+"""Files of the demo; repeated, late and disordered events; counts of lost, duplicated and changed documents."""
 
 import json
 from collections.abc import Callable
@@ -24,8 +24,8 @@ def delivered(document: TrackedDocument, lk0: str = "", *, again: bool = False, 
     )  # fmt: skip
 
 
-class Times:
-    """A clock set by the test."""
+class SetClock:
+    """A clock that the test sets."""
 
     now = 1.0
 
@@ -63,19 +63,19 @@ def make(folder: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def test_files_come_by_name_with_those_of_subfolders(tmp_path: Path) -> None:
+def test_documents_are_the_files_of_a_folder_and_its_subfolders_by_name(tmp_path: Path) -> None:
     make(tmp_path, "b.xml", "a.xml", "more/c.xml", ".hidden", ".git/config")
     found = documents_of(tmp_path, None, "online", 1, ["56001"])
-    assert [one.name for one in found] == ["a.xml", "b.xml", "more/c.xml"]
+    assert [document.name for document in found] == ["a.xml", "b.xml", "more/c.xml"]
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, ["a"]), (2, ["a", "b"]), (5, ["a", "b", "a", "b", "a"])])
 def test_a_folder_is_repeated_or_cut(tmp_path: Path, count: int, names: list[str]) -> None:
     make(tmp_path, "a", "b")
     found = documents_of(tmp_path, count, "away", 4, ["56001", "20010"])
-    assert [one.name for one in found] == names
-    assert len({one.app_key for one in found}) == count
-    assert [one.target for one in found] == ["56001", "20010", "56001", "20010", "56001"][:count]
+    assert [document.name for document in found] == names
+    assert len({document.app_key for document in found}) == count
+    assert [document.target for document in found] == ["56001", "20010", "56001", "20010", "56001"][:count]
 
 
 def test_hidden_files_are_not_documents(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_hidden_files_are_not_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["order.xml", "a/b/c.xml", "tab\there.xml", "订单.txt", "n" * 200, "a" * 140 + "-1.xml"]
 )
-def test_every_name_makes_an_app_key(name: str) -> None:
+def test_every_file_name_becomes_a_valid_app_key(name: str) -> None:
     check_app_key(added(DocumentTracker(), name).app_key)
 
 
@@ -105,8 +105,8 @@ def test_the_state_of_a_document_never_goes_back(kinds: list[str]) -> None:
     assert document.is_final == (document.state in FINAL)
 
 
-def test_the_time_is_taken_from_submit_to_the_end() -> None:
-    clock = Times()
+def test_the_duration_ends_with_the_first_report_of_the_delivery() -> None:
+    clock = SetClock()
     tracker = DocumentTracker(now=clock)
     document = sent(tracker)
     clock.now = 3.0
@@ -202,7 +202,7 @@ def refused(tracker: DocumentTracker, first: TrackedDocument) -> None:
         (refused, "refused"),
     ],
 )
-def test_a_bad_end_has_a_number(spoil: Callable[[DocumentTracker, TrackedDocument], None], name: str) -> None:
+def test_every_failure_is_counted(spoil: Callable[[DocumentTracker, TrackedDocument], None], name: str) -> None:
     tracker = good()
     spoil(tracker, next(iter(tracker.documents.values())))
     counts = tracker.count(CLEAN, 0)

@@ -1,4 +1,4 @@
-"""Definitions from the command line."""
+"""``semq definitions``: export, comparison and import of a file."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.cli.command import semq
 NAMED = '[nodes."10008"]\nname = "Lindwurm Trading"  # as in the register\n'
 
 
-def test_export_diff_and_import(network: Network, tmp_path: Path) -> None:
+def test_a_file_is_compared_imported_and_exported(network: Network, tmp_path: Path) -> None:
     at_hub = ("--node", network.hub.url)
     before = semq("definitions", "export", *at_hub, "--json").data
     file = tmp_path / "definitions.toml"
@@ -25,7 +25,7 @@ def test_export_diff_and_import(network: Network, tmp_path: Path) -> None:
     semq("definitions", "diff", str(tmp_path / "none"), *at_hub).fails(1, "SEMQ-2203")
 
 
-def test_a_first_agreement_that_stops_pairs_is_asked_about(network: Network, tmp_path: Path) -> None:
+def test_an_import_that_stops_pairs_needs_yes(network: Network, tmp_path: Path) -> None:
     at_hub = ("--node", network.hub.url)
     before = semq("definitions", "export", *at_hub, "--json").data
     file = tmp_path / "definitions.toml"

@@ -7,7 +7,7 @@ from tests.cli.command import semq
 HUB = '[node]\nkind = "platform"\nid = "hub"\n[amqp]\ntls = true\n'
 
 
-def test_the_authority_is_made_once(tmp_path: Path) -> None:
+def test_the_authority_is_created_once(tmp_path: Path) -> None:
     config = tmp_path / "hub.toml"
     config.write_text(HUB)
     first = semq("hub", "init-ca", "--config", str(config), "--json").data
@@ -18,13 +18,13 @@ def test_the_authority_is_made_once(tmp_path: Path) -> None:
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
 
 
-def test_only_a_hub_has_one(tmp_path: Path) -> None:
+def test_only_a_hub_has_an_authority(tmp_path: Path) -> None:
     config = tmp_path / "a.toml"
     config.write_text('[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "amqps://h"\n')
     semq("hub", "init-ca", "--config", str(config)).fails(78, "SEMQ-2210")
 
 
-def test_keys_are_kept_under_the_passphrase(tmp_path: Path) -> None:
+def test_keys_are_encrypted_with_the_passphrase(tmp_path: Path) -> None:
     config = tmp_path / "hub.toml"
     config.write_text(HUB + '[tls]\npassphrase_variable = "SEMQ_KEY_PASSPHRASE"\n')
     semq("hub", "init-ca", "--config", str(config)).fails(78, "SEMQ-5110")

@@ -1,6 +1,4 @@
-"""``semq verify`` on foreign files: a file without a valid proof is refused with a clear error, whatever it
-contains.
-"""
+"""``semq verify`` on foreign files: any file without a valid proof is refused with an error."""
 
 from pathlib import Path
 from typing import Any
@@ -21,18 +19,18 @@ AT = int(NOW.timestamp() * 1000)
 
 
 def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
-    one = Statement("1.56001", "1.10008.1.1.a.7", status, "00" * 32, AT)
-    made = Proof(
-        receiver="1.56001", sender="1.10008", lk0=one.lk0, status=status, digest=one.digest, at=AT, place=0, count=1,
-        path=[], signature=sign(KEY, tree_message("1.56001", "1.10008", 1, leaf(one))),
+    statement = Statement("1.56001", "1.10008.1.1.a.7", status, "00" * 32, AT)
+    signed = Proof(
+        receiver="1.56001", sender="1.10008", lk0=statement.lk0, status=status, digest=statement.digest, at=AT, place=0,
+        count=1, path=[], signature=sign(KEY, tree_message("1.56001", "1.10008", 1, leaf(statement))),
         certificates=[CERTIFICATE.pem.decode()],
     )  # fmt: skip
-    content: dict[str, Any] = msgspec.json.decode(write_proof(made))
+    content: dict[str, Any] = msgspec.json.decode(write_proof(signed))
     return content | more
 
 
 def verified(file: Path, data: bytes) -> int:
-    """Return the exit status with the authority of the receiver."""
+    """Return the exit status of `semq verify` that trusts the authority of the receiver."""
     trust = file.with_name("trust.pem")
     trust.write_bytes(OURS.pem)
     file.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Acts of a person: done, noted in the ledger with their reason, and refused if the message has ended."""
+"""Acts on messages: done, recorded in the ledger with their reason, and refused if the message has ended."""
 
 import re
 from uuid import uuid4
@@ -23,11 +23,11 @@ def test_a_message_can_be_cancelled_with_a_reason_in_the_ledger(network: Network
 
 def test_a_sent_message_cannot_be_held(network: Network) -> None:
     lk0 = semq("msg", "send", "--to", ABSENT, "--node", network.sender.url, "--json", stdin=b"x").data["lk0"]
-    until_held_at_the_hub(network, lk0)
+    wait_until_stored_at_hub(network, lk0)
     semq("msg", "hold", lk0, "--node", network.sender.url).fails(1, "SEMQ-1226", "msg cancel")
 
 
-def until_held_at_the_hub(network: Network, lk0: str) -> None:
+def wait_until_stored_at_hub(network: Network, lk0: str) -> None:
     until_sync(lambda: lk0 in semq("held", "list", "--target", ABSENT, "--node", network.hub.url, "--json").out)
 
 
@@ -39,7 +39,7 @@ def test_a_message_can_be_sent_again(network: Network) -> None:
     assert any("partner asked" in line["detail"] for line in events)
 
 
-def test_every_command_takes_the_short_name_that_every_node_prints(network: Network) -> None:
+def test_every_command_accepts_the_short_name_at_every_node(network: Network) -> None:
     at = ["--node", network.sender.url]
     result = semq("msg", "send", "--to", ABSENT, *at, stdin=b"short").out
     name = result.split()[0]
@@ -57,12 +57,12 @@ def test_every_command_takes_the_short_name_that_every_node_prints(network: Netw
     assert name in semq("held", "list", *hub).out
     for command in ("inquire", "resend", "cancel"):
         assert semq("msg", command, name, *at).out.startswith(name)
-    slipped = name[:-1] + ("0" if name[-1] != "0" else "1")
-    semq("msg", "show", slipped, *at).fails(1, "SEMQ-1207")
+    mistyped = name[:-1] + ("0" if name[-1] != "0" else "1")
+    semq("msg", "show", mistyped, *at).fails(1, "SEMQ-1207")
     assert semq("held", "resend", name, "--why", "test", *hub).status == 0
 
 
-def test_a_late_act_is_answered_with_the_end_and_its_time(network: Network) -> None:
+def test_an_act_on_an_ended_message_is_refused_with_outcome_and_time(network: Network) -> None:
     at = ["--node", network.sender.url]
     words = ["--to", "56001/late", "--wait", "delivered", "--timeout", "60"]
     name = semq("msg", "send", *words, *at, stdin=b"done").out.split()[0]
@@ -82,47 +82,47 @@ def test_a_late_act_is_answered_with_the_end_and_its_time(network: Network) -> N
     semq("msg", "cancel", name, "--node", network.receiver.url).fails(1, "SEMQ-1208", "DONE")
 
 
-def handed_over(network: Network, target: str, more: str = "") -> int:
-    """Return the number of a document that an application of the sender submits by SQL."""
+def submitted_by_sql(network: Network, target: str, more: str = "") -> int:
+    """Submit a document by SQL at the sender; return its number. ``more``: further arguments of semq_send."""
     with psycopg.connect(network.sender.database) as connection:
         found = connection.execute(f"SELECT semq_send('{target}', 'x'::bytea, app_key => 'a/b/c/{uuid4()}'{more})")
         return int((found.fetchone() or (0,))[0])
 
 
-def test_a_submission_of_sql_is_waited_for_by_its_number(network: Network) -> None:
-    number = handed_over(network, "56001")
+def test_a_submission_by_sql_can_be_awaited_by_its_number(network: Network) -> None:
+    number = submitted_by_sql(network, "56001")
     result = semq("msg", "wait", f"sql-{number}", "--timeout", "60", "--node", network.sender.url)
     assert (result.status, result.out.split()[1:]) == (0, ["delivered"])
-    refused = handed_over(network, "99999")
+    refused = submitted_by_sql(network, "99999")
     semq("msg", "wait", f"sql-{refused}", "--timeout", "60", "--node", network.sender.url).fails(
         1, "SEMQ-1320", "SEMQ-1201"
     )
 
 
 def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Network) -> None:
-    at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '99999')}"
-    until_sync(lambda: not known(network, name).startswith("sql-"))
-    old = known(network, name)
+    at, name = ["--node", network.sender.url], f"sql-{submitted_by_sql(network, '99999')}"
+    until_sync(lambda: not short_name_of(network, name).startswith("sql-"))
+    old = short_name_of(network, name)
     result = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
-    new = known(network, name)
+    new = short_name_of(network, name)
     assert result == [
         f"{old}  is refused again as {new}: SEMQ-1201 The hub knows no such institution as a partner.",
         "requeue: 1",
     ]
-    assert known(network, old) == new != old
+    assert short_name_of(network, old) == new != old
     traced = semq("msg", "trace", old, *at)
     assert (traced.out.count("REFUSED"), traced.err) == (2, f"refused before as {old}\n")
     assert semq("failed", "remove", old, *at).out == "remove: 1\n"
-    assert known(network, name) == new
+    assert short_name_of(network, name) == new
 
 
-def known(network: Network, name: str) -> str:
-    """Return the short name of the message that a name denotes."""
+def short_name_of(network: Network, name: str) -> str:
+    """Return the short name of a message with this name."""
     return str(semq("msg", "show", name, "--json", "--node", network.sender.url).data["name"])
 
 
 def test_a_submission_that_waits_is_withdrawn(network: Network) -> None:
-    at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '56001', ', encrypt => true')}"
+    at, name = ["--node", network.sender.url], f"sql-{submitted_by_sql(network, '56001', ', encrypt => true')}"
     until_sync(lambda: "WAITS" in semq("msg", "show", name, *at).out)
     assert semq("msg", "cancel", name, "--why", "ordered twice", *at).out == f"{name}  is withdrawn; it was not sent\n"
     shown = semq("msg", "show", name, *at).out

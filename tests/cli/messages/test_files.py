@@ -23,7 +23,7 @@ def document(key: str, payload: bytes = b"x") -> Document:
 
 
 @given(KEYS)
-def test_every_key_makes_a_name_that_a_folder_takes(key: str) -> None:
+def test_every_key_becomes_a_valid_file_name(key: str) -> None:
     name = file_name(LK0, key)
     assert len(os.fsencode(name)) <= NAME_BYTES_MAX
     assert name.startswith(LK0)
@@ -64,16 +64,16 @@ def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
     assert path.suffix == ".xml"
     assert file_name(LK0, long) != file_name(LK0, "订单" * 81 + ".xml")
     assert write_body(tmp_path, document(long, b"one")) == path  # a repetition replaces the file
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]  # and leaves no other file
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]  # and leaves no other file
 
 
-def test_a_name_that_is_in_use_gets_a_suffix(tmp_path: Path) -> None:
+def test_a_document_whose_name_a_folder_has_gets_another_name(tmp_path: Path) -> None:
     (tmp_path / file_name(LK0, "order.xml")).mkdir()
     path = write_body(tmp_path, document("order.xml"))
     assert path.read_bytes() == b"x"
 
 
-def test_a_folder_that_takes_nothing_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UnreadableFile):
         write_body(tmp_path / "file", document("a"))
@@ -94,7 +94,7 @@ def test_an_empty_document_needs_an_option(tmp_path: Path, monkeypatch: pytest.M
     assert list(read_bodies(named, allow_empty=True)) == list(zip(named, (b"x", b"", b""), strict=True))
 
 
-def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_is_read_only_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = TextIOWrapper(BytesIO(b"typed"))
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stdin", stream)

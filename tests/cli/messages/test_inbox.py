@@ -33,7 +33,7 @@ def test_long_and_hostile_names_are_written_and_acknowledged(network: Network, t
     assert none.status == 1  # all documents were acknowledged
 
 
-def test_an_unwritable_document_waits_and_blocks_no_other(network: Network, tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_written_waits_and_blocks_no_other(network: Network, tmp_path: Path) -> None:
     large = send(network, "small-disk", "large", b"L" * 200_000)
     small = [send(network, "small-disk", f"small-{n}", b"s") for n in range(3)]
     words = ["msg", "receive", "--user", "small-disk", "--into", str(tmp_path / "in"), "--json", "--timeout", "5"]

@@ -75,12 +75,12 @@ def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path:
     assert result.data["lk0"] == lk0
 
 
-def test_an_empty_inbox_is_exit_status_1(network: Network) -> None:
+def test_an_empty_inbox_ends_with_status_1(network: Network) -> None:
     result = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
     assert (result.status, result.out, result.err) == (1, "", "received 0 of 1; no document arrived for 0.3 s\n")
 
 
-def test_lists_can_be_narrowed(network: Network, order: Path) -> None:
+def test_options_of_a_list_filter_it(network: Network, order: Path) -> None:
     at = ["--node", network.sender.url, "--json"]
     sent = semq("msg", "send", "--to", ABSENT, "--type", "claim", "--file", str(order), *at).data
     wanted = ["--side", "outbound", "--partner", ABSENT, "--type", "claim", "--key", order.name, "--since", "1h"]
@@ -98,17 +98,17 @@ def test_lists_can_be_narrowed(network: Network, order: Path) -> None:
     assert f"1.{ABSENT}" in [row["partner"] for row in partners]
 
 
-def test_a_payload_that_was_given_to_the_hub_is_not_an_empty_one(network: Network, order: Path) -> None:
+def test_a_body_that_only_the_hub_has_is_an_error_and_not_empty(network: Network, order: Path) -> None:
     at = ["--node", network.sender.url]
     lk0 = semq("msg", "send", "--to", ABSENT, "--file", str(order), "--no-ack2", *at, "--json").data["lk0"]
-    looks = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
-    assert "SS_ACK" in looks  # the hub has the document, and this node only the row
+    statuses = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
+    assert "SS_ACK" in statuses  # the hub has the document, and this node only the row
     result = semq("msg", "body", lk0, *at)
     assert (result.status, result.out) == (1, "")
     assert "SEMQ-1225" in result.err
 
 
-def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> None:
+def test_wait_accepts_every_name_of_a_message(network: Network, order: Path) -> None:
     words = ["msg", "send", "--to", "56001", "--type", "order", "--file", str(order), "--json"]
     sent = semq(*words, "--node", network.sender.url).data
     for node in (network.sender, network.receiver):
@@ -136,7 +136,7 @@ def test_a_wait_for_a_class_without_that_outcome_is_refused(
     assert (result.status, "SEMQ-1304" in result.err) == (1, True)
 
 
-def test_a_wait_without_an_outcome_in_time_is_exit_status_69(network: Network) -> None:
+def test_a_wait_without_an_outcome_in_time_ends_with_status_69(network: Network) -> None:
     words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
     semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")
 
@@ -171,7 +171,7 @@ def test_a_bad_time_is_refused(network: Network) -> None:
     semq("msg", "list", "--since", "yesterday", "--node", network.sender.url).fails(1, "SEMQ-2206")
 
 
-def test_json_is_json_for_every_odd_name(network: Network) -> None:
+def test_json_output_contains_unusual_keys_unchanged(network: Network) -> None:
     at = ["--node", network.sender.url, "--json"]
     key = 'a "quoted" 订单 [bold]'
     lk0 = semq("msg", "send", "--to", ABSENT, "--key", key, *at, stdin=b"x").data["lk0"]

@@ -26,13 +26,13 @@ def test_the_outcome_has_priority_over_the_status() -> None:
     assert list_row({"side": "inbound", "source": "1.10008", "app_status": "NEW", "held": True})[2] == "from 10008"
 
 
-def test_a_document_is_called_by_type_and_key() -> None:
+def test_the_name_of_a_document_is_type_and_key() -> None:
     assert document_name({"app_key": "trade/order/std/S1/2", "lk0": "L"}) == "order S1/2"
     assert document_name({"app_key": "trade///"}) == "trade///"
     assert document_name({"app_key": "", "lk0": "L"}) == "L"
 
 
-def test_a_message_is_called_by_its_short_name() -> None:
+def test_the_name_of_a_message_is_its_short_name() -> None:
     assert name_of({"name": "1-1-4KN6M"}) == name_of({"lk0": LK0}) == "1-1-4KN6M"
     assert name_of({"lk0": "L"}) == "L"
 
@@ -42,7 +42,7 @@ def test_names_come_first_and_empty_facts_are_left_out() -> None:
     assert list(facts_of(shown)) == ["name", "lk0", "reason", "sid"]
 
 
-def test_an_end_is_reported_with_its_time() -> None:
+def test_an_ended_message_is_described_with_outcome_and_time() -> None:
     [line] = stuck_lines(None, {"outcome": "DELIVERED", "ended_at": 1_000_000})
     assert line.startswith("It is not stuck: it ended DELIVERED (delivered) at 1970-01-01T")
     cause, step = stuck_lines({"cause": "HELD", "meaning": "m", "next_step": "s"}, {})

@@ -1,6 +1,4 @@
-"""``semq worker`` and ``semq failed``: functions process received documents; failing documents are kept for a
-person.
-"""
+"""``semq worker`` and ``semq failed``: functions process received documents; failed documents wait for an operator."""
 
 import json
 import os
@@ -54,7 +52,7 @@ def until_written(book: Path, *lines: str) -> None:
 
 
 def failed(network: Network, count: int) -> list[dict[str, Any]]:
-    """Return the failed documents of the receiver when there are so many."""
+    """Wait until the receiver has ``count`` failed documents, and return them."""
     rows: list[dict[str, Any]] = []
 
     def are_all() -> bool:
@@ -66,7 +64,7 @@ def failed(network: Network, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path: Path) -> None:
+def test_documents_are_processed_tried_again_or_parked(network: Network, tmp_path: Path) -> None:
     book = tmp_path / "book"
     node = ("--node", network.receiver.url)
     with working(network, book) as worker:
@@ -134,7 +132,7 @@ def test_commands_with_wrong_arguments_fail(network: Network) -> None:
     node = ("--node", network.receiver.url)
     semq("worker", "--app", "no.such.module", *node).fails(78, "SEMQ-2212", "cannot be imported")
     semq("worker", "--app", "json", *node).fails(78, "SEMQ-2212")
-    semq("worker", "--app", "tests.cli.handling:BOOK", *node).fails(78, "SEMQ-2212")
+    semq("worker", "--app", "tests.cli.handling:RECORD", *node).fails(78, "SEMQ-2212")
     semq("failed", "requeue", *node).fails(1, "SEMQ-2211")
     assert semq("failed", "show", *node, "1.none.1.1.1.1").status == 1
 
@@ -147,29 +145,30 @@ def test_a_report_has_error_attempts_and_the_end_of_the_traceback() -> None:
     assert "os.getpid() / 0" in report(caught.value, 1, 1, "")
 
 
+# Module | source, text in the error, frames of the module in the traceback
 MODULES = {
     "broken": ("import json\n\n\ndef use():\n    return json.lods('1')\n\n\nuse()\n", "AttributeError", 2),
-    "torn": ("def use(:\n", "SyntaxError", 0),
-    "lacking": ("import no_such_package_at_all\n", "No module named 'no_such_package_at_all'", 1),
+    "invalid": ("def use(:\n", "SyntaxError", 0),
+    "importing": ("import no_such_package_at_all\n", "No module named 'no_such_package_at_all'", 1),
 }
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_that_cannot_be_imported_is_reported_with_its_own_lines(name: str, tmp_path: Path) -> None:
-    text, says, frames = MODULES[name]
-    (tmp_path / f"{name}_{tmp_path.name}.py").write_text(text)
+    source, text, frames = MODULES[name]
+    (tmp_path / f"{name}_{tmp_path.name}.py").write_text(source)
     with patch.object(sys, "path", [str(tmp_path), *sys.path]):
         result = semq("worker", "--app", f"{name}_{tmp_path.name}", "--node", "amqp://u:p@127.0.0.1:1")
     *shown, last = result.err.splitlines()
     assert result.status == 78
     assert last.startswith("semq: SEMQ-2212 ")
-    assert says in last
+    assert text in last
     assert sum(line.startswith("  File ") for line in shown) == max(frames, 1)
     assert "importlib" not in result.err
     assert len(shown) <= 6
 
 
-def test_a_module_that_is_not_there_is_one_line() -> None:
+def test_a_module_that_does_not_exist_is_reported_in_one_line() -> None:
     semq("worker", "--app", "no_such_module_here", "--node", "amqp://u:p@127.0.0.1:1").fails(
         78, "SEMQ-2212", "No module named 'no_such_module_here'"
     )

@@ -71,8 +71,8 @@ def node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Non
         ("stuck --warning many", 3, "UNKNOWN stuck: "),
     ],
 )
-def test_the_status_is_the_result(words: str, status: int, text: str) -> None:
-    result = semq("check", *words.split(), "--node", "played")
+def test_the_exit_status_is_that_of_the_result(words: str, status: int, text: str) -> None:
+    result = semq("check", *words.split(), "--node", "simulated")
     assert (result.status, result.err) == (status, "")
     assert result.out.startswith(text)
     assert result.out.count("\n") == 1
@@ -86,13 +86,13 @@ def test_a_node_that_cannot_be_reached_is_critical_in_every_form() -> None:
         assert "2" in result.out or "CRITICAL" in result.out
 
 
-def test_each_form_is_read_by_its_readers() -> None:
-    nagios = semq("check", "stuck", "--node", "played", "--format", "nagios").out
+def test_each_form_has_its_syntax() -> None:
+    nagios = semq("check", "stuck", "--node", "simulated", "--format", "nagios").out
     assert nagios == "SEMQ WARNING - stuck: 7 AWAY | stuck=7;1;100\n"
-    assert "a/b" in semq("check", "node", "--node", "played", "--format", "nagios").out.partition(" | ")[0]
-    content = json.loads(semq("check", "oldest", "--node", "played", "--json").out)
+    assert "a/b" in semq("check", "node", "--node", "simulated", "--format", "nagios").out.partition(" | ")[0]
+    content = json.loads(semq("check", "oldest", "--node", "simulated", "--json").out)
     assert (content["level"], content["status"], content["value"], content["unit"]) == ("WARNING", 1, 7200, "s")
-    prometheus = semq("check", "stuck", "--node", "played", "--format", "prometheus").out
+    prometheus = semq("check", "stuck", "--node", "simulated", "--format", "prometheus").out
     assert re.search(r'^semq_check_status\{subject="stuck"\} 1$', prometheus, re.MULTILINE)
     assert re.search(r'^semq_check_value\{subject="stuck"\} 7$', prometheus, re.MULTILINE)
 

@@ -38,7 +38,7 @@ def test_control_characters_of_answers_are_escaped_on_the_terminal(monkeypatch: 
     monkeypatch.setattr(session, "Client", ScriptedNode)
     monkeypatch.setattr(ScriptedNode, "answers", HOSTILE)
     for extra in ((), ("--json",)):
-        result = semq("top", "--count", "2", "--interval", "0.5", "--node", "played", *extra)
+        result = semq("top", "--count", "2", "--interval", "0.5", "--node", "simulated", *extra)
         assert (result.status, result.err) == (0, "")
         assert not UNSAFE.search(result.out)
 

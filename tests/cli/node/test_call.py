@@ -1,7 +1,6 @@
-"""``semq call``, and all commands: together they use exactly the existing operations and arguments.
+"""``semq call``; and all commands, which together use exactly the existing operations and arguments.
 
-For the latter, the node is simulated by `test_output_of_commands.Played`; each command is given every option that it
-has.
+For the latter, every command runs with each of its options at `test_output_of_commands.SimulatedNode`.
 """
 
 import json
@@ -26,23 +25,23 @@ from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Operation
 from tests.app.network import Network
 from tests.cli.command import semq
-from tests.cli.test_output_of_commands import BAD, COMMANDS, LK0, UNSAFE, Played
+from tests.cli.test_output_of_commands import BAD, COMMANDS, LK0, UNSAFE, SimulatedNode
 
 TABLES = [{row.name: row for row in table} for table in (LOCAL, HUB, SERVER)]
 OPERATIONS: dict[str, list[Operation]] = {
     name: [table[name] for table in TABLES if name in table] for name in TABLES[0] | TABLES[1] | TABLES[2]
 }
-# Option | a value for it; the others get "1"
+# Option | value in this test; other options get "1"
 VALUES = {
     "side": "all", "since": "2h", "older_than": "2h", "wait": "accepted", "expires": "2h", "from": "2031-03-01",
     "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer",
     "outcome": "done",
 }  # fmt: skip
-NOT_GIVEN = {"node", "config", "json", "timeout", "help", "out", "folder", "yes", "add", "dry_run"}
+LEFT_OUT_OPTIONS = {"node", "config", "json", "timeout", "help", "out", "folder", "yes", "add", "dry_run"}
 
 
-class Recording(Played):
-    """A node that answers every request and notes it."""
+class Recording(SimulatedNode):
+    """A simulated node that records requests, and the faults of their operations and arguments."""
 
     asked: ClassVar[set[str]] = set()
     faults: ClassVar[list[str]] = []
@@ -55,7 +54,7 @@ class Recording(Played):
         if not rows:
             self.faults.append(f"there is no operation {operation}")
         texts = []
-        # from answers of the simulated node
+        # Without the NUL characters of texts in answers, which commands send back.
         given = json.loads(json.dumps(dict(arguments or {})).replace("\\u0000", ""))
         for row in rows:
             try:
@@ -91,32 +90,32 @@ def recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return file
 
 
-def test_every_command_uses_what_exists_and_every_operation_is_used(recording: Path) -> None:
+def test_commands_use_existing_operations_and_every_operation_is_used(recording: Path) -> None:
     for command, words in COMMANDS.items():
         given = [str(recording) if word == "FILE" else word for word in words]
-        semq(*command.split(), *given, "--node", "played", stdin=b"x")
-        named = [word for word in given if not word.startswith("-")][:1] if command != "msg send" else []
-        for positional in (named, []):
-            semq(*command.split(), *positional, *_options(command), "--node", "played", stdin=b"x")
-    semq("cert", "trust", "--add", str(recording), "--node", "played")
-    semq("call", "--list", "--node", "played")
+        semq(*command.split(), *given, "--node", "simulated", stdin=b"x")
+        first_argument = [word for word in given if not word.startswith("-")][:1] if command != "msg send" else []
+        for positional in (first_argument, []):
+            semq(*command.split(), *positional, *_options(command), "--node", "simulated", stdin=b"x")
+    semq("cert", "trust", "--add", str(recording), "--node", "simulated")
+    semq("call", "--list", "--node", "simulated")
     assert not Recording.faults
-    elsewhere = {name for name, rows in OPERATIONS.items() if all(row.used_by for row in rows)}
-    assert Recording.asked | elsewhere == set(OPERATIONS)
+    used_by_programs = {name for name, rows in OPERATIONS.items() if all(row.used_by for row in rows)}
+    assert Recording.asked | used_by_programs == set(OPERATIONS)
 
 
-def test_options_have_the_defaults_of_their_arguments(recording: Path) -> None:
+def test_commands_without_options_use_the_defaults_of_the_operations(recording: Path) -> None:
     """A command without options requests the defaults of the operation, with these exceptions."""
     pages = {(f"broker.{name}", "limit") for name in ("queues", "consumers", "connections", "channels", "exchanges")}
     pages |= {("broker.bindings", "limit"), ("worker.list", "limit"), ("held.list", "limit")}
     others = {
-        ("node.drain", "timeout_s"),  # --timeout of all commands
-        ("msg.trace", "parties"),  # by default all parties are asked; --here
-        ("msg.body", "offset"),  # all bytes are requested, some at a time
-        ("definitions.import", "expect"),  # the compared version
+        ("node.drain", "timeout_s"),  # --timeout, which all commands have
+        ("msg.trace", "parties"),  # the command asks all parties unless --here is given
+        ("msg.body", "offset"),  # the command requests a body block by block
+        ("definitions.import", "expect"),  # the version with which the file was compared
     }
     for command, words in COMMANDS.items():
-        semq(*command.split(), *(str(recording) if word == "FILE" else word for word in words), "--node", "played")
+        semq(*command.split(), *(str(recording) if word == "FILE" else word for word in words), "--node", "simulated")
     found = {
         (operation, name)
         for operation, arguments in Recording.arguments
@@ -124,8 +123,8 @@ def test_options_have_the_defaults_of_their_arguments(recording: Path) -> None:
         for name, default in _defaults(row).items()
         if arguments.get(name) not in (None, "", [], default)
     }
-    named = {("held.refuse", "ids"), ("held.resend", "ids")}  # from the command line
-    assert found - named == pages | others
+    positional = {("held.refuse", "ids"), ("held.resend", "ids")}
+    assert found - positional == pages | others
 
 
 def _defaults(row: Operation) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def _defaults(row: Operation) -> dict[str, Any]:
 
 def _options(command: str) -> Iterator[str]:
     for option in _command(command).params:
-        if option.param_type_name != "option" or option.name in NOT_GIVEN or option.hidden:
+        if option.param_type_name != "option" or option.name in LEFT_OUT_OPTIONS or option.hidden:
             continue
         value = VALUES.get(option.opts[0].strip("-").replace("-", "_"), "1")
         if value.startswith("--") or option.is_flag:
@@ -188,7 +187,7 @@ def test_the_arguments_of_every_operation_can_be_shown(row: Operation) -> None:
 
 def test_descriptions_of_operations_are_safe_on_a_terminal(recording: Path) -> None:
     for words in (["--list"], ["--list", BAD], ["--list", BAD, "--json"], ["msg.show"]):
-        result = semq("call", *words, "--node", "played")
+        result = semq("call", *words, "--node", "simulated")
         assert result.status == 0, result
         assert not UNSAFE.search(result.out + result.err), result
 

@@ -44,13 +44,13 @@ async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: 
     renewed = (await run("cert", "renew", *here, "--json")).data
     assert renewed["serial"] != shown["serial"]
     slots = (await run("cert", "list", *here, "--json")).data
-    assert [(one["slot"], one["serial"]) for one in slots] == [
+    assert [(row["slot"], row["serial"]) for row in slots] == [
         ("active", renewed["serial"]),
         ("previous", enrolled.data["serial"]),
     ]
     await until(lambda: hub.links.links.get("1.10008"))
     listed = (await run("cert", "list", *at_hub, "--json")).data
-    assert {one["serial"] for one in listed} >= {shown["serial"], renewed["serial"]}
+    assert {row["serial"] for row in listed} >= {shown["serial"], renewed["serial"]}
     assert "10008" in (await run("cert", "list", *at_hub)).out
 
     revoked = (await run("cert", "revoke", "10008", "--why", "moved", *at_hub, "--json")).data
@@ -61,29 +61,29 @@ async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: 
     assert (await run("hub", "nodes", "rebind", "10008", *at_hub)).status == 0
 
 
-async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: HubNode) -> None:
+async def test_enrolment_with_a_wrong_fingerprint_sends_no_token(inprocess: InProcess, hub: HubNode) -> None:
     inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")
     result = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)
     result.fails(1, "SEMQ-2401")
 
 
-def test_an_authority_that_is_not_the_hub_s(tmp_path: Path) -> None:
+def test_a_certificate_of_another_authority_is_requested_and_installed(tmp_path: Path) -> None:
     """Request and install work on files alone; a certificate of an untrusted authority is refused."""
-    ours, theirs = create_authority("ours", NOW), create_authority("theirs", NOW)
-    (tmp_path / "ca.pem").write_bytes(ours.pem)
+    trusted, untrusted = create_authority("ours", NOW), create_authority("theirs", NOW)
+    (tmp_path / "ca.pem").write_bytes(trusted.pem)
     config = tmp_path / "node.toml"
     config.write_text(
         '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub.example.org"\n[tls]\ntrust = "ca.pem"\n'
     )
-    asked = semq("cert", "request", "--config", str(config)).out
+    request = semq("cert", "request", "--config", str(config)).out
     assert semq("cert", "request", "--config", str(config), "--json").data["node"] == "1.10008"
-    key = key_of_request(asked.encode())
-    made = tmp_path / "made.pem"
-    made.write_bytes(theirs.issue(key, Address(1, "10008"), NOW, 90).pem)
-    semq("cert", "install", "--config", str(config), str(made)).fails(1, "SEMQ-5102")
-    made.write_bytes(ours.issue(key, Address(1, "56001"), NOW, 90).pem)
-    semq("cert", "install", "--config", str(config), str(made)).fails(1, "SEMQ-5104")
-    made.write_bytes(ours.issue(key, Address(1, "10008"), NOW, 90).pem)
-    assert semq("cert", "install", "--config", str(config), str(made), "--json").data["slot"] == "active"
+    key = key_of_request(request.encode())
+    file = tmp_path / "certificate.pem"
+    file.write_bytes(untrusted.issue(key, Address(1, "10008"), NOW, 90).pem)
+    semq("cert", "install", "--config", str(config), str(file)).fails(1, "SEMQ-5102")
+    file.write_bytes(trusted.issue(key, Address(1, "56001"), NOW, 90).pem)
+    semq("cert", "install", "--config", str(config), str(file)).fails(1, "SEMQ-5104")
+    file.write_bytes(trusted.issue(key, Address(1, "10008"), NOW, 90).pem)
+    assert semq("cert", "install", "--config", str(config), str(file), "--json").data["slot"] == "active"
     semq("cert", "install", "--config", str(config), str(tmp_path / "none")).fails(1, "SEMQ-2203")

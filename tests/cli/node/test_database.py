@@ -1,4 +1,4 @@
-"""The tables of a database: too old, too new, upgraded."""
+"""``semq db``: tables of older and newer versions, the embedded server, roles."""
 
 import os
 from pathlib import Path
@@ -36,25 +36,25 @@ def test_a_newer_database_is_left_alone(config: str, empty_database: str) -> Non
     semq_process("platform", "run", "--config", config).fails(78, "SEMQ-3011")
 
 
-def test_an_older_database_is_not_opened_where_that_is_not_wanted(config: str) -> None:
+def test_without_migrate_a_node_does_not_open_an_older_database(config: str) -> None:
     semq_process("platform", "run", "--config", config).fails(78, "SEMQ-3010")
 
 
-def test_an_unavailable_database_is_exit_status_69(tmp_path: Path) -> None:
+def test_an_unavailable_database_ends_with_status_69(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     url = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=2"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[database]\nurl = "{url}"\n')
     semq("db", "check", "--config", str(file)).fails(69, "SEMQ-3001")
 
 
-def test_an_embedded_database_is_started_for_as_long_as_it_is_needed(tmp_path: Path) -> None:
+def test_an_embedded_database_runs_only_during_the_command(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text('[node]\nkind = "platform"\nid = "hub"\ndata_dir = "data"\n')
     assert semq("db", "upgrade", "--config", str(file)).status == 0
     assert not (tmp_path / "data" / "postgres" / "data" / "postmaster.pid").exists()
 
 
-def test_a_role_for_an_application(config: str, empty_database: str) -> None:
+def test_a_role_for_an_application_is_granted_used_and_revoked(config: str, empty_database: str) -> None:
     assert semq("db", "upgrade", "--config", config).status == 0
     role = f"cli_{os.getpid()}"
     try:

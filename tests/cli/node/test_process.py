@@ -15,14 +15,14 @@ def test_an_unreadable_configuration_ends_the_process_with_78(tmp_path: Path) ->
     semq_process("platform", "run", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
 
 
-def test_the_other_kind_of_node(tmp_path: Path) -> None:
+def test_the_configuration_of_the_other_kind_of_node_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
     result = semq_process("local", "run", "--config", str(file))
     result.fails(78, "SEMQ-2005", "describes a platform node")
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
+def test_a_port_in_use_ends_the_process_with_78(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(HUB.format(port=taken.getsockname()[1]))

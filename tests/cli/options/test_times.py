@@ -15,17 +15,17 @@ def test_an_age_lies_in_the_past() -> None:
         assert before - seconds * 1000 - 1 <= milliseconds_ago(text) <= after - seconds * 1000 + 60_000
 
 
-def test_a_date_is_a_moment() -> None:
+def test_a_date_is_converted_to_milliseconds() -> None:
     assert milliseconds_ago("1970-01-01T00:00:01+00:00") == 1000
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7w", "-3h", "2026-13-01"])
-def test_anything_else_is_refused(text: str) -> None:
+def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(BadTime):
         milliseconds_ago(text)
 
 
-def test_a_time_to_come_may_be_a_duration_or_milliseconds() -> None:
+def test_a_future_time_may_be_a_duration_a_date_or_milliseconds() -> None:
     now = datetime.now(UTC).timestamp() * 1000
     assert now + 7_200_000 - 1 <= milliseconds_ahead("2h") <= now + 7_200_000 + 60_000
     assert milliseconds_ahead("1795334242114") == 1795334242114

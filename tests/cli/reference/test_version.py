@@ -12,7 +12,7 @@ def test_the_command_prints_its_version() -> None:
     assert semq("version").out.startswith(f"semq {result['semq']} (Python {result['python']}")
 
 
-def test_completion_knows_the_commands() -> None:
+def test_completion_scripts_suggest_the_commands() -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "semq" in semq("completion", shell).out
     assert semq("completion", "abacus").status == 2
