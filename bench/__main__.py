@@ -1,16 +1,17 @@
 """``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
 
-Rates are sustainable, because time ends when the queues of all nodes are empty. Latency is measured first, before any
-other load on the disk, and the disk is probed at the same time. More phases on demand:
+Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured first,
+before any other load on the disk, and the disk is probed at the same time. Options add phases:
 
     --large [N]     1 MiB documents beside small ones: their rate, memory, and the latency of the small ones
     --backlog N     N documents wait for an offline institution during all other phases
     --partners N    A sends to N institutions in turn, each with its own node
 
-    ./run bench peers | broker | cluster | datagrams | http | large | secrecy | soak | reconcile   others, with --help
+    ./run bench peers | broker | cluster | datagrams | http | large | secrecy | sessions | soak | reconcile
+                    other benchmarks, each with --help
 
-Exit status: 0 with figures, 1 without (documents lost, repeated or damaged, a node died, no progress), 130 when
-interrupted. bench/README.md explains the figures.
+Exit status: 0 with figures; 1 without figures, because documents were lost, repeated or damaged, a node died, or there
+was no progress; 130 when interrupted. bench/README.md explains the figures.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from bench.floor.floor import Observed
 from bench.interpreter import is_optimized
 from bench.network import BenchNetwork
 
-# name | module with ``main(argv) -> exit status``: other benchmarks
+# Other benchmarks: name | module with ``main(argv)``, which returns the exit status.
 OTHERS = {
     "broker": "bench.rabbitmq.broker",
     "cluster": "bench.cluster",
@@ -42,14 +43,15 @@ OTHERS = {
     "sessions": "bench.sessions",
     "soak": "bench.soak",
 }
-WARM_UP = 500
-LATENCY_S = 10
+WARM_UP = 500  # documents
+LATENCY_S = 10  # duration of the latency phase
 FLOOR_MAX = 20_000  # documents; the rate of the floor does not depend on their number
 SUMMARY = """
 {messages} documents of {size} bytes from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
   online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
-           {ratio_online:>6} of the floor, {floor_per_s}/s ({ratio_online_now} of {floor_now_per_s}/s, the rows of now)
-  stored   {stored_per_s:>6}/s the same through the hub's store
+           {ratio_online:>6} of the floor, {floor_per_s}/s \
+({ratio_online_now} of {floor_now_per_s}/s with the rows of this run)
+  stored   {stored_per_s:>6}/s likewise, through the hub's store
            {ratio_stored:>6} of its floor, {floor_stored_per_s}/s
   cpu      {cpu_us:>6} µs a document in the nodes and their Postgres, online
   latency  {p50_ms:>6} ms p50, {p99_ms} ms p99 at {rate:g}/s
@@ -62,24 +64,28 @@ SUMMARY = """
 def main(argv: list[str]) -> int:
     """Run the benchmark and return the exit status."""
     if argv and argv[0] in OTHERS:
-        other: int = importlib.import_module(OTHERS[argv[0]]).main(argv[1:])
-        return other
+        status: int = importlib.import_module(OTHERS[argv[0]]).main(argv[1:])
+        return status
     parser = cli.parser_of("", __doc__)
     parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a phase (60000)")
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
-    parser.add_argument("--rate", type=cli.rate, default=100.0, metavar="PER_S", help="of the latency phase (100)")
+    parser.add_argument(
+        "--rate", type=cli.rate, default=100.0, metavar="PER_S", help="documents a second in the latency phase (100)"
+    )
     parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
-    parser.add_argument("--backlog", type=cli.count, default=0, metavar="N", help="documents that wait meanwhile (0)")
+    parser.add_argument(
+        "--backlog", type=cli.count, default=0, metavar="N", help="documents that wait for an offline institution (0)"
+    )
     parser.add_argument(
         "--idle", type=cli.rate, default=backlog.IDLE_S, metavar="S",
         help=f"seconds at rest with the documents of --backlog ({backlog.IDLE_S:g})",
     )  # fmt: skip
     parser.add_argument(
         "--large", type=cli.count, nargs="?", const=large_documents.DOCUMENTS, default=0, metavar="N",
-        help=f"measure N documents of 1 MiB too ({large_documents.DOCUMENTS} where N is left out)",
+        help=f"measure N documents of 1 MiB too ({large_documents.DOCUMENTS} if N is left out)",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
-    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda figures: SUMMARY.format(**figures))
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
@@ -89,37 +95,37 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     say(f"starting a hub, A and {arguments.partners} partner(s) ...")
     async with BenchNetwork(folder, partners=arguments.partners) as network:
         say("processes: " + ", ".join(f"{name} {node.pid}" for name, node in network.nodes.items()))
-        found = await network.watched(measure(folder, phases.Bench(network, arguments.size), arguments))
-    chosen = {name: getattr(arguments, name) for name in ("messages", "size", "rate", "partners", "backlog")}
-    return {**chosen, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+        figures = await network.watched(measure(folder, phases.Bench(network, arguments.size), arguments))
+    options = {name: getattr(arguments, name) for name in ("messages", "size", "rate", "partners", "backlog")}
+    return {**options, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **figures}
 
 
 async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespace) -> Result:
-    """Run the phases on a running network."""
+    """Run the phases on a running network; return their figures."""
     messages = arguments.messages
     await phases.online(bench, min(WARM_UP, messages))
     if arguments.backlog:
-        say(f"backlog: {arguments.backlog} documents for an institution that never comes ...")
+        say(f"backlog: {arguments.backlog} documents for an institution that is never online ...")
         show("backlog", await backlog.measure(bench, arguments.backlog, arguments.idle))
-    found = await latency(folder, bench, arguments.rate, messages)
+    figures = await latency(folder, bench, arguments.rate, messages)
     if arguments.large:
         say("large: documents of 1 MiB beside small ones ...")
         result = await large_documents.measure(bench, arguments.rate, arguments.large, messages)
         show("large", result)
-        found |= {f"large_{name}": result[name] for name in ("per_s", "p99_ms", "rss_mib_max")}
-    seen: dict[str, Mapping[str, Observed]] = {}
+        figures |= {f"large_{name}": result[name] for name in ("per_s", "p99_ms", "rss_mib_max")}
+    work: dict[str, Mapping[str, Observed]] = {}  # by phase and node
     for name, phase in (("online", phases.online), ("stored", phases.stored)):
         say(f"{name}: {messages} documents ...")
-        result, seen[name] = await phases.observed(bench, phase, messages)
+        result, work[name] = await phases.observed(bench, phase, messages)
         show(name, result)
-        found |= _figures(name, result)
-    found["rows_left"] = await rows.left(bench.databases, phases.ABSENT_NODE)
-    for name, observed in seen.items():
+        figures |= _figures(name, result)
+    figures["rows_left"] = await rows.queued(bench.databases, phases.ABSENT_NODE)
+    for name, observed in work.items():
         say(f"the floor of {name} ...")
-        base = await asyncio.to_thread(floor.measure, name, observed, min(messages, FLOOR_MAX), bench.size)
-        show(f"floor of {name}", base)
-        found |= _ratios(name, found[f"{name}_per_s"], base)
-    return found | bench.account
+        floor_rates = await asyncio.to_thread(floor.measure, name, observed, min(messages, FLOOR_MAX), bench.size)
+        show(f"floor of {name}", floor_rates)
+        figures |= _ratios(name, figures[f"{name}_per_s"], floor_rates)
+    return figures | bench.account
 
 
 async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int) -> Result:
@@ -129,9 +135,9 @@ async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int)
     async with disk.probed(folder) as probe:
         result, _ = await phases.observed(bench, lambda bench, count: phases.latency(bench, count, rate), count)
     show("latency", {**result, "fdatasync": probe})
-    of_disk = {f"fdatasync_{name}": value for name, value in probe.items() if name != "samples"}
+    disk_figures = {f"fdatasync_{name}": value for name, value in probe.items() if name != "samples"}
     fsyncs = round(sum(result["fsyncs_per_message"].values()), 2)
-    return {"p50_ms": result["p50_ms"], "p99_ms": result["p99_ms"], "fsyncs_at_rate": fsyncs, **of_disk}
+    return {"p50_ms": result["p50_ms"], "p99_ms": result["p99_ms"], "fsyncs_at_rate": fsyncs, **disk_figures}
 
 
 def machine() -> Result:
@@ -143,22 +149,22 @@ def machine() -> Result:
 
 
 def _figures(name: str, result: Result) -> Result:
-    """Return the figures of one phase for the last object."""
+    """Return the figures of one phase for the summary."""
     figures = {f"{name}_per_s": result["per_s"], "rss_mib": round(sum(result["rss_mib"].values()), 1)}
     if name == "online":
         figures |= {"online_ack2_per_s": result["ack2_per_s"], "cpu_us": result["cpu_us"]}
     return figures
 
 
-def _ratios(name: str, per_s: int, base: Result) -> Result:
-    """Return the figures of its floor."""
-    of_floor = "floor" if name == "online" else f"floor_{name}"
+def _ratios(name: str, per_s: int, floor_rates: Result) -> Result:
+    """Return the figures of the floor of a phase for the summary."""
+    prefix = "floor" if name == "online" else f"floor_{name}"
     return {
-        f"{of_floor}_per_s": base["per_s"],
-        f"{of_floor}_best_per_s": base["best_per_s"],
-        f"{of_floor}_now_per_s": base["now_per_s"],
-        f"ratio_{name}": round(per_s / base["per_s"], 3),
-        f"ratio_{name}_now": round(per_s / base["now_per_s"], 3),
+        f"{prefix}_per_s": floor_rates["per_s"],
+        f"{prefix}_best_per_s": floor_rates["best_per_s"],
+        f"{prefix}_now_per_s": floor_rates["now_per_s"],
+        f"ratio_{name}": round(per_s / floor_rates["per_s"], 3),
+        f"ratio_{name}_now": round(per_s / floor_rates["now_per_s"], 3),
     }
 
 

@@ -1,7 +1,7 @@
 """``./run bench --backlog N``: the cost of documents that wait for an offline institution.
 
-They are submitted at A and stored at the hub. Then A is restarted, and the processor time of all nodes is measured
-while they only wait. The documents stay during all following phases. Used by ``__main__``.
+The documents are submitted at A and stored at the hub. Then A is restarted, and the processor time of all nodes is
+measured while nothing happens. The documents stay during all following phases. Used by ``__main__``.
 """
 
 import asyncio
@@ -15,28 +15,29 @@ from bench.network import ABSENT, A
 from semq.engine.settings import EngineSettings
 from semq.installation.configuration import HUB
 
-IDLE_S = 20.0  # by default
+IDLE_S = 20.0  # default of --idle
 
 
 async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
-    """Measure the rate of storing, the time of a start with these rows, and the load of a waiting node.
+    """Measure the rate of storing, the time of a start with these rows, and the processor time at rest.
 
     A is restarted after each window of documents, because every incarnation of a node has its own streams, of which the
     hub stores no more than the window.
     """
     network, window = bench.network, EngineSettings().window
     store_s = start_s = 0.0
-    for count in [window] * (documents // window) + [documents % window] * bool(documents % window):
+    for first in range(0, documents, window):
+        count = min(window, documents - first)
         store_s += await _store(bench, count)
         start_s = await _restart(bench)
     meter = gauges.ProcessorMeter(network)
     meter.start()
     await asyncio.sleep(idle_s)
     meter.stop()
-    waiting = {name: round(100 * used / meter.seconds, 1) for name, used in meter.used.items() if name != gauges.LOAD}
+    idle = {name: round(100 * used / meter.seconds, 1) for name, used in meter.used.items() if name != gauges.LOAD}
     return {
         "messages": documents, "store_per_s": round(documents / store_s), "start_s": round(start_s, 2),
-        "idle_percent_of_a_core": waiting,
+        "idle_percent_of_a_core": idle,
         "rss_mib": gauges.rss_mib(network),
     }  # fmt: skip
 
@@ -48,10 +49,10 @@ async def _store(bench: phases.Bench, count: int) -> float:
         at_hub = await bench.watcher(stack, HUB)
         submitter = await (await LoadSubmitter.connect(bench.network, A)).begin([ABSENT])
         stack.push_async_callback(submitter.close)
-        kept = await at_hub.count("stored") + count
+        goal = await at_hub.count("stored") + count
         began = time.perf_counter()
         submitting = submitter.submit(numbers.start, count, bench.size)
-        _, stored_at = await asyncio.gather(submitting, at_hub.reaches("stored", kept))
+        _, stored_at = await asyncio.gather(submitting, at_hub.reaches("stored", goal))
     return stored_at - began
 
 

@@ -1,8 +1,8 @@
 """``./run bench large --beside``: the latency of small documents, alone and beside large ones, in turns within one run.
 
-Rounds alternate: small documents alone, then at the same rate beside large ones, which another process (``bulk``) sends
-and receives. Both figures come from the same minutes, so their ratio holds on a shared machine, too. The stages are
-those that applications see: confirmed by A, received at B, event ``delivered`` at A. Used by ``large``.
+Each round sends small documents alone, and then at the same rate beside large ones, which another process (``bulk``)
+sends and receives. Both figures come from the same minutes, so their ratio is valid on a shared machine, too. The
+stages are those that applications see: confirmed by A, received at B, event ``delivered`` at A. Used by ``large``.
 """
 
 import asyncio
@@ -29,94 +29,96 @@ STAGES = ("confirmed", "received", "delivered")
 
 
 @dataclass(slots=True)
-class Small:
-    """The small documents of one run: when each was published, and how long it took to each stage, in milliseconds."""
+class SmallDocuments:
+    """The small documents of one run, alone or beside large ones."""
 
-    sent: dict[int, float] = field(default_factory=dict)
-    took: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: dict[int, float] = field(default_factory=dict)  #: time of publication by number
+    #: milliseconds from publication to each stage
+    latencies: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def note(self, stage: str, number: int, moment: float) -> None:
-        """Note that a document has reached a stage."""
+    def record(self, stage: str, number: int, moment: float) -> None:
+        """Record that a document has reached a stage."""
         if number in self.sent:
-            self.took[stage].append((moment - self.sent[number]) * 1000)
-            self.moved.set()
+            self.latencies[stage].append((moment - self.sent[number]) * 1000)
+            self.progress.set()
 
-    async def all_there(self) -> None:
+    async def wait_complete(self) -> None:
         """Wait until each document has reached all stages. Raises Stuck."""
-        while any(len(took) < len(self.sent) for took in self.took.values()):
-            self.moved.clear()
+        while any(len(latencies) < len(self.sent) for latencies in self.latencies.values()):
+            self.progress.clear()
             try:
                 async with asyncio.timeout(SILENCE_S_MAX):
-                    await self.moved.wait()
+                    await self.progress.wait()
             except TimeoutError as error:
-                raise Stuck(f"{len(self.took['delivered'])} of {len(self.sent)} documents were delivered.") from error
+                delivered = len(self.latencies["delivered"])
+                raise Stuck(f"{delivered} of {len(self.sent)} documents were delivered.") from error
 
     def figures(self) -> Result:
         """Return the quantiles of each stage."""
-        cuts = {stage: quantiles(took, n=100, method="inclusive") for stage, took in self.took.items()}
+        cuts = {stage: quantiles(values, n=100, method="inclusive") for stage, values in self.latencies.items()}
         return {
             "messages": len(self.sent),
             **{f"{stage}_{name}_ms": round(cut[at], 2) for stage, cut in cuts.items() for name, at in PERCENTILES},
         }
 
 
-PERCENTILES = (("p50", 49), ("p90", 89), ("p99", 98))
+PERCENTILES = (("p50", 49), ("p90", 89), ("p99", 98))  # name, index in the result of ``quantiles``
 
 
 class SmallSubmitter(LoadSubmitter):
-    """Notes the confirms."""
+    """Records the confirms by A."""
 
-    small: Small
+    small: SmallDocuments
 
     def _settled(self, settled: list[tuple[Any, bool]]) -> None:
         now = time.perf_counter()
         super()._settled(settled)
         for number, _ in settled:
-            self.small.note("confirmed", number, now)
+            self.small.record("confirmed", number, now)
 
 
 class SmallReceiver(LoadReceiver):
-    """Notes the arrivals at B's application."""
+    """Records the arrivals at B's application."""
 
-    small: Small
+    small: SmallDocuments
 
-    def _take(self, batch: list[Delivered]) -> None:
+    def _on_documents(self, batch: list[Delivered]) -> None:
         now = time.perf_counter()
-        super()._take(batch)
+        super()._on_documents(batch)
         for delivered in batch:
-            self.small.note("received", int.from_bytes(delivered.body[:SIZE_MIN], "big"), now)
+            self.small.record("received", int.from_bytes(delivered.body[:SIZE_MIN], "big"), now)
 
 
-class Beside:
-    """The applications with small documents, and the process with large ones."""
+class AlternatingLoad:
+    """The applications for small documents, alone and beside the process with large ones."""
 
     def __init__(self, bench: phases.Bench, rate: float) -> None:
         self._bench = bench
         self._rate = rate
         self.meters = {name: gauges.ProcessorMeter(bench.network) for name in ("alone", "beside")}
-        self.large: list[Result] = []
+        self.large: list[Result] = []  #: results of the portions of large documents
 
     async def begin(self, stack: AsyncExitStack) -> None:
-        """Log in."""
+        """Connect the applications."""
         network = self._bench.network
         self._submitter = await SmallSubmitter.connect(network, A)
         self._receiver = await SmallReceiver.connect(network, B)
         self._listener = await LoadListener.connect(network, A)
-        for each in (self._submitter, self._receiver, self._listener):
-            stack.push_async_callback(each.close)
+        for application in (self._submitter, self._receiver, self._listener):
+            stack.push_async_callback(application.close)
         await self._submitter.begin(self._bench.targets, self._bench.encrypt)
         await self._receiver.begin(self._bench.size_of)
-        await self._listener.begin(lambda number, moment: self._small.note("delivered", number, moment))
+        await self._listener.begin(lambda number, moment: self._small.record("delivered", number, moment))
 
-    async def alone(self, small: Small, seconds: float) -> None:
+    async def alone(self, small: SmallDocuments, seconds: float) -> None:
         """Publish small documents for some seconds."""
         await self._publish(small, asyncio.create_task(asyncio.sleep(seconds)), self.meters["alone"])
 
-    async def beside(self, small: Small, bulk: asyncio.subprocess.Process) -> None:
+    async def beside(self, small: SmallDocuments, bulk: asyncio.subprocess.Process) -> None:
         """Publish small documents until the other process has received its portion."""
         await self._publish(small, asyncio.create_task(self._portion(bulk)), self.meters["beside"])
-        await self._bench.clean()
+        await self._bench.wait_clean()
 
     async def _portion(self, bulk: asyncio.subprocess.Process) -> None:
         assert bulk.stdin is not None
@@ -127,61 +129,62 @@ class Beside:
             raise Incomplete("The process with the large documents ended.")
         self.large.append(json.loads(line))
 
-    async def _publish(self, small: Small, until: "asyncio.Task[None]", meter: gauges.ProcessorMeter) -> None:
+    async def _publish(self, small: SmallDocuments, until: "asyncio.Task[None]", meter: gauges.ProcessorMeter) -> None:
         self._small = self._submitter.small = self._receiver.small = small
         meter.start()
-        started, place = time.perf_counter(), 0
+        started, published = time.perf_counter(), 0
         while not until.done():
             [number] = self._bench.numbers(1)
             small.sent[number] = time.perf_counter()
             self._submitter.publish(number, self._bench.size)
-            place += 1
-            await asyncio.sleep(max(started + place / self._rate - time.perf_counter(), 0))
+            published += 1
+            await asyncio.sleep(max(started + published / self._rate - time.perf_counter(), 0))
         await until
-        await small.all_there()
+        await small.wait_complete()
         meter.stop()
 
     def check(self) -> None:
         """Check that every small document arrived once. Raises Incomplete."""
-        self._bench.settle([self._receiver], range(min(self._receiver.seen), self._bench.next_number))
+        self._bench.check_received([self._receiver], range(min(self._receiver.received), self._bench.next_number))
 
 
 async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: int) -> Result:
     """Measure rounds of ``portion.seconds`` alone and one portion of large documents each."""
     await phases.online(bench, 500)
-    alone, beside = Small(), Small()
+    alone, beside = SmallDocuments(), SmallDocuments()
     async with AsyncExitStack() as stack:
         bulk = await stack.enter_async_context(_bulk(portion))
-        both = Beside(bench, rate)
-        await both.begin(stack)
+        load = AlternatingLoad(bench, rate)
+        await load.begin(stack)
         for number in range(rounds):
             cli.say(f"round {number + 1} of {rounds}: alone, then beside large documents ...")
-            await both.alone(alone, portion.seconds)
-            await both.beside(beside, bulk)
-        both.check()
-    found = {"alone": alone.figures(), "beside": beside.figures()}
-    p99_ms = {name: figures["delivered_p99_ms"] for name, figures in found.items()}
+            await load.alone(alone, portion.seconds)
+            await load.beside(beside, bulk)
+        load.check()
+    latencies = {"alone": alone.figures(), "beside": beside.figures()}
+    p99_ms = {name: figures["delivered_p99_ms"] for name, figures in latencies.items()}
     return {
-        **found, "large": both.large,
-        "cpu_percent": {name: _percent(meter) for name, meter in both.meters.items()},
+        **latencies, "large": load.large,
+        "cpu_percent": {name: _percent(meter) for name, meter in load.meters.items()},
         "small_p99_ms_alone": p99_ms["alone"], "small_p99_ms_beside": p99_ms["beside"],
         "ratio": round(p99_ms["beside"] / p99_ms["alone"], 2),
     }  # fmt: skip
 
 
 def portion_of(bench: phases.Bench, path: Path, size: int, per_s: float, seconds: float) -> Portion:
-    """Return what the other process sends."""
+    """Return the portion that the other process sends in each round."""
     nodes = bench.network.nodes
     return Portion(nodes[A].url, nodes[B].url, nodes[B].place.node_id, str(path), size, per_s, seconds, bench.encrypt)
 
 
 def _percent(meter: gauges.ProcessorMeter) -> dict[str, float]:
-    """Return the processor time of each row in percent of one core."""
+    """Return the processor time of each process in percent of one core."""
     return {name: round(100 * used / meter.seconds, 1) for name, used in meter.used.items()}
 
 
 @asynccontextmanager
 async def _bulk(portion: Portion) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run the process with the large documents."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "bench.bulk", json.dumps(portion),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,

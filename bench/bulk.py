@@ -1,9 +1,9 @@
-"""The application with large documents of ``./run bench large --beside``: a process of its own, as it would be in
-production, so that it delays the small documents in the nodes only.
+"""The application with large documents of ``./run bench large --beside``. It is a process of its own, as in production,
+so that it delays the small documents in the nodes only.
 
 It sends to a user of B and receives as that user. For each line on standard input it sends one portion (one document
-from a file, or documents at a rate) and writes one line when all have been received and acknowledged. Started by
-``beside``.
+from a file, or documents at a rate). It writes one line when all documents of the portion have been received and
+acknowledged. Started by ``beside``.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from semq.app.subscription import Subscription
 from semq.app.values import Document
 
 USER = "bulk"
-PATIENCE_S = 600.0
+PATIENCE_S = 600.0  # for an unavailable node
 
 
 class Portion(NamedTuple):
-    """The documents to send for each line on standard input. ``per_s`` 0: one document of ``size`` bytes."""
+    """The documents to send for each line on standard input."""
 
     url_a: str
     url_b: str
     target: str
-    path: str  #: the file of the one document
-    size: int
-    per_s: float
+    path: str  #: file with the document, if ``per_s`` is 0
+    size: int  #: bytes of a document
+    per_s: float  #: 0: one document only
     seconds: float
     seal: bool
 
@@ -49,7 +49,7 @@ class BulkLoad:
         self._pauses = random.Random(1)
 
     @classmethod
-    async def opened(cls, portion: Portion, stack: AsyncExitStack) -> Self:
+    async def connect(cls, portion: Portion, stack: AsyncExitStack) -> Self:
         """Log in at both nodes."""
         load = cls(portion)
         load._sender = await stack.enter_async_context(Client(portion.url_a, patience_s=PATIENCE_S))
@@ -60,7 +60,7 @@ class BulkLoad:
     _sender: Client
     _documents: Subscription[Document]
 
-    async def portion(self) -> dict[str, Any]:
+    async def send_portion(self) -> dict[str, Any]:
         """Send and receive one portion. Raises Incomplete."""
         began = time.perf_counter()
         count = max(round(self._portion.per_s * self._portion.seconds), 1)
@@ -78,7 +78,9 @@ class BulkLoad:
             for _ in range(count):
                 await asyncio.sleep(max(at - time.perf_counter(), 0))
                 group.create_task(self._send_one(os.urandom(self._portion.size)))
-                at += self._pauses.expovariate(self._portion.per_s)  # never in step with the small documents
+                at += self._pauses.expovariate(
+                    self._portion.per_s
+                )  # random, so that the rhythm differs from that of the small documents
 
     async def _send_one(self, body: bytes | FileBody) -> None:
         await self._sender.send(
@@ -86,12 +88,12 @@ class BulkLoad:
         )
 
     async def _receive(self, count: int) -> int:
+        """Receive documents; return the sum of their sizes."""
         size = 0
-        while count:
+        for _ in range(count):
             document = await anext(self._documents)
             size += document.size
             await document.ack()
-            count -= 1
         return size
 
 
@@ -100,10 +102,10 @@ async def run(portion: Portion) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with AsyncExitStack() as stack:
-        load = await BulkLoad.opened(portion, stack)
+        load = await BulkLoad.connect(portion, stack)
         print("ready", flush=True)
         while await reader.readline():
-            print(json.dumps(await load.portion()), flush=True)
+            print(json.dumps(await load.send_portion()), flush=True)
 
 
 if __name__ == "__main__":

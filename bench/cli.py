@@ -1,7 +1,7 @@
 """Common parts of the commands of ``./run bench``: arguments, output, and termination without leftovers.
 
-Standard output has one JSON object per phase, and at the end a summary or, with ``--json``, one object with the
-figures; standard error has the progress. Exit status: 0 with figures, 1 without (``bench.errors``), 2 for wrong
+Standard output has one JSON object for each phase, and at the end a summary or, with ``--json``, one object with the
+figures. Standard error has the progress. Exit status: 0 with figures, 1 without (``bench.errors``), 2 for wrong
 arguments, 130 when interrupted.
 """
 
@@ -22,7 +22,7 @@ import uvloop
 from bench.errors import NoFigures
 from bench.load import SIZE_MIN
 
-Result = dict[str, Any]
+Result = dict[str, Any]  # figures by name, for JSON
 Measure = Callable[[Path], Coroutine[Any, Any, Result]]
 INTERRUPTED = 130
 
@@ -41,7 +41,7 @@ def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def count(text: str) -> int:
-    """Convert an argument that is a count."""
+    """Convert an argument that is a number of things, 1 or more."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
@@ -68,7 +68,7 @@ def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable
     """Measure in a temporary folder, print the figures, and return the exit status."""
     folder = Path(tempfile.mkdtemp(prefix="semq-bench-"))
     try:
-        found = uvloop.run(_until_terminated(measure(folder)))
+        result = uvloop.run(_until_terminated(measure(folder)))
     except NoFigures as error:
         say(f"no figures: {(error.__doc__ or '').splitlines()[0]} {error}")
         return 1
@@ -80,12 +80,12 @@ def in_folder(measure: Measure, arguments: argparse.Namespace, summary: Callable
             say(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(found) if arguments.json else summary(found), flush=True)
+    print(json.dumps(result) if arguments.json else summary(result), flush=True)
     return 0
 
 
-def end_in_order() -> None:
-    """Let SIGTERM raise an exception, so that files and processes are cleaned up."""
+def exit_on_sigterm() -> None:
+    """Let SIGTERM raise SystemExit, so that files and processes are cleaned up."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 

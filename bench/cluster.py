@@ -3,13 +3,14 @@
 The same documents go from A to B, in turns, through
 
 - one process of the hub;
-- two instances of it, each with a store of its own, with A at one and B at the other, and a node as the broker between
-  them (its processor time is counted);
-- the same with RabbitMQ as the broker, if it is installed; null if not.
+- two instances of the hub, each with a store of its own, with A at one and B at the other, and a node as the broker
+  between them, whose processor time is counted;
+- two instances with RabbitMQ as the broker, if RabbitMQ is installed; otherwise its figures are null.
 
-A document and its receipt cross the broker once each. ``overhead`` is the additional processor time of two instances
-over a node, as a share of that of one process; ``carrier_us`` is the part of it in the broker. Rates are measured on
-one machine, on which all processes share the cores: compare the processor times.
+A document and its receipt pass the broker once each. ``overhead`` is the additional processor time of two instances
+with a node as the broker, divided by the processor time of one process. ``carrier_us`` is the processor time of that
+broker for a document. Rates are measured on one machine, on which all processes share the cores: compare the processor
+times.
 """
 
 import argparse
@@ -41,34 +42,34 @@ SUMMARY = """
 
 @dataclass
 class ClusterUnderTest:
-    """One way to run the hub."""
+    """A network with one way to run the hub, and its figures."""
 
     bench: phases.Bench
-    broker: RabbitServer | None = None
+    broker: RabbitServer | None = None  #: None: a node of the network, or no broker
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     async def measure(self, messages: int) -> dict[str, Any]:
         """Run one round, and return its figures with the processor time of the broker."""
         await asyncio.to_thread(os.sync)  # so that no round waits for earlier writes of another
         before = 0.0 if self.broker is None else gauges.session_s(self.broker.session)
-        found = await self.bench.network.watched(phases.online(self.bench, messages))
-        by_process: dict[str, float] = found["cpu_us_by_process"]
+        result = await self.bench.network.watched(phases.online(self.bench, messages))
+        by_process: dict[str, float] = result["cpu_us_by_process"]
         carrier_us = sum(used for name, used in by_process.items() if name.partition(" ")[0] == CARRIER)
         if self.broker is not None:
             carrier_us = (gauges.session_s(self.broker.session) - before) / messages * 1e6
-            found["cpu_us"] = round(found["cpu_us"] + carrier_us, 1)
-        return {**found, "carrier_us": round(carrier_us, 1)}
+            result["cpu_us"] = round(result["cpu_us"] + carrier_us, 1)
+        return {**result, "carrier_us": round(carrier_us, 1)}
 
 
 def main(argv: list[str]) -> int:
     """Run the benchmark; return the exit status."""
     parser = cli.parser_of("cluster", __doc__)
     parser.add_argument("--messages", type=cli.count, default=20_000, metavar="N", help="documents in a round (20000)")
-    parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each (3)")
+    parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds through each kind of hub (3)")
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     arguments = parser.parse_args(argv)
-    cli.end_in_order()
-    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
+    cli.exit_on_sigterm()
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: SUMMARY.format(**result))
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -88,28 +89,28 @@ async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             under_test[TWO_RABBITMQ] = ClusterUnderTest(bench, broker)
         else:
             say(f"{PROGRAM} is not installed, so it is left out (Debian: apt-get install rabbitmq-server)")
-        for one in under_test.values():
-            await one.measure(min(WARM_UP, arguments.messages))
+        for cluster in under_test.values():
+            await cluster.measure(min(WARM_UP, arguments.messages))
         for number in range(1, arguments.rounds + 1):
-            for name, one in under_test.items():
+            for name, cluster in under_test.items():
                 say(f"round {number}: {arguments.messages} documents, {name} ...")
-                one.rounds.append(await one.measure(arguments.messages))
-                show(name, one.rounds[-1])
-    chosen = {name: getattr(arguments, name) for name in ("messages", "rounds", "size")}
-    return {**chosen, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **figures(under_test)}
+                cluster.rounds.append(await cluster.measure(arguments.messages))
+                show(name, cluster.rounds[-1])
+    options = {name: getattr(arguments, name) for name in ("messages", "rounds", "size")}
+    return {**options, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **figures(under_test)}
 
 
 def figures(under_test: dict[str, ClusterUnderTest]) -> dict[str, Any]:
-    """Return the summary: medians of the rounds; null for RabbitMQ where it is not installed."""
-    found: dict[str, Any] = {}
+    """Return the summary: medians of the rounds; None for RabbitMQ if it is not installed."""
+    result: dict[str, Any] = {}
     for name in (ONE, TWO, TWO_RABBITMQ):
         rounds = under_test[name].rounds if name in under_test else []
         for figure in ("cpu_us", "per_s"):
-            found[f"{name}_{figure}"] = median(one[figure] for one in rounds) if rounds else None
+            result[f"{name}_{figure}"] = median(row[figure] for row in rounds) if rounds else None
     pairs = zip(under_test[ONE].rounds, under_test[TWO].rounds, strict=True)
-    found["carrier_us"] = median(one["carrier_us"] for one in under_test[TWO].rounds)
-    found["overhead"] = round(median(two["cpu_us"] / one["cpu_us"] for one, two in pairs) - 1, 3)
-    return found
+    result["carrier_us"] = median(row["carrier_us"] for row in under_test[TWO].rounds)
+    result["overhead"] = round(median(two["cpu_us"] / one["cpu_us"] for one, two in pairs) - 1, 3)
+    return result
 
 
 async def _bench(stack: AsyncExitStack, folder: Path, size: int, **shape: Any) -> phases.Bench:

@@ -1,8 +1,8 @@
 """A probe of the disk: the time of a durable write of one page, repeated during a measurement.
 
-Latency depends on it: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every document of
-that time. The probe is a separate process (``python -m bench.disk FOLDER``), so that it waits for nothing but the disk;
-it prints the figures and ends when its standard input is closed. Used by ``__main__``.
+Latency depends on this time: a commit waits for one ``fdatasync``, and a disk that stalls for 200 ms delays every
+document submitted during the stall. The probe is a separate process (``python -m bench.disk FOLDER``), so that it waits
+for nothing but the disk; it prints the figures and ends when its standard input is closed. Used by ``__main__``.
 """
 
 import asyncio
@@ -19,27 +19,27 @@ from typing import Any
 
 PAGE = os.urandom(8192)
 PAGES = 512  # overwritten repeatedly, like the segments of Postgres' log
-EVERY_S = 0.02
+INTERVAL_S = 0.02
 
 
 @asynccontextmanager
 async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
-    """Probe the disk of ``folder`` during the block; afterwards the dictionary has the figures."""
-    found: dict[str, Any] = {}
+    """Probe the disk of ``folder`` during the block; afterwards the yielded dictionary has the figures."""
+    figures: dict[str, Any] = {}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "bench.disk", str(folder),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        await process.stdout.readline()  # it has begun
-        yield found
+        await process.stdout.readline()  # the probe has begun
+        yield figures
     except BaseException:
         process.kill()
         raise
     finally:
         output, _ = await process.communicate(b"")
-    found |= json.loads(output)
+    figures |= json.loads(output)
 
 
 def probe(folder: Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def probe(folder: Path) -> dict[str, Any]:
         os.write(file, PAGE * PAGES)
         os.fsync(file)
         print("begun", flush=True)
-        while len(took) < 2 or not select.select([sys.stdin], [], [], EVERY_S)[0]:
+        while len(took) < 2 or not select.select([sys.stdin], [], [], INTERVAL_S)[0]:
             os.pwrite(file, PAGE, len(took) % PAGES * len(PAGE))
             started = time.perf_counter()
             os.fdatasync(file)

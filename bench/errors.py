@@ -1,4 +1,4 @@
-"""Reasons for a measurement without figures. ``cli`` prints the sentence and exits with status 1."""
+"""Reasons for a measurement without figures. ``cli`` prints the docstring of the error and exits with status 1."""
 
 
 class NoFigures(Exception):  # noqa: N818
@@ -10,7 +10,7 @@ class NodeDied(NoFigures):
 
 
 class Stuck(NoFigures):
-    """There was no progress for a minute: documents do not arrive, or rows are not cleaned up."""
+    """There was no progress for too long: documents do not arrive, or rows are not cleaned up."""
 
 
 class Incomplete(NoFigures):

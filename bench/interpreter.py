@@ -1,4 +1,4 @@
-"""Whether this Python was built with profile-guided optimisation: nodes then need a tenth less processor time.
+"""The test whether this Python was built with profile-guided optimisation. Nodes then need a tenth less processor time.
 
 ``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); the benchmarks print it
 beside their figures.
@@ -9,9 +9,9 @@ import sysconfig
 
 
 def is_optimized() -> bool:
-    """Whether the interpreter was configured so, or is the distribution's own.
+    """Whether the interpreter was configured with ``--enable-optimizations``, or is that of the distribution.
 
-    Distributions build with it, but not all let their configuration say so (Debian asks for it when it calls ``make``).
+    Distributions build with optimisation, but not all have it in the configuration (Debian passes it to ``make``).
     """
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     return "--enable-optimizations" in arguments or sys.base_prefix == "/usr"

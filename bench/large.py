@@ -1,12 +1,13 @@
 """``./run bench large``: large documents from A to B; with ``--beside``, small ones beside them.
 
-Without ``--beside``: one document of N bytes from a file at A to a file at B, while memory is watched. The time begins
-before the application's first byte and ends when the receiving application has the last one and has acknowledged the
-document. Memory is that of each node's process, without its Postgres, and of the process of the applications at both
-ends, at its highest, sampled four times a second.
+Without ``--beside``, one document of N bytes goes from a file at A to a file at B. The time begins before the
+application's first byte and ends when the receiving application has the last byte and has acknowledged the document.
+The memory is the maximum of four samples a second, of each node's process without its Postgres, and of the process of
+the applications at both ends.
 
-With ``--beside pieces`` such documents, or with ``--beside documents`` documents of ``--size`` bytes at ``--per-s``, go
-the same way as small ones at ``--small``, in turns with small ones alone (``beside``).
+With ``--beside``, small documents at ``--small`` a second are sent alone and beside large documents in turns
+(``beside``). The large documents have N bytes (``pieces``), or ``--size`` bytes at ``--per-s`` a second
+(``documents``).
 """
 
 import argparse
@@ -53,18 +54,40 @@ def main(argv: list[str]) -> int:
     )  # fmt: skip
     parser.add_argument("--secure", action="store_true", help="with certificates; documents are sealed")
     parser.add_argument("--beside", choices=(PIECES, DOCUMENTS), help="small documents beside large ones")
-    parser.add_argument("--size", type=cli.count, default=SIZE, metavar="N", help=f"with --beside documents ({SIZE})")
     parser.add_argument(
-        "--per-s", type=cli.rate, default=PER_S, metavar="N", help=f"large documents a second then ({PER_S:g})"
+        "--size",
+        type=cli.count,
+        default=SIZE,
+        metavar="N",
+        help=f"size of a large document with --beside documents ({SIZE})",
     )
     parser.add_argument(
-        "--small", type=cli.rate, default=SMALL_PER_S, metavar="PER_S", help=f"small ones then ({SMALL_PER_S:g})"
+        "--per-s",
+        type=cli.rate,
+        default=PER_S,
+        metavar="N",
+        help=f"large documents a second with --beside documents ({PER_S:g})",
     )
-    parser.add_argument("--seconds", type=cli.rate, default=SECONDS, metavar="N", help=f"of one turn ({SECONDS:g})")
-    parser.add_argument("--rounds", type=cli.count, default=ROUNDS, metavar="N", help=f"turns of each ({ROUNDS})")
+    parser.add_argument(
+        "--small",
+        type=cli.rate,
+        default=SMALL_PER_S,
+        metavar="PER_S",
+        help=f"small documents a second with --beside ({SMALL_PER_S:g})",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=cli.rate,
+        default=SECONDS,
+        metavar="N",
+        help=f"duration of one turn with --beside ({SECONDS:g})",
+    )
+    parser.add_argument(
+        "--rounds", type=cli.count, default=ROUNDS, metavar="N", help=f"turns of each kind with --beside ({ROUNDS})"
+    )
     arguments = parser.parse_args(argv)
     summary = SUMMARY_BESIDE if arguments.beside else SUMMARY
-    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: summary.format(**found))
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: summary.format(**result))
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -82,8 +105,8 @@ async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             measuring = measure_beside(bench, path, size, arguments)
         else:
             measuring = measure(bench, path, size, digest)
-        found = await network.watched(measuring)
-    return {"bytes": size, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+        result = await network.watched(measuring)
+    return {"bytes": size, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **result}
 
 
 def make_file(path: Path, size: int) -> str:
@@ -102,8 +125,8 @@ async def measure_beside(bench: phases.Bench, path: Path, size: int, arguments: 
     """Measure small documents alone and beside large ones."""
     size, per_s = (arguments.size, arguments.per_s) if arguments.beside == DOCUMENTS else (size, 0.0)
     portion = beside.portion_of(bench, path, size, per_s, arguments.seconds)
-    found = await beside.measure(bench, portion, arguments.small, arguments.rounds)
-    return {"beside_kind": arguments.beside, "small_per_s": arguments.small, **found}
+    result = await beside.measure(bench, portion, arguments.small, arguments.rounds)
+    return {"beside_kind": arguments.beside, "small_per_s": arguments.small, **result}
 
 
 async def measure(bench: phases.Bench, path: Path, size: int, digest: str) -> dict[str, Any]:
@@ -111,7 +134,7 @@ async def measure(bench: phases.Bench, path: Path, size: int, digest: str) -> di
     network = bench.network
     highest: dict[str, float] = {}
     sampling = asyncio.create_task(_sample(network, highest))
-    # A folder on a disk: a temporary one in memory would hold the received body.
+    # The received body is stored here, because the default folder for temporary files may be in memory.
     tempfile.tempdir = str(path.parent)
     began = time.perf_counter()
     try:
@@ -119,12 +142,13 @@ async def measure(bench: phases.Bench, path: Path, size: int, digest: str) -> di
         seconds = time.perf_counter() - began
     finally:
         sampling.cancel()
-    if received[1] != size:
-        raise Incomplete(f"{received[1]} of {size} bytes arrived.")
-    await bench.clean()
+    received_digest, received_size = received
+    if received_size != size:
+        raise Incomplete(f"{received_size} of {size} bytes arrived.")
+    await bench.wait_clean()
     return {
         "seconds": round(seconds, 2), "mib_per_s": round(size / seconds / (1 << 20), 1),
-        "digest_equal": received[0] == digest, "rss_mib": highest, "rss_mib_max": max(highest.values()),
+        "digest_equal": received_digest == digest, "rss_mib": highest, "rss_mib_max": max(highest.values()),
     }  # fmt: skip
 
 
@@ -147,6 +171,7 @@ async def _receive(network: BenchNetwork) -> tuple[str, int]:
 
 
 async def _sample(network: BenchNetwork, highest: dict[str, float]) -> None:
+    """Update the highest memory of each process until cancelled."""
     while True:
         for name, mib in gauges.rss_mib(network, applications=True).items():
             highest[name] = max(highest.get(name, 0.0), mib)

@@ -16,7 +16,11 @@ SAMPLE_S = 0.25
 
 
 async def measure(bench: phases.Bench, rate: float, documents: int, small_max: int) -> dict[str, Any]:
-    """Measure from the first large submit at A until all nodes are clean; ``small_max``: of the small documents."""
+    """Measure from the first large submit at A until all nodes are clean.
+
+    ``rate``: small documents a second. ``documents``: number of large documents. ``small_max``: maximum number of small
+    documents.
+    """
     bench.large, bench.large_size = bench.numbers(documents), SIZE
     small = bench.numbers(max(int(min(SMALL_S * rate, small_max)), 2))
     meter = gauges.ProcessorMeter(bench.network)
@@ -29,20 +33,21 @@ async def measure(bench: phases.Bench, rate: float, documents: int, small_max: i
         stack.callback(sampling.cancel)
         meter.start()
         submitting = submitter.submit(bench.large.start, documents, SIZE)
-        _, times = await asyncio.gather(submitting, phases.times(bench, small, rate, stack))
+        _, small_latency = await asyncio.gather(submitting, phases.measure_latency(bench, small, rate, stack))
         await watcher.reaches("delivered", goal)
-        await bench.clean()
+        await bench.wait_clean()
         meter.stop()
-        bench.settle(receivers, range(bench.large.start, small.stop))
+        bench.check_received(receivers, range(bench.large.start, small.stop))
     cpu_us = meter.cpu_us(documents)
     return {
-        "large": documents, "size": SIZE, "per_s": round(documents / meter.seconds, 1), "small": times,
-        "p99_ms": times["p99_ms"], "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us,
+        "large": documents, "size": SIZE, "per_s": round(documents / meter.seconds, 1), "small": small_latency,
+        "p99_ms": small_latency["p99_ms"], "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
         "rss_mib": gauges.rss_mib(bench.network), "rss_mib_max": max(highest.values()), "rss_mib_highest": highest,
     }  # fmt: skip
 
 
 async def _sample(bench: phases.Bench, highest: dict[str, float]) -> None:
+    """Update the highest memory of each node until cancelled."""
     while True:
         for name, mib in gauges.rss_mib(bench.network).items():
             highest[name] = max(highest.get(name, 0.0), mib)

@@ -28,8 +28,8 @@ UNCONFIRMED_MAX = 1000  # documents that the application has published and the n
 PREFETCH = 1000
 BURST = 50  # documents published before the sockets are served again
 POLL_S = 0.05
-SIZE_MIN = 8
-SILENCE_S_MAX = 60.0
+SIZE_MIN = 8  # bytes: a document begins with its number
+SILENCE_S_MAX = 60.0  # time without progress after which a run is Stuck
 FILLER = bytes(range(256)) * 4
 
 
@@ -55,9 +55,9 @@ class LoadSubmitter(LoadApplication):
     """Publishes documents at A, with confirms: a confirm means that A has committed it."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
-        """Request confirms; the documents go to ``targets`` in turn. ``encrypt``: request sealed documents."""
+        """Request confirms; the documents go to ``targets`` in turn. With ``encrypt``, A seals them."""
         self._targets = targets
-        self._more: dict[str, int] = {"@Encrypt": 1} if encrypt else {}
+        self._extra_headers: dict[str, int] = {"@Encrypt": 1} if encrypt else {}
         await self.channel.confirm_select()
         self.channel.on_settled = self._settled
         self._settled_event = asyncio.Event()
@@ -86,7 +86,7 @@ class LoadSubmitter(LoadApplication):
             body += bytes(size - len(body))
         properties = Properties(
             content_type="application/octet-stream",
-            headers={"@AppKey": f"bench/document/plain/{number}", **self._more},
+            headers={"@AppKey": f"bench/document/plain/{number}", **self._extra_headers},
             delivery_mode=2,
         )
         header = ContentHeader.build(len(body), properties)
@@ -98,11 +98,11 @@ class LoadSubmitter(LoadApplication):
 
 
 class LoadReceiver(LoadApplication):
-    """Receives documents, acknowledges each read of the socket immediately, and records the numbers."""
+    """Receives documents, acknowledges all that one read of the socket returned, and records their numbers."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
         super().__init__(client, channel)
-        self.seen: set[int] = set()
+        self.received: set[int] = set()  #: numbers of documents
         self.repeated = 0
         self.damaged = 0
 
@@ -110,24 +110,24 @@ class LoadReceiver(LoadApplication):
         """Begin to consume documents; ``size_of(number)`` returns the expected size of a document."""
         self._size_of = size_of
         await self.channel.qos(PREFETCH)
-        await self.channel.consume("semq.inbox", self._take)
+        await self.channel.consume("semq.inbox", self._on_documents)
         return self
 
-    def _take(self, batch: list[Delivered]) -> None:
+    def _on_documents(self, batch: list[Delivered]) -> None:
         for delivered in batch:
             number = int.from_bytes(delivered.body[:SIZE_MIN], "big")
-            if number in self.seen:
+            if number in self.received:
                 self.repeated += 1
-            self.seen.add(number)
+            self.received.add(number)
             self.damaged += len(delivered.body) != self._size_of(number)
         self.channel.ack(batch[-1].delivery_tag, multiple=True)
 
 
 class LoadListener(LoadApplication):
-    """Receives events at A; calls ``on_delivered(number, moment)`` for each document that B has recorded."""
+    """Receives events at A."""
 
     async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
-        """Bind a queue of its own to ``semq.events``."""
+        """Bind a queue to ``semq.events``, and call ``on_delivered(number, moment)`` for each delivered document."""
         self._on_delivered = on_delivered
         queue = (await self.channel.declare_queue("", exclusive=True, auto_delete=True)).queue
         await self.channel.bind_queue(queue, "semq.events", "delivered.#")
@@ -142,9 +142,9 @@ class LoadListener(LoadApplication):
 
 
 class Watcher:
-    """Polls the counters of a node: a few small requests a second, which disturb less than an event for each document.
+    """Polls the counters of a node. A few small requests a second disturb less than an event for each document.
 
-    The observed time is late by ``POLL_S`` at most, and by half of that on average.
+    The observed time is late by ``POLL_S`` at most, and by half of it on average.
     """
 
     def __init__(self, client: Client) -> None:
@@ -161,8 +161,8 @@ class Watcher:
 
     async def counters(self) -> dict[str, int]:
         """Return the counters of the node since its start."""
-        counted: dict[str, int] = (await self._client.request("node.status"))["counters"]
-        return counted
+        counters: dict[str, int] = (await self._client.request("node.status"))["counters"]
+        return counters
 
     async def count(self, counter: str) -> int:
         """Return one of the counters."""
@@ -178,14 +178,14 @@ class Watcher:
             await asyncio.sleep(POLL_S)
 
     async def reaches(self, counter: str, goal: int) -> float:
-        """Wait until a counter has reached a number; return the time of that. Raises Stuck."""
-        last, since = -1, time.perf_counter()
+        """Wait until a counter has reached a number; return the time at which this was observed. Raises Stuck."""
+        last, changed_at = -1, time.perf_counter()
         while True:
             value, now = await self.count(counter), time.perf_counter()
             if value >= goal:
                 return now
             if value != last:
-                last, since = value, now
-            elif now - since > SILENCE_S_MAX:
-                raise Stuck(f"{counter} stands at {value} of {goal}")
+                last, changed_at = value, now
+            elif now - changed_at > SILENCE_S_MAX:
+                raise Stuck(f"counter {counter} is {value}, not {goal}")
             await asyncio.sleep(POLL_S)

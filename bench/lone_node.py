@@ -1,4 +1,4 @@
-"""A node by itself as a process (``local_node.plain_broker``), for measurements and tests from outside."""
+"""One node without a hub as a process (``local_node.plain_broker``), for benchmarks of a plain broker and for tests."""
 
 import signal
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 @contextmanager
-def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Run a node with its data below ``folder``, and return its port; at the end, kill it if it still runs."""
+def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run a node with its data below ``folder``; yield process and port; at the end, kill it if it still runs."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -25,8 +25,8 @@ def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
 
 @contextmanager
 def node(folder: Path) -> Iterator[int]:
-    """Run a node, and return its port; at the end, stop it in an orderly way."""
-    with life(folder) as (process, port):
+    """Run a node with its data below ``folder``; yield its port; at the end, stop it by SIGTERM."""
+    with node_process(folder) as (process, port):
         try:
             yield port
         finally:

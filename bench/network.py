@@ -1,8 +1,8 @@
-"""The installation that is measured: a hub and its institutions as processes, with the product's defaults.
+"""The installation under test: a hub and its institutions as processes, with the product's defaults.
 
-A sends; B, and with ``partners`` also ``B2``, ``B3`` …, receive. The hub has one more institution, which is never
-online. A secure network has links by TLS with certificates of the hub's authority at both ends. Used by ``__main__``,
-``secrecy`` and ``peers``.
+A sends. B receives, and with ``partners`` also ``B2``, ``B3`` and so on. The hub has one more institution, which is
+never online. A secure network has links by TLS with certificates of the hub's authority at both ends. Used by most
+benchmarks.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from bench.errors import NodeDied
 from semq.app import Client
 from semq.errors import Unavailable
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, Rows
-from semq.installation.enrolment import enrolled
+from semq.installation.enrolment import ensure_enrolled
 from semq.installation.process import NodeProcess
 
 READY_S_MAX = 120.0
-ENDED_S_MAX = 5.0  # between the loss of a connection and the noticed end of its process
-LOG_LINES = 20
+ENDED_S_MAX = 5.0  # from the loss of a connection until the end of its process is noticed
+LOG_LINES = 20  # of a node's log, in an error
 A, B = "a", "b"
 NODE_IDS = {A: "10008", B: "56001"}
 ABSENT = "99001"  # an institution that is never online
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class BenchNetwork:
-    """The network; an asynchronous context manager that leaves no process behind."""
+    """The network, as an asynchronous context manager; no process remains after it."""
 
     def __init__(
         self,
@@ -41,20 +41,21 @@ class BenchNetwork:
         every: Rows | None = None,
         hub: Rows | None = None,
     ) -> None:
-        """``instances`` of the hub are joined by a node as the broker, or by the broker at the URL ``carrier``;
-        ``every`` and ``hub``: rows of the configuration of all nodes, and of the hub."""
+        """``partners``: receiving nodes. ``instances``: of the hub, connected by a node as the broker, or by the broker
+        at the URL ``carrier``. ``every``, ``hub``: rows of the configuration of all nodes, and of the hub.
+        """
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None
         self._watches: dict[str, asyncio.Task[None]] = {}
-        more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
+        more_partners = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
         plan = InstallationPlan(
-            {**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier,
+            {**NODE_IDS, **more_partners}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier,
             every=every or {}, hub=hub or {},
         )  # fmt: skip
         places = plan.write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}
-        self.partners = [B, *more]  #: the nodes that receive
+        self.partners = [B, *more_partners]  #: the nodes that receive
 
     async def __aenter__(self) -> "BenchNetwork":
         try:
@@ -70,25 +71,25 @@ class BenchNetwork:
 
     async def watched(self, work: Awaitable[T]) -> T:
         """Return the result of ``work``. Raises NodeDied if a node ends unexpectedly in the meantime."""
-        doing, self._death = asyncio.ensure_future(work), asyncio.get_running_loop().create_future()
+        task, self._death = asyncio.ensure_future(work), asyncio.get_running_loop().create_future()
         try:
-            either: list[asyncio.Future[Any]] = [doing, self._death]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if doing.done() and isinstance(doing.exception(), Unavailable):  # perhaps because a node ended
+            both: list[asyncio.Future[Any]] = [task, self._death]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and isinstance(task.exception(), Unavailable):  # perhaps because a node ended
                 await asyncio.wait([self._death], timeout=ENDED_S_MAX)
             if self._death.done():
                 raise self._death.result()
-            return await doing
+            return await task
         finally:
-            doing.cancel()
-            await asyncio.gather(doing, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
             self._death = None
 
     async def start(self, name: str) -> None:
-        """Start a node; the hub first. Raises NodeDied."""
+        """Start a node. The hub must be the first. Raises NodeDied."""
         node = self.nodes[name]
         if self._secure and name != HUB:
-            await enrolled(self.nodes[HUB], node)
+            await ensure_enrolled(self.nodes[HUB], node)
         node.launch()
         async with asyncio.timeout(READY_S_MAX):
             if not await node.ready():
@@ -96,11 +97,11 @@ class BenchNetwork:
         self._watches[name] = asyncio.create_task(self._watch(node))
 
     async def stop(self, name: str) -> None:
-        """Stop a node and its Postgres, which would outlive a killed node."""
+        """Stop a node and its Postgres, also if the node was killed."""
         if watch := self._watches.pop(name, None):
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-        await asyncio.to_thread(self.nodes[name].clear)
+        await asyncio.to_thread(self.nodes[name].end_all)
 
     async def _watch(self, node: NodeProcess) -> None:
         """Report an unexpected end."""

@@ -1,8 +1,9 @@
-"""The phases of a measurement: online, stored, latency. The docstring of each phase names the moments of its clock.
+"""The phases of a measurement: online, stored, latency. The docstring of each phase states when its time begins and
+ends.
 
-A rate is the sustained one: time ends when every queue of every node is clean again, so that nothing is left for later.
-The moments of SS_ACK2 at A come from A's own counter ``delivered``, polled (``load.Watcher``), where many documents are
-under way, and from its events as they arrive, where each document is timed. Used by ``__main__``.
+Rates are sustained rates: the time ends when every queue of every node is clean again, so that no work remains. The
+time of SS_ACK2 at A comes from A's counter ``delivered``, polled by ``load.Watcher``, in the phases with many documents
+under way, and from A's events in the phase in which each document is timed. Used by ``__main__``.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from semq.installation.configuration import HUB
 
 Result = dict[str, Any]
 ABSENT_NODE = f"1.{ABSENT}"
-One = TypeVar("One", bound=LoadApplication)
+Application = TypeVar("Application", bound=LoadApplication)
 
 
 @dataclass(slots=True)
@@ -32,11 +33,11 @@ class Bench:
     """The network under test, and the data shared by the phases."""
 
     network: BenchNetwork
-    size: int
+    size: int  #: bytes of a document
     next_number: int = 0
     encrypt: bool = False
-    large: range = range(0)  #: documents of another size than ``size`` …
-    large_size: int = 0  #: … which is this one
+    large: range = range(0)  #: numbers of the documents with ``large_size`` bytes
+    large_size: int = 0
     account: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
@@ -49,42 +50,43 @@ class Bench:
         """Return the size of a document, by its number."""
         return self.large_size if number in self.large else self.size
 
-    def settle(self, receivers: list[LoadReceiver], numbers: range) -> None:
-        """Check the numbers received in a phase: every document once, and no others. Raises Incomplete."""
-        seen = set().union(*(receiver.seen for receiver in receivers))
-        twice = sum(len(receiver.seen) for receiver in receivers) - len(seen)
-        self.account["repeated"] += twice + sum(receiver.repeated for receiver in receivers)
+    def check_received(self, receivers: list[LoadReceiver], numbers: range) -> None:
+        """Check that every document of a phase was received once, and whole. Raises Incomplete."""
+        received = set().union(*(receiver.received for receiver in receivers))
+        at_two_receivers = sum(len(receiver.received) for receiver in receivers) - len(received)
+        self.account["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
         self.account["damaged"] += sum(receiver.damaged for receiver in receivers)
-        self.account["missing"] += len(set(numbers) - seen)
+        self.account["missing"] += len(set(numbers) - received)
         if any(self.account.values()):
             raise Incomplete(", ".join(f"{count} {fault}" for fault, count in self.account.items()))
 
     @property
     def databases(self) -> dict[str, str]:
-        """Return the database of each node (a restarted node may have another port)."""
+        """The URL of each node's database; it may change when the node is restarted."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
     def targets(self) -> list[str]:
-        """Return the addresses of the receivers."""
+        """The addresses of the receivers."""
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
-    async def clean(self) -> None:
+    async def wait_clean(self) -> None:
         """Wait until every queue is clean. Raises Stuck."""
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
-        """Return the application at A."""
-        made = await _opened(stack, await LoadSubmitter.connect(self.network, A))
-        return await made.begin(self.targets, self.encrypt)
+        """Connect the application at A."""
+        application = _closed_by(stack, await LoadSubmitter.connect(self.network, A))
+        return await application.begin(self.targets, self.encrypt)
 
     async def receivers(self, stack: AsyncExitStack) -> list[LoadReceiver]:
-        """Return the applications at the partners."""
-        made = [await _opened(stack, await LoadReceiver.connect(self.network, name)) for name in self.network.partners]
-        return [await receiver.begin(self.size_of) for receiver in made]
+        """Connect the applications at the partners."""
+        names = self.network.partners
+        applications = [_closed_by(stack, await LoadReceiver.connect(self.network, name)) for name in names]
+        return [await application.begin(self.size_of) for application in applications]
 
     async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
-        """Return a reader of the counters of a node."""
+        """Connect a reader of the counters of a node."""
         watcher = await Watcher.connect(self.network, name)
         stack.push_async_callback(watcher.close)
         return watcher
@@ -103,21 +105,21 @@ async def online(bench: Bench, messages: int) -> Result:
         began = time.perf_counter()
         meter.start()
         submitting = submitter.submit(numbers.start, messages, bench.size)
-        _, acked = await asyncio.gather(submitting, watcher.reaches("delivered", goal))
-        await bench.clean()
+        _, acked_at = await asyncio.gather(submitting, watcher.reaches("delivered", goal))
+        await bench.wait_clean()
         meter.stop()
-        bench.settle(receivers, numbers)
-    ack2_s = acked - began
+        bench.check_received(receivers, numbers)
+    ack2_s = acked_at - began
     return {
         **_rate(messages, meter), "ack2_per_s": round(messages / ack2_s), "clean_s": round(meter.seconds - ack2_s, 2)
     }  # fmt: skip
 
 
 async def stored(bench: Bench, messages: int) -> Result:
-    """Measure from the first submit at A until all nodes are clean, less the time in which the partners start.
+    """Measure from the first submit at A until all nodes are clean, without the time in which the partners start.
 
-    They are offline while all documents are submitted and stored at the hub (``store_s``); then they are started. The
-    drain (``drain_s``) lasts from the time at which the hub has their sessions until all nodes are clean.
+    The partners are offline while all documents are submitted and stored at the hub (``store_s``); then they are
+    started. ``drain_s`` lasts from the time at which the hub has their sessions until all nodes are clean.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
@@ -126,11 +128,11 @@ async def stored(bench: Bench, messages: int) -> Result:
         submitter, at_a, at_hub = (
             await bench.submitter(stack), await bench.watcher(stack), await bench.watcher(stack, HUB)
         )  # fmt: skip
-        goal = await at_a.count("delivered") + messages
-        kept = await at_hub.count("stored") + messages
+        delivered_goal = await at_a.count("delivered") + messages
+        stored_goal = await at_hub.count("stored") + messages
         meter.start()
         submitting = submitter.submit(numbers.start, messages, bench.size)
-        await asyncio.gather(submitting, at_hub.reaches("stored", kept))
+        await asyncio.gather(submitting, at_hub.reaches("stored", stored_goal))
         meter.stop()
         store_s = meter.seconds
         for name in network.partners:
@@ -138,10 +140,10 @@ async def stored(bench: Bench, messages: int) -> Result:
         receivers = await bench.receivers(stack)
         await at_hub.sees_online(bench.targets)
         meter.start()
-        await at_a.reaches("delivered", goal)
-        await bench.clean()
+        await at_a.reaches("delivered", delivered_goal)
+        await bench.wait_clean()
         meter.stop()
-        bench.settle(receivers, numbers)
+        bench.check_received(receivers, numbers)
     drain_s = meter.seconds - store_s
     return {
         **_rate(messages, meter), "store_s": round(store_s, 2), "store_per_s": round(messages / store_s),
@@ -150,37 +152,37 @@ async def stored(bench: Bench, messages: int) -> Result:
 
 
 async def latency(bench: Bench, messages: int, rate: float) -> Result:
-    """Measure from the publish at A to the event ``delivered`` in A's application, one document at a time at a fixed
-    rate.
+    """Measure from the publish at A to the event ``delivered`` in A's application, with documents at a fixed rate.
 
-    The next document is published at its time, whether or not the one before it has arrived.
+    Each document is published at its time, whether or not earlier documents have arrived.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers = await bench.receivers(stack)
         meter.start()
-        result = await times(bench, numbers, rate, stack)
-        await bench.clean()
+        result = await measure_latency(bench, numbers, rate, stack)
+        await bench.wait_clean()
         meter.stop()
-        bench.settle(receivers, numbers)
+        bench.check_received(receivers, numbers)
     cpu_us = meter.cpu_us(messages)
-    return {**result, "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us}
+    return {**result, "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us}
 
 
-async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
+async def measure_latency(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
     """Publish these documents at a rate, wait for the event of each, and return the latencies. Raises Stuck."""
     sent: dict[int, float] = {}
-    took: list[float] = []
-    all_there = asyncio.Event()
+    latencies: list[float] = []
+    all_delivered = asyncio.Event()
 
-    def delivered(number: int, moment: float) -> None:
-        if number in sent:  # otherwise of another phase that runs at the same time
-            took.append((moment - sent[number]) * 1000)
-        if len(took) == len(numbers):
-            all_there.set()
+    def on_delivered(number: int, moment: float) -> None:
+        if number in sent:  # other documents may be under way at the same time
+            latencies.append((moment - sent[number]) * 1000)
+        if len(latencies) == len(numbers):
+            all_delivered.set()
 
     submitter = await bench.submitter(stack)
-    await (await _opened(stack, await LoadListener.connect(bench.network, A))).begin(delivered)
+    listener = _closed_by(stack, await LoadListener.connect(bench.network, A))
+    await listener.begin(on_delivered)
     started = time.perf_counter()
     for place, number in enumerate(numbers):
         await asyncio.sleep(max(started + place / rate - time.perf_counter(), 0))
@@ -188,42 +190,41 @@ async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack
         submitter.publish(number, bench.size)
     try:
         async with asyncio.timeout(SILENCE_S_MAX):
-            await all_there.wait()
+            await all_delivered.wait()
     except TimeoutError as error:
-        raise Stuck(f"{len(took)} of {len(numbers)} documents were delivered.") from error
-    cuts = quantiles(took, n=100, method="inclusive")
+        raise Stuck(f"{len(latencies)} of {len(numbers)} documents were delivered.") from error
+    cuts = quantiles(latencies, n=100, method="inclusive")
     return {
         "messages": len(numbers), "rate_per_s": rate, "p50_ms": round(cuts[49], 2), "p90_ms": round(cuts[89], 2),
-        "p99_ms": round(cuts[98], 2), "max_ms": round(max(took), 2),
+        "p99_ms": round(cuts[98], 2), "max_ms": round(max(latencies), 2),
     }  # fmt: skip
 
 
 async def observed(
     bench: Bench, phase: Callable[[Bench, int], Coroutine[Any, Any, Result]], messages: int
 ) -> tuple[Result, Mapping[str, Observed]]:
-    """Run a phase; return its result and the row changes of each node. Raises Incomplete if a node built a new
-    engine.
-    """
+    """Run a phase; return its result and the work of each node. Raises Incomplete if a node built a new engine."""
     before = await rows.read(bench.databases)
-    units = {name: await _commits(bench, name) for name in bench.network.nodes}
-    restarts = {name: node.pid for name, node in bench.network.nodes.items()}
+    commits_before = {name: await _commits(bench, name) for name in bench.network.nodes}
+    pids = {name: node.pid for name, node in bench.network.nodes.items()}
     async with rows.peaks(lambda: bench.databases) as peaks:
         result = await phase(bench, messages)
     after = await rows.read(bench.databases)
-    seen, done = {}, {}
+    work: dict[str, Observed] = {}
+    changes: dict[str, rows.RowsReading] = {}
     for name, node in bench.network.nodes.items():
         # The counters of a restarted node began at 0.
-        earlier = units[name] if node.pid == restarts[name] else 0
+        earlier = commits_before[name] if node.pid == pids[name] else 0
         commits = await _commits(bench, name) - earlier
-        done[name] = after[name].since(before[name])
-        seen[name] = Observed(bench.databases[name], TableWork(done[name].tables, messages), commits)
+        changes[name] = after[name].since(before[name])
+        work[name] = Observed(bench.databases[name], TableWork(changes[name].tables, messages), commits)
     result["rss_mib"] = gauges.rss_mib(bench.network)
     result["rows_peak"] = peaks
-    result["rows_per_message"] = {name: reading.per_message(messages) for name, reading in done.items()}
-    result["wal_bytes_per_message"] = {name: round(reading.wal_bytes / messages) for name, reading in done.items()}
-    result["fsyncs_per_message"] = {name: round(reading.fsyncs / messages, 4) for name, reading in done.items()}
-    result["messages_per_commit"] = {name: round(messages / max(node.commits, 1), 1) for name, node in seen.items()}
-    return result, seen
+    result["rows_per_message"] = {name: reading.per_message(messages) for name, reading in changes.items()}
+    result["wal_bytes_per_message"] = {name: round(reading.wal_bytes / messages) for name, reading in changes.items()}
+    result["fsyncs_per_message"] = {name: round(reading.fsyncs / messages, 4) for name, reading in changes.items()}
+    result["messages_per_commit"] = {name: round(messages / max(node.commits, 1), 1) for name, node in work.items()}
+    return result, work
 
 
 async def _commits(bench: Bench, name: str) -> int:
@@ -231,11 +232,12 @@ async def _commits(bench: Bench, name: str) -> int:
     status = await bench.network.status(name)
     if status["engine_starts"] != 1:
         raise Incomplete(f"{name} lost its store and restarted its engine: {bench.network.nodes[name].log_tail()}")
-    counted = status["store"]
-    return int(counted["units"]) - int(counted["read_only"])
+    store = status["store"]
+    return int(store["units"]) - int(store["read_only"])
 
 
-async def _opened(stack: AsyncExitStack, application: One) -> One:
+def _closed_by(stack: AsyncExitStack, application: Application) -> Application:
+    """Let the stack close an application; return the application."""
     stack.push_async_callback(application.close)
     return application
 
@@ -244,5 +246,5 @@ def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),
-        "cpu_us": gauges.of_the_path(cpu_us), "cpu_us_by_process": cpu_us,
+        "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
     }  # fmt: skip

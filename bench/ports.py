@@ -9,14 +9,17 @@ from semq.installation.configuration import free_ports
 
 
 def free_port() -> int:
-    """Return a port on which no process listens at the moment, and which no outgoing connection gets."""
+    """Return a port on which no process listens now, outside the range of outgoing connections."""
     return free_ports(1)[0]
 
 
-def answers(port: int, patience_s: float, goes_on: Callable[[], bool], *, amqp: bool = True) -> bool:
-    """Wait until an AMQP server greets on this port, or any server listens; False if it does not in time."""
+def answers(port: int, patience_s: float, is_running: Callable[[], bool], *, amqp: bool = True) -> bool:
+    """Wait until an AMQP server greets on this port; without ``amqp``, until any server accepts connections.
+
+    Return False after ``patience_s``, or when ``is_running`` returns False.
+    """
     deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and goes_on():
+    while time.monotonic() < deadline and is_running():
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
                 if not amqp:

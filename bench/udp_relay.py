@@ -1,67 +1,70 @@
 """A UDP relay that loses, doubles, delays, alters and blocks datagrams, and changes its own port as a NAT does.
 
-It listens at one port and passes datagrams on to a target, and answers back; each client has an upstream socket. Tests
-use it in their event loop; ``./run bench datagrams`` starts it as a process:
+It passes datagrams from one listening port on to a target, and the target's answers back. It has one socket towards the
+target for each client. Tests use it in their event loop; ``./run bench datagrams`` starts it as a process:
 
-    python -m bench.udp_relay TARGET_PORT LOSS      prints its port, and ends when its input ends
+    python -m bench.udp_relay TARGET_PORT LOSS      prints its port, and ends when its standard input ends
 """
 
 import asyncio
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
-SO_RCVBUFFORCE = 33
+SO_RCVBUFFORCE = 33  # of Linux; Python has no name for it
 BUFFER_BYTES = 8 << 20  # receive buffer of the kernel, if permitted; datagrams that do not fit are lost, too
 
 
 def free_udp_port() -> int:
     """Return a UDP port of the loopback address that is free now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind((LOOPBACK, 0))
-        return int(one.getsockname()[1])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)
 class DatagramFaults:
-    """The faults, as parts of the datagrams; the defaults cause none."""
+    """The faults, as shares of the datagrams from 0 to 1; the defaults cause none."""
 
     loss: float = 0.0
     double: float = 0.0
     late: float = 0.0  #: passed on after the next datagram
     alter: float = 0.0  #: one bit is changed
-    size_max: int = 65_535  #: larger ones are lost
+    size_max: int = 65_535  #: larger datagrams are lost
     is_blocked: bool = False
 
 
 class UdpRelay:
-    """One listening port."""
+    """A relay with one listening port."""
 
     def __init__(self, target_port: int, faults: DatagramFaults | None = None, seed: int = 1) -> None:
         self.faults = faults or DatagramFaults()
         self.passed, self.lost = 0, 0
-        self.answers = 0  #: datagrams of the target to ``send_to_target``
-        self.recorded: list[bytes] = []  #: the last datagrams towards the target
+        self.answers = 0  #: number of the target's answers to ``send_to_target``
+        self.recorded: list[bytes] = []  #: the last 100 datagrams towards the target
         self._target = (LOOPBACK, target_port)
         self._chance = Random(seed)
         self._front: asyncio.DatagramTransport | None = None
         self._upstream: dict[Any, asyncio.DatagramTransport] = {}
-        self._making: dict[Any, list[bytes]] = {}
+        self._waiting: dict[Any, list[bytes]] = {}  # by client, until its upstream socket is open
         self._tasks: set[asyncio.Task[None]] = set()
-        self._held: tuple[asyncio.DatagramTransport, bytes, Any] | None = None
+        self._late: tuple[asyncio.DatagramTransport, bytes, Any] | None = None  # socket, datagram, addressee
 
     async def start(self) -> None:
         """Listen on a free port."""
         loop = asyncio.get_running_loop()
-        self._front, _ = await loop.create_datagram_endpoint(lambda: _End(self._arrived), sock=_socket())
+        self._front, _ = await loop.create_datagram_endpoint(
+            lambda: _DatagramProtocol(self._on_datagram), sock=_socket()
+        )
 
     @property
     def port(self) -> int:
-        """The port at which it listens."""
+        """The listening port."""
         assert self._front is not None
         return int(self._front.get_extra_info("sockname")[1])
 
@@ -82,11 +85,11 @@ class UdpRelay:
         self._upstream.clear()
 
     def send_to_target(self, datagram: bytes) -> None:
-        """Send bytes of our own to the target, from the listening port."""
+        """Send a datagram of no client to the target, from the listening port."""
         assert self._front is not None
         self._front.sendto(datagram, self._target)
 
-    def _arrived(self, datagram: bytes, client: Any) -> None:
+    def _on_datagram(self, datagram: bytes, client: Any) -> None:
         if client == self._target:
             self.answers += 1
             return
@@ -94,26 +97,27 @@ class UdpRelay:
         upstream = self._upstream.get(client)
         if upstream is not None and not upstream.is_closing():
             self._pass(upstream, datagram, self._target)
-        elif client in self._making:
-            self._making[client].append(datagram)
+        elif client in self._waiting:
+            self._waiting[client].append(datagram)
         else:
-            self._making[client] = [datagram]
+            self._waiting[client] = [datagram]
             task = asyncio.get_running_loop().create_task(self._connect(client))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, client: Any) -> None:
-        def back(datagram: bytes, _: Any) -> None:
+        def pass_back(datagram: bytes, _: Any) -> None:
             if self._front is not None:
                 self._pass(self._front, datagram, client)
 
         loop = asyncio.get_running_loop()
-        upstream, _ = await loop.create_datagram_endpoint(lambda: _End(back), sock=_socket())
+        upstream, _ = await loop.create_datagram_endpoint(lambda: _DatagramProtocol(pass_back), sock=_socket())
         self._upstream[client] = upstream
-        for datagram in self._making.pop(client):
+        for datagram in self._waiting.pop(client):
             self._pass(upstream, datagram, self._target)
 
-    def _pass(self, way: asyncio.DatagramTransport, datagram: bytes, to: Any) -> None:
+    def _pass(self, transport: asyncio.DatagramTransport, datagram: bytes, to: Any) -> None:
+        """Send a datagram, with the faults."""
         faults, chance = self.faults, self._chance.random
         if faults.is_blocked or len(datagram) > faults.size_max or chance() < faults.loss:
             self.lost += 1
@@ -124,33 +128,34 @@ class UdpRelay:
             changed[bit // 8] ^= 1 << bit % 8
             datagram = bytes(changed)
         self.passed += 1
-        held, self._held = self._held, None
-        if held is None and chance() < faults.late:
-            self._held = (way, datagram, to)
+        late, self._late = self._late, None
+        if late is None and chance() < faults.late:
+            self._late = (transport, datagram, to)
             return
-        way.sendto(datagram, to)
+        transport.sendto(datagram, to)
         if chance() < faults.double:
-            way.sendto(datagram, to)
-        if held is not None and not held[0].is_closing():
-            held[0].sendto(*held[1:])
+            transport.sendto(datagram, to)
+        if late is not None and not late[0].is_closing():
+            late[0].sendto(*late[1:])
 
 
 def _socket() -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-    with suppress(OSError):  # for root on Linux, beyond the limit of the system
-        made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
-    made.bind((LOOPBACK, 0))
-    return made
+    """Return a UDP socket on a free port, with a large receive buffer."""
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setblocking(False)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    with suppress(OSError):  # only root may exceed the limit of the system
+        udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+    udp.bind((LOOPBACK, 0))
+    return udp
 
 
-class _End(asyncio.DatagramProtocol):
-    def __init__(self, arrived: Any) -> None:
-        self._arrived = arrived
+class _DatagramProtocol(asyncio.DatagramProtocol):
+    def __init__(self, on_datagram: Callable[[bytes, Any], None]) -> None:
+        self._on_datagram = on_datagram
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        self._arrived(data, addr)
+        self._on_datagram(data, addr)
 
 
 async def _relay(target_port: int, loss: float) -> None:

@@ -1,5 +1,9 @@
-"""The floor of a measurement: its row changes, written by one script, show what Postgres alone can do.
+"""The floor of a measurement: the rate at which Postgres alone accepts its row changes, written by scripts.
 
-``reference`` has the row changes of a document, ``script`` repeats them for one node, ``floor`` runs the scripts of all
-nodes together, and ``rows`` counts the row changes of the nodes themselves, from Postgres' statistics.
+| module    | subject                                                              |
+|-----------|----------------------------------------------------------------------|
+| reference | the row changes of a document, which stay the same for all versions  |
+| rows      | the row changes of the nodes in a phase, from Postgres' statistics   |
+| script    | the script that repeats the row changes of one node                  |
+| floor     | the scripts of all nodes together                                    |
 """

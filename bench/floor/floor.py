@@ -10,11 +10,11 @@ constraints, partitions, storage parameters), while the nodes are idle:
   constant, so that the floor stays the same when a node writes fewer rows. Every column is filled as in a real row,
   with an encoded envelope and a body of the same size
 - with the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
-- in batches like the observed ones: the number of transactions that a node committed in the phase, divided among the
-  steps below, gives the size of its batches
+- in batches of the observed size: the number of transactions that a node committed in the phase, divided among the
+  steps below, gives the number of its batches
 
-Beside ``per_s`` there are ``best_per_s``, the same with batches of 500 documents, and ``now_per_s``, with the row
-changes of this run; ``changed`` lists the differences from the reference.
+``per_s`` is the rate with the reference and these batches. ``best_per_s`` has batches of 500 documents instead,
+``now_per_s`` the row changes of this run; ``changed`` lists the differences from the reference.
 
 A batch has these steps, one transaction each; steps without work are left out:
 
@@ -24,9 +24,9 @@ A batch has these steps, one transaction each; steps without work are left out:
 | settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
-Advantages of the floor: it reads, decides and sends nothing; ids and rows are made before the time is taken; the
-databases are written at the same time by processes that never wait for each other; a batch has at most three commits;
-checkpoints happen before, not during the run.
+Advantages of the floor over the nodes: it reads, decides and sends nothing; ids and rows are made before the measured
+time; the databases are written at the same time by processes that never wait for each other; a batch has at most three
+commits; checkpoints happen before the run. Used by ``__main__``.
 """
 
 import asyncio
@@ -51,14 +51,14 @@ from semq.store.postgres.migration import upgrade
 
 BEST_BATCH = 500
 DATABASE, TEMPLATE = "floor", "floor_schema"
-SAME = 0.2  # rows per document by which two runs of one version may differ
+TOLERANCE = 0.2  # rows per document by which two runs of one version may differ
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The work of one node in a phase."""
 
-    url: str
+    url: str  #: of its database
     work: TableWork
     commits: int
 
@@ -69,26 +69,28 @@ class Observed:
 
 
 def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
-    """Measure the three rates. Raises FloorFailed."""
+    """Measure the three rates. ``observed``: by node. Raises FloorFailed."""
     urls = {name: node.url for name, node in observed.items()}
-    now = {name: node.work for name, node in observed.items()}
-    then = {name: reference.of(phase, name, partners=len(observed) - 2) for name in observed}
-    seen = {name: node.batch for name, node in observed.items()}
-    best = dict.fromkeys(observed, BEST_BATCH)
-    kinds = {"per_s": (then, seen), "best_per_s": (then, best), "now_per_s": (now, seen)}
-    found = {kind: round(documents / _run(urls, *how, documents, size)) for kind, how in kinds.items()}
-    return {**found, "batches": seen, "changed": differences(then, now)}
+    works = {name: node.work for name, node in observed.items()}
+    references = {name: reference.work_of(phase, name, partners=len(observed) - 2) for name in observed}
+    batches = {name: node.batch for name, node in observed.items()}
+    best_batches = dict.fromkeys(observed, BEST_BATCH)
+    kinds = {
+        "per_s": (references, batches), "best_per_s": (references, best_batches), "now_per_s": (works, batches)
+    }  # fmt: skip
+    rates = {kind: round(documents / _run(urls, *plan, documents, size)) for kind, plan in kinds.items()}
+    return {**rates, "batches": batches, "changed": differences(references, works)}
 
 
-def differences(then: Mapping[str, TableWork], now: Mapping[str, TableWork]) -> dict[str, Any]:
+def differences(references: Mapping[str, TableWork], works: Mapping[str, TableWork]) -> dict[str, Any]:
     """Return the differences from the reference: by node and table, rows inserted, updated and deleted per document."""
-    found: dict[str, Any] = {}
-    for name in now:
+    changed: dict[str, Any] = {}
+    for name in works:
         for table in KEYS:
-            was, is_ = then[name].each(table), now[name].each(table)
-            if any(abs(before - after) > SAME for before, after in zip(was, is_, strict=True)):
-                found.setdefault(name, {})[table] = {"reference": was, "now": is_}
-    return found
+            expected, observed = references[name].per_document(table), works[name].per_document(table)
+            if any(abs(a - b) > TOLERANCE for a, b in zip(expected, observed, strict=True)):
+                changed.setdefault(name, {})[table] = {"reference": expected, "now": observed}
+    return changed
 
 
 def _run(
@@ -96,16 +98,16 @@ def _run(
 ) -> float:
     """Run the scripts; return the seconds from the first statement to the last commit."""
     context = multiprocessing.get_context("forkserver")  # imports the modules once
-    barrier, answers = context.Barrier(len(urls)), context.SimpleQueue()
+    barrier, results = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
     for name, url in urls.items():
         plan = ScriptPlan(_fresh(url), documents, size, batches[name], works[name], name == HUB)
-        scripts.append(context.Process(target=run, args=(plan, barrier, answers), daemon=True))
+        scripts.append(context.Process(target=run, args=(plan, barrier, results), daemon=True))
     for script in scripts:
         script.start()
     for script in scripts:
-        script.join()  # also a script that Ctrl-C has ended without an answer
-    times = [answers.get() for script in scripts if script.exitcode == 0]
+        script.join()  # a script that Ctrl-C has ended has no result
+    times = [results.get() for script in scripts if script.exitcode == 0]
     faults = [fault for _, _, fault in times if fault]
     if faults or len(times) < len(scripts):
         raise FloorFailed(faults[0] if faults else "A script was ended.")
@@ -133,8 +135,9 @@ def _template(connection: psycopg.Connection[Any], url: str) -> str:
 
 
 def _url_of(url: str, database: str) -> str:
-    before, _, after = url.partition("@/")
-    return f"{before}@/{database}{after[after.index('?') :]}"
+    """Return the URL of another database on the same server."""
+    login, _, path_and_query = url.partition("@/")
+    return f"{login}@/{database}{path_and_query[path_and_query.index('?') :]}"
 
 
 async def _prepare(url: str) -> None:

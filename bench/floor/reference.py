@@ -1,8 +1,8 @@
-"""The work that the floor does: how often each node changed its rows for a document when this reference was taken.
+"""The work that the floor does: the row changes of each node for a document when this reference was taken.
 
-It does not change when nodes change fewer rows, so that figures of different versions are compared with the
-same floor. Taken from ``rows_per_message`` of a saturated run: 8,000 documents of 1 KiB on Postgres 18, before any line
-of the ledger was merged with another. Used by ``floor``.
+The reference stays the same when nodes change fewer rows, so that figures of different versions are compared with the
+same floor. It was taken from ``rows_per_message`` of a saturated run: 8,000 documents of 1 KiB on Postgres 18, with an
+earlier version that wrote more lines of the ledger. Used by ``floor``.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from bench.floor.rows import RowChanges
 from bench.network import A
 from semq.installation.configuration import HUB
 
-DOCUMENTS = 1000
+DOCUMENTS = 1000  # number of documents to which the figures below refer
 ROLE_OF_PARTNERS = "b"
 
-# Phase, role: table: rows inserted, updated and deleted for the documents of the reference.
+# By phase and role, then by table: rows inserted, updated and deleted for DOCUMENTS documents.
 REFERENCE: dict[tuple[str, str], dict[str, tuple[int, int, int]]] = {
     ("online", "a"): {
         "tb_0031": (1000, 2800, 1000),
@@ -59,14 +59,15 @@ class TableWork:
     tables: Mapping[str, RowChanges]
     documents: int
 
-    def each(self, table: str) -> list[float]:
-        """Rows inserted, updated and deleted for one document."""
+    def per_document(self, table: str) -> list[float]:
+        """Return the rows inserted, updated and deleted for one document."""
         changes = self.tables.get(table, RowChanges())
         return [round(n / self.documents, 2) for n in (changes.inserted, changes.updated, changes.deleted)]
 
 
-def of(phase: str, name: str, partners: int) -> TableWork:
+def work_of(phase: str, name: str, partners: int) -> TableWork:
     """Return the reference work of a node; several partners share the documents."""
-    role = name if name in (A, HUB) else ROLE_OF_PARTNERS
+    is_partner = name not in (A, HUB)
+    role = ROLE_OF_PARTNERS if is_partner else name
     tables = {table: RowChanges(*rows) for table, rows in REFERENCE[phase, role].items()}
-    return TableWork(tables, DOCUMENTS if role == name != ROLE_OF_PARTNERS else DOCUMENTS * partners)
+    return TableWork(tables, DOCUMENTS * partners if is_partner else DOCUMENTS)

@@ -1,9 +1,8 @@
-"""The rows that a phase really changed at each node, and what that cost its log, as Postgres itself has counted them.
+"""The rows that each node changed in a phase, and the bytes and fsyncs of its write-ahead log, as counted by Postgres.
 
-Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
-fsyncs of the write-ahead log). Backends report these late, some only when they next do something, so a reading waits
-until the statistics agree with the rows in the tables. Used by ``phases``; ``floor`` repeats the changes that are found
-here.
+The sources are ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
+fsyncs). Backends report these late, some only with their next statement, so a reading waits until the statistics agree
+with the rows in the tables. Used by ``phases``; ``floor`` repeats these changes.
 """
 
 import asyncio
@@ -17,8 +16,8 @@ import psycopg
 
 from bench.errors import Stuck
 
-PATIENCE_S = 60.0
-LOOK_S = 0.1
+PATIENCE_S = 60.0  # for complete statistics; half of it for progress of a cleanup
+POLL_S = 0.1
 SAMPLE_S = 1.0
 STATISTICS = """
     SELECT CASE WHEN relname LIKE 'semq_ledger%' THEN 'semq_ledger' ELSE relname END AS name,
@@ -28,14 +27,14 @@ STATISTICS = """
 WAL = "SELECT wal_bytes::bigint, (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint FROM pg_stat_wal"
 WAL_BEFORE_18 = "SELECT wal_bytes::bigint, wal_sync FROM pg_stat_wal"
 QUEUES = ("tb_0031", "tb_0030")
-PROOF = (*QUEUES, "semq_ledger")  # tables whose rows are counted to check that the statistics are complete
+CHECKED = (*QUEUES, "semq_ledger")  # tables whose rows are counted to check that the statistics are complete
 # Rows in the queues, without those for the institution that is always offline (``backlog``).
 QUEUED = "SELECT (SELECT count(*) FROM tb_0031 WHERE dest <> %s) + (SELECT count(*) FROM tb_0030)"
 HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SELECT FROM tb_0030)"
-# The same numbers from the statistics, which cost the server nothing and are up to a second old.
-THERE = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
+# The number of rows in tables, from the statistics, which cost the server nothing and are up to a second old.
+ROWS_BY_STATISTICS = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
 
-Urls = Mapping[str, str]  # node to database
+Urls = Mapping[str, str]  # of databases, by node
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class RowsReading:
         )
 
     def per_message(self, messages: int) -> dict[str, list[float]]:
-        """Return the printed form: by table, inserted, updated and deleted rows for each message."""
+        """Return the inserted, updated and deleted rows for each message, by table."""
         return {
             name: [round(n / messages, 3) for n in (c.inserted, c.updated, c.deleted)]
             for name, c in sorted(self.tables.items())
@@ -99,32 +98,33 @@ async def wait_clean(urls: Urls, absent: str) -> None:
 
 
 async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
-    left, moved = -1, time.monotonic()
+    """Wait until one node has no row; Stuck if their number stays the same for half of PATIENCE_S."""
+    last, checked_at = -1, time.monotonic()
     while True:
         began = time.monotonic()
-        if not (await _one(connection, HAS_QUEUED, (absent,)))[0]:
+        if not (await _fetch_row(connection, HAS_QUEUED, (absent,)))[0]:
             return
-        if began - moved > PATIENCE_S / 2:
-            now = (await _one(connection, QUEUED, (absent,)))[0]
-            if now == left:
-                raise Stuck(f"{now} rows of {name} are not cleaned up.")
-            left, moved = now, began
+        if began - checked_at > PATIENCE_S / 2:
+            rows = (await _fetch_row(connection, QUEUED, (absent,)))[0]
+            if rows == last:
+                raise Stuck(f"{rows} rows of {name} are not cleaned up.")
+            last, checked_at = rows, began
         # Another process empties the tables, so there is no event to wait for; the query must be cheap.
-        await asyncio.sleep(max(LOOK_S, 10 * (time.monotonic() - began)))
+        await asyncio.sleep(max(POLL_S, 10 * (time.monotonic() - began)))
 
 
-async def left(urls: Urls, absent: str) -> int:
+async def queued(urls: Urls, absent: str) -> int:
     """Return the number of rows in the queues of all nodes, without documents for ``absent``."""
     total = 0
     for url in urls.values():
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            total += (await _one(connection, QUEUED, (absent,)))[0]
+            total += (await _fetch_row(connection, QUEUED, (absent,)))[0]
     return total
 
 
 @asynccontextmanager
 async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
-    """Return the largest growth of each node's queues, in rows, by the statistics of each second."""
+    """Yield a dictionary with the largest growth of each node's queues so far, in rows, sampled every SAMPLE_S."""
     highest: dict[str, int] = {}
 
     async def sample(name: str) -> None:
@@ -134,9 +134,9 @@ async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
             with suppress(psycopg.OperationalError):
                 async with await psycopg.AsyncConnection.connect(urls()[name], autocommit=True) as connection:
                     while True:
-                        there = (await _one(connection, THERE, (list(QUEUES),)))[0]
-                        first = there if first is None else first
-                        highest[name] = max(highest.get(name, 0), there - first)
+                        present = (await _fetch_row(connection, ROWS_BY_STATISTICS, (list(QUEUES),)))[0]
+                        first = present if first is None else first
+                        highest[name] = max(highest.get(name, 0), present - first)
                         await asyncio.sleep(SAMPLE_S)
             await asyncio.sleep(SAMPLE_S)
 
@@ -150,21 +150,23 @@ async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
 
 
 async def _read(connection: psycopg.AsyncConnection[Any]) -> RowsReading:
+    """Return the reading of one database, when its statistics are complete."""
     wal = WAL if connection.info.server_version >= 180_000 else WAL_BEFORE_18
     while True:
         rows = await (await connection.execute(STATISTICS)).fetchall()
         tables = {name: RowChanges(inserted, updated, deleted) for name, inserted, updated, deleted in rows}
-        if all([await _is_complete(connection, name, tables[name]) for name in PROOF]):
-            return RowsReading(tables, *await _one(connection, wal))
-        await asyncio.sleep(LOOK_S)
+        if all([await _is_complete(connection, name, tables[name]) for name in CHECKED]):
+            return RowsReading(tables, *await _fetch_row(connection, wal))
+        await asyncio.sleep(POLL_S)
 
 
 async def _is_complete(connection: psycopg.AsyncConnection[Any], table: str, changes: RowChanges) -> bool:
-    (there,) = await _one(connection, f"SELECT count(*) FROM {table}")
-    return bool(changes.inserted - changes.deleted == there)
+    """Whether the statistics of a table agree with its rows."""
+    (rows,) = await _fetch_row(connection, f"SELECT count(*) FROM {table}")
+    return bool(changes.inserted - changes.deleted == rows)
 
 
-async def _one(connection: psycopg.AsyncConnection[Any], statement: str, values: Any = ()) -> tuple[Any, ...]:
+async def _fetch_row(connection: psycopg.AsyncConnection[Any], statement: str, values: Any = ()) -> tuple[Any, ...]:
     row = await (await connection.execute(statement.encode(), values)).fetchone()
     assert row is not None
     return tuple(row)

@@ -1,6 +1,6 @@
-"""The script of the floor for one node: make rows like the real ones, then write them in batches. See ``floor``.
+"""The script of the floor for one node: make realistic rows, then write them in batches. ``floor`` explains the steps.
 
-It runs in a separate process beside those of the other nodes; they start together and never wait for each other.
+The script runs in a process of its own. The scripts of all nodes start together and never wait for each other.
 """
 
 import signal
@@ -29,8 +29,8 @@ from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
-FIRST = 1 << 40  # ids as large as those of a node
-INC = 0x5F3A_91C2_77D0_1B64
+FIRST_ID = 1 << 40  # ids as large as those of a node
+INCARNATION = 0x5F3A_91C2_77D0_1B64
 SOURCE, TARGET = Address(1, NODE_IDS[A]), Address(1, NODE_IDS[B])
 STORE = f"{SOURCE}.1.1"
 
@@ -43,30 +43,35 @@ KEYS = {
     "tb_0030_ledger": "stream = 1 AND sid = ANY(%s)",
     "semq_ledger": "number = ANY(%s)",
 }
-# Kinds of row changes.
+# Tables with updates | statement.
 UPDATES = {
     "tb_0031": f"UPDATE tb_0031 SET ss_status = {SendStatus.SS_SENT:d}, att = att + 1 WHERE object_id = ANY(%s)",
     "tb_0030": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY(%s)",
 }
-# Counters: one change per batch.
+# Tables of counters, with one change in each batch | statement.
 COUNTERS = {
     "tb_0031_stream": f"""
-        INSERT INTO tb_0031_stream AS s (dest, inc, next_sid) VALUES ('{TARGET}', {INC}, %s)
+        INSERT INTO tb_0031_stream AS s (dest, inc, next_sid) VALUES ('{TARGET}', {INCARNATION}, %s)
         ON CONFLICT (dest, inc) DO UPDATE SET next_sid = excluded.next_sid WHERE s.next_sid <= excluded.next_sid""",
     "tb_0030_stream": f"""
-        INSERT INTO tb_0030_stream AS s (number, store, inc, floor) VALUES (1, '{STORE}', {INC}, %s)
+        INSERT INTO tb_0030_stream AS s (number, store, inc, floor) VALUES (1, '{STORE}', {INCARNATION}, %s)
         ON CONFLICT (store, inc) DO UPDATE SET floor = greatest(s.floor, excluded.floor), moved_at = now()""",
 }
-# Step | kind of change | the tables where it happens.
+# Step | kind of change (field of RowChanges) | tables.
 STEPS = (("accept", "inserted", KEYS), ("settle", "updated", UPDATES), ("clean", "deleted", KEYS))
 
 
 def steps(changes: Mapping[str, RowChanges]) -> list[str]:
-    """Return the steps with work for a node."""
-    return [step for step, kind, among in STEPS if any(getattr(changes.get(table, NONE), kind) for table in among)]
+    """Return the names of the steps in which a node changes rows."""
+    return [
+        step
+        for step, kind, step_tables in STEPS
+        if any(getattr(changes.get(table, NO_CHANGES), kind) for table in step_tables)
+    ]
 
 
-NONE = RowChanges()
+NO_CHANGES = RowChanges()
+# Postgres' names of the types of columns.
 _TYPES: dict[type[TypeEngine[Any]], str] = {
     BigInteger: "int8",
     Integer: "int4",
@@ -90,16 +95,20 @@ class ScriptPlan:
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
-        """Return the number of rows for documents ``first`` to ``last``, exclusive; the sum over the run is exact."""
-        total: int = getattr(self.work.tables.get(table, NONE), kind)
+        """Return the number of row changes for the documents from ``first`` until before ``last``.
+
+        The shares of a run add up to its total exactly.
+        """
+        total: int = getattr(self.work.tables.get(table, NO_CHANGES), kind)
         return total * last // self.work.documents - total * first // self.work.documents
 
 
 @dataclass(slots=True)
 class Batch:
-    """The rows and keys of one batch, ready to be written."""
+    """The rows and statements of one batch, ready to be written."""
 
-    copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)
+    copies: list[tuple[str, list[str], list[tuple[Any, ...]]]] = field(default_factory=list)  #: COPY, types, rows
+    #: by step: statement and its argument, a counter or keys
     accept: list[tuple[str, int | list[int]]] = field(default_factory=list)
     settle: list[tuple[str, int | list[int]]] = field(default_factory=list)
     clean: list[tuple[str, int | list[int]]] = field(default_factory=list)
@@ -113,14 +122,14 @@ class Batch:
                 for row in rows:
                     copy.write_row(row)
         for step in (self.accept, self.settle, self.clean):
-            for change, keys in step:
-                cursor.execute(change.encode(), (keys,))
+            for statement, argument in step:
+                cursor.execute(statement.encode(), (argument,))
             connection.commit()  # costs nothing for an empty step: psycopg has not begun a transaction
 
 
-def run(plan: ScriptPlan, barrier: Barrier, answers: Any) -> None:
-    """Make the rows, wait for the other scripts, write; return (begin, end, fault)."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends immediately
+def run(plan: ScriptPlan, barrier: Barrier, results: Any) -> None:
+    """Make the rows, wait for the other scripts, write the rows; put (begin, end, fault) into the queue ``results``."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts, and each ends immediately
     started = time.perf_counter()
     fault = ""
     try:
@@ -131,35 +140,36 @@ def run(plan: ScriptPlan, barrier: Barrier, answers: Any) -> None:
             started = time.perf_counter()
             for batch in batches:
                 batch.write(connection)
-    except Exception as error:  # noqa: BLE001  (whatever it is, the bench reports it)
+    except Exception as error:  # noqa: BLE001  (the bench reports every fault)
         barrier.abort()
         fault = repr(error)
-    answers.put((started, time.perf_counter(), fault))
+    results.put((started, time.perf_counter(), fault))
 
 
 def _batches(plan: ScriptPlan) -> Iterator[Batch]:
-    makers = {name: Maker(name, plan) for name in KEYS if plan.work.tables.get(name, NONE).inserted}
-    made = dict.fromkeys(makers, 0)
+    makers = {name: RowMaker(name, plan) for name in KEYS if plan.work.tables.get(name, NO_CHANGES).inserted}
+    made = dict.fromkeys(makers, 0)  # number of rows so far, by table
     for first in range(0, plan.documents, plan.batch):
         last = min(first + plan.batch, plan.documents)
-        keys = list(range(FIRST + first, FIRST + last))
+        keys = list(range(FIRST_ID + first, FIRST_ID + last))
         batch = Batch()
         for name, maker in makers.items():
             count = plan.share(name, "inserted", first, last)
-            rows = [maker.row(FIRST + made[name] + number) for number in range(count)]
+            rows = [maker.row(FIRST_ID + made[name] + number) for number in range(count)]
             made[name] += count
             batch.copies.append((copy_in(name), maker.types, rows))
         batch.accept = [(statement, last) for name, statement in COUNTERS.items() if plan.work.tables.get(name)]
         for name, statement in UPDATES.items():
-            for left in range(plan.share(name, "updated", first, last), 0, -len(keys)):
-                batch.settle.append((statement, keys[:left]))
+            # Each statement updates every row of the batch at most once.
+            for remaining in range(plan.share(name, "updated", first, last), 0, -len(keys)):
+                batch.settle.append((statement, keys[:remaining]))
         for name, condition in KEYS.items():
             if count := plan.share(name, "deleted", first, last):
                 batch.clean.append((f"DELETE FROM {name} WHERE {condition}", keys[:count]))
         yield batch
 
 
-class Maker:
+class RowMaker:
     """A maker of realistic rows of one table."""
 
     def __init__(self, name: str, plan: ScriptPlan) -> None:
@@ -168,17 +178,19 @@ class Maker:
         self.types = [_type_of(column) for column in columns]
         self._row: list[Any] = [values.get(column.name, _default(column)) for column in columns]
         places = {column.name: place for place, column in enumerate(columns)}
-        self._ids = [places[key] for key in ("object_id", "bref", "number", "sid", "src_object_id") if key in places]
+        self._id_places = [
+            places[key] for key in ("object_id", "bref", "number", "sid", "src_object_id") if key in places
+        ]
         self._lk0 = places.get("lk0")
         self._app_key = places.get("app_key")
 
     def row(self, number: int) -> tuple[Any, ...]:
         """Return the row of one document, or the ledger line with this number."""
         row = self._row.copy()
-        for place in self._ids:
+        for place in self._id_places:
             row[place] = number
         if self._lk0 is not None:
-            row[self._lk0] = f"{STORE}.{INC:x}.{number}"
+            row[self._lk0] = f"{STORE}.{INCARNATION:x}.{number}"
         if self._app_key is not None:
             row[self._app_key] = str(number)
         return tuple(row)
@@ -188,7 +200,7 @@ def _values(plan: ScriptPlan) -> dict[str, Any]:
     """Return the values of real rows by column, except defaults."""
     now = datetime.now(UTC)
     return {
-        "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INC, "store": STORE,
+        "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INCARNATION, "store": STORE,
         "dest": str(TARGET), "target": str(TARGET), "save_fwd": int(SaveFwd.MUST), "ack2": True,
         "ss_status": int(SendStatus.SS_INIT), "stream": 1, "status": int(Arrival.RECV),
         "p_ack_status": int(AckStatus.AS_INIT), "s_ack_status": int(AckStatus.AS_INIT),
@@ -203,7 +215,7 @@ def _envelope() -> Envelope:
     return Envelope(
         source=SOURCE,
         target=TARGET,
-        lk0=LK0(1, NODE_IDS[A], 1, 1, INC, FIRST),
+        lk0=LK0(1, NODE_IDS[A], 1, 1, INCARNATION, FIRST_ID),
         attributes=Attributes(app_key=AppKey("bench", "document", "plain", "12345"), content_type="text/xml"),
         sid=12345,
         floor=12000,

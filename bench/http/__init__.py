@@ -1,1 +1,8 @@
-"""Measurements of the web process: ``pages`` over ``large_tables``, by way of the cheap ``client``."""
+"""Measurements of the web process.
+
+| module       | subject                                                       |
+|--------------|---------------------------------------------------------------|
+| pages        | submissions over HTTP, and pages of the console               |
+| large_tables | a node's database with many messages and lines                |
+| client       | an HTTP client that needs little processor time               |
+"""

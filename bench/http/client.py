@@ -1,4 +1,4 @@
-"""An HTTP client that costs little: one connection, one request at a time, answers with a length or in chunks."""
+"""An HTTP client that needs little processor time: one connection, one request at a time. Used by ``pages``."""
 
 import asyncio
 from typing import Self
@@ -14,12 +14,12 @@ class HttpConnection:
 
     @classmethod
     async def open(cls, host: str, port: int, **headers: str) -> Self:
-        """Connect; ``headers`` go with each request, with _ for -."""
+        """Connect. ``headers`` are sent with each request; an underscore in a name stands for a hyphen."""
         reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         return cls(reader, writer, f"Host: {host}:{port}\r\n{lines}")
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """Send a request; return status and body of the answer."""
         head = f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
@@ -31,6 +31,7 @@ class HttpConnection:
         return status, await self._reader.readexactly(int(headers.get("content-length", "0")))
 
     async def _chunks(self) -> bytes:
+        """Read a body in chunks."""
         parts = []
         while size := int(await self._reader.readline(), 16):
             parts.append(await self._reader.readexactly(size))

@@ -1,7 +1,7 @@
 """Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
-For measurements and tests of pages. The rows are those of documents to offline partners, as the engine would write
-them, and the lines are about the first of them; other nodes have no rows of these messages.
+For measurements and tests of pages. The messages are documents to offline partners, in rows as the engine writes them.
+The ledger lines are about the first of these messages. Other nodes have no rows of them.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ FROM generate_series(1, {lines}) AS n
 
 def fill(url: str, waiting: int, lines: int, days: int = DAYS) -> None:
     """Add waiting messages and ledger lines of the last days to the migrated, otherwise empty database of a node."""
-    pace = days * 80_000 / max(lines, 1)
+    pace = days * 80_000 / max(lines, 1)  # seconds between two lines
     with psycopg.connect(url) as connection:
         for day in range(days + 1):
             date = (datetime.now(UTC) - timedelta(days=day)).date()
@@ -49,8 +49,8 @@ def fill(url: str, waiting: int, lines: int, days: int = DAYS) -> None:
             )
         own, must = int(Direction.OWN), int(SaveFwd.MUST)
         init, sent = int(SendStatus.SS_INIT), int(SendStatus.SS_SENT)
-        facts = {"life": LIFE, "own": own, "must": must, "init": init, "sent": sent, "partners": PARTNERS}
-        connection.execute(WAITING.format(rows=waiting, **facts))
+        values = {"life": LIFE, "own": own, "must": must, "init": init, "sent": sent, "partners": PARTNERS}
+        connection.execute(WAITING.format(rows=waiting, **values))
         events = {event.name.lower(): int(event) for event in Event}
         connection.execute(
             LEDGER.format(life=LIFE, lines=lines, pace=pace, sender=int(Side.SENDER), partners=PARTNERS, **events)

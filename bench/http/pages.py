@@ -1,13 +1,14 @@
-"""``./run bench http``: submissions over HTTP, pages of the console over large tables, and what an open console costs.
+"""``./run bench http``: submissions over HTTP, pages of the console over large tables, and the cost of an open console.
 
-One node by itself, without its hub, so that what waits keeps waiting. Before it starts, its tables are filled:
-``--waiting`` messages and ``--lines`` of the ledger. All figures come from that state.
+One node runs without its hub, so that its messages stay in the queue. Before it starts, its tables are filled with
+``--waiting`` messages and ``--lines`` lines of the ledger.
 
     submit_per_s      documents per second over ``--connections`` connections, each answered after its commit
-    p50_ms, p99_ms    of these requests
-    cpu_us            processor time a document in node, web process and Postgres
-    page_p50_ms, page_p99_ms, pages    of the console's pages, each opened several times, one after the other
-    node_slowdown     share of its rate that the node loses to AMQP clients while pages are opened again and again
+    p50_ms, p99_ms    latency of these requests
+    cpu_us            processor time of a document in node, web process and Postgres
+    page_p50_ms, page_p99_ms    latency of the console's pages, each opened ``--visits`` times, one after the other
+    pages             number of these pages
+    node_slowdown     share by which the rate of AMQP clients falls while pages are opened continually
 """
 
 import argparse
@@ -38,7 +39,7 @@ from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
 ROUNDS = 3  # rounds of the node alone and with an open console, in turns
-OPEN_PAUSE_S = 1.0  # pause between two pages of a simulated viewer
+VIEWER_PAUSE_S = 1.0  # pause between two pages of a simulated viewer
 PUBLISHERS = 32
 WARM_UP = 300
 SUMMARY = """
@@ -59,7 +60,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--lines", type=cli.count, default=5_000_000, metavar="N", help="ledger lines (5000000)")
     parser.add_argument("--visits", type=cli.count, default=5, metavar="N", help="times that each page is opened (5)")
     arguments = parser.parse_args(argv)
-    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: SUMMARY.format(**result))
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
@@ -76,11 +77,11 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
         link = await asyncio.to_thread(node.console)
         if not link:
             raise Incomplete(f"the node has ended: {node.log_tail()}")
-        found = await _measured(node, link, arguments)
+        result = await _measure(node, link, arguments)
     finally:
-        await asyncio.to_thread(node.clear)
+        await asyncio.to_thread(node.end_all)
     keys = ("documents", "size", "connections", "waiting", "lines")
-    return {"bench": "http"} | {key: getattr(arguments, key) for key in keys} | found
+    return {"bench": "http"} | {key: getattr(arguments, key) for key in keys} | result
 
 
 def _fill(node: NodeProcess, waiting: int, lines: int) -> None:
@@ -90,37 +91,38 @@ def _fill(node: NodeProcess, waiting: int, lines: int) -> None:
         large_tables.fill(server.url, waiting, lines)
 
 
-async def _measured(node: NodeProcess, link: str, arguments: argparse.Namespace) -> Result:
+async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) -> Result:
+    """Measure submissions, pages and slowdown. ``link``: the one-time link to the console."""
     parts = urlsplit(link)
     host, port = str(parts.hostname), int(parts.port or 0)
     database = Database(lambda: node.database)
     try:
-        made, token = new_token("bench", ["submit"], "bench", SystemClock())
-        await database.write(add_token, made)
+        token_row, token = new_token("bench", ["submit"], "bench", SystemClock())
+        await database.write(add_token, token_row)
     finally:
         database.close()
-    cookie = await _signed_in(host, port, parts.path)
+    cookie = await _sign_in(host, port, parts.path)
     connections = [
         await HttpConnection.open(host, port, Authorization=f"Bearer {token}") for _ in range(arguments.connections)
     ]
-    await _submitted(connections, WARM_UP, arguments.size)
+    await _submit(connections, WARM_UP, arguments.size)
     assert node.pid is not None
     before = session_s(node.pid)
-    found = await _submitted(connections, arguments.documents, arguments.size)
-    found["cpu_us"] = round((session_s(node.pid) - before) / arguments.documents * 1e6)
-    show("submit", found)
+    result = await _submit(connections, arguments.documents, arguments.size)
+    result["cpu_us"] = round((session_s(node.pid) - before) / arguments.documents * 1e6)
+    show("submit", result)
     for connection in connections:
         connection.close()
     browser = await HttpConnection.open(host, port, Cookie=cookie)
-    pages = await _visited(browser, arguments.visits)
+    pages = await _visit(browser, arguments.visits)
     show("pages", pages)
-    slowdown = await _slowed(node, browser, arguments)
+    slowdown = await _slowdown(node, browser, arguments)
     show("node", slowdown)
     browser.close()
-    return found | pages | slowdown
+    return result | pages | slowdown
 
 
-async def _signed_in(host: str, port: int, path: str) -> str:
+async def _sign_in(host: str, port: int, path: str) -> str:
     """Use the one-time link; return the cookie."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
@@ -129,53 +131,55 @@ async def _signed_in(host: str, port: int, path: str) -> str:
     return next(line for line in head.split("\r\n") if line.startswith("set-cookie: semq_")).split()[1].rstrip(";")
 
 
-async def _submitted(connections: list[HttpConnection], documents: int, size: int) -> Result:
-    took: list[float] = []
-    left = documents
+async def _submit(connections: list[HttpConnection], documents: int, size: int) -> Result:
+    """Submit documents over all connections; return rate and latency."""
+    seconds: list[float] = []
+    remaining = documents
     body = bytes(size)
 
     async def work(connection: HttpConnection) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
+        nonlocal remaining
+        while remaining > 0:
+            remaining -= 1
             began = time.perf_counter()
-            status, answer = await connection.ask("POST", f"/api/v1/documents?target={TARGET}", body)
+            status, answer = await connection.request("POST", f"/api/v1/documents?target={TARGET}", body)
             if status != 201:
                 raise Incomplete(f"a submission was answered {status}: {answer[:300]!r}")
-            took.append(time.perf_counter() - began)
+            seconds.append(time.perf_counter() - began)
 
     began = time.perf_counter()
     await asyncio.gather(*map(work, connections))
     rate = round(documents / (time.perf_counter() - began))
-    return {"submit_per_s": rate, "p50_ms": _ms(took, 50), "p99_ms": _ms(took, 99)}
+    return {"submit_per_s": rate, "p50_ms": _percentile_ms(seconds, 50), "p99_ms": _percentile_ms(seconds, 99)}
 
 
 def console_pages() -> list[str]:
-    """Return the pages that can be opened alone: no forms, no streams, no parameters."""
+    """Return the paths of the pages without parameters; streams and forms are left out."""
     paths = [str(route.path) for route in ROUTES if "GET" in (getattr(route, "methods", None) or ())]
     return [path for path in paths if "{" not in path and not path.startswith("/live")]
 
 
-async def _visited(browser: HttpConnection, visits: int) -> Result:
-    took: dict[str, list[float]] = {path: [] for path in console_pages()}
-    opened = dict(took)
-    for path in list(took) * visits:
+async def _visit(browser: HttpConnection, visits: int) -> Result:
+    """Open each page several times; return the latencies."""
+    seconds: dict[str, list[float]] = {path: [] for path in console_pages()}
+    for path in list(seconds) * visits:
         began = time.perf_counter()
-        status, _ = await browser.ask("GET", path)
+        status, _ = await browser.request("GET", path)
         if status == 200:
-            took[path].append(time.perf_counter() - began)
-        elif status not in (303, 404):  # pages that need a choice
+            seconds[path].append(time.perf_counter() - began)
+        elif status not in (303, 404):  # pages that need parameters in the query
             raise Incomplete(f"{path} was answered {status}")
-    opened = {path: each for path, each in took.items() if each}
-    every = [one for each in opened.values() for one in each]
-    slowest = max(opened, key=lambda path: statistics.median(opened[path]))
+    medians = {path: statistics.median(values) for path, values in sorted(seconds.items()) if values}
+    all_seconds = [value for values in seconds.values() for value in values]
     return {
-        "pages": len(opened), "page_p50_ms": _ms(every, 50), "page_p99_ms": _ms(every, 99), "slowest_page": slowest,
-        "page_ms": {path: round(statistics.median(each) * 1000, 1) for path, each in sorted(opened.items())},
+        "pages": len(medians), "page_p50_ms": _percentile_ms(all_seconds, 50),
+        "page_p99_ms": _percentile_ms(all_seconds, 99), "slowest_page": max(medians, key=lambda path: medians[path]),
+        "page_ms": {path: round(median * 1000, 1) for path, median in medians.items()},
     }  # fmt: skip
 
 
-async def _slowed(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
+async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
+    """Measure the rate of an AMQP client alone and with an open console, in turns."""
     async with Client(node.url) as client:
         alone, watched = [], []
         for _ in range(ROUNDS):
@@ -190,31 +194,33 @@ async def _slowed(node: NodeProcess, browser: HttpConnection, arguments: argpars
 
 
 async def _while_open(browser: HttpConnection, work: Callable[[], Awaitable[float]]) -> float:
-    over = asyncio.Event()
+    """Return the result of ``work``, during which a viewer opens one page after the other."""
+    finished = asyncio.Event()
 
-    async def look() -> None:
+    async def view() -> None:
         for path in cycle(console_pages()):
-            await browser.ask("GET", path)
+            await browser.request("GET", path)
             with suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), OPEN_PAUSE_S)
-            if over.is_set():
+                await asyncio.wait_for(finished.wait(), VIEWER_PAUSE_S)
+            if finished.is_set():
                 return
 
-    looking = asyncio.create_task(look())
+    viewing = asyncio.create_task(view())
     try:
         return await work()
     finally:
-        over.set()
-        await looking
+        finished.set()
+        await viewing
 
 
 async def _rate(client: Client, documents: int, size: int) -> float:
-    left, body = documents, bytes(size)
+    """Return the rate at which one client submits documents."""
+    remaining, body = documents, bytes(size)
 
     async def publish() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
+        nonlocal remaining
+        while remaining > 0:
+            remaining -= 1
             await client.send(TARGET, body)
 
     began = time.perf_counter()
@@ -222,6 +228,6 @@ async def _rate(client: Client, documents: int, size: int) -> float:
     return documents / (time.perf_counter() - began)
 
 
-def _ms(took: list[float], percent: int) -> float:
-    ordered = sorted(took)
+def _percentile_ms(seconds: list[float], percent: int) -> float:
+    ordered = sorted(seconds)
     return round(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1000, 1)

@@ -1,4 +1,9 @@
-"""Measurements beside RabbitMQ: ``peers`` with its ``chain`` of virtual hosts, ``broker`` for a node as a plain broker.
+"""Measurements beside RabbitMQ.
 
-``server`` starts Debian's RabbitMQ for them, and for the differential tests.
+| module | subject                                                                         |
+|--------|---------------------------------------------------------------------------------|
+| peers  | SEMQ's nodes beside a chain of virtual hosts                                    |
+| chain  | the chain of virtual hosts                                                      |
+| broker | a node as a plain broker beside RabbitMQ                                        |
+| server | Debian's RabbitMQ as processes, also for the crash tests and differential tests |
 """

@@ -2,8 +2,8 @@
 
     ./run bench broker [--json] [--messages N] [--size BYTES] [--node PORT] [--rabbitmq PORT]
 
-The same client (SEMQ's, in this process) puts the same load on both, one after the other; it shares the cores with the
-broker. Compare ratios of one run, not figures of different machines. Progress goes to standard error; the result is a
+The same client (SEMQ's, in this process) puts the same load on both, one after the other, and shares the cores with
+them. Compare ratios of one run, not figures of different machines. Progress goes to standard error; the result is a
 table, or one JSON object with ``--json``.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.cli import end_in_order
+from bench.cli import exit_on_sigterm
 from bench.lone_node import node
 from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp import methods as m
@@ -41,7 +41,7 @@ LATENCY_S = 5
 
 
 class BrokerLoad:
-    """One broker under load."""
+    """The load on one broker. Each phase returns messages per second."""
 
     def __init__(self, port: int, messages: int, size: int) -> None:
         self.port = port
@@ -66,40 +66,38 @@ class BrokerLoad:
 
     async def publish(self, channel: ClientChannel, exchange: str, key: str, *, durable: bool, confirms: bool) -> None:
         """Publish all messages, as fast as they are confirmed or the socket accepts them."""
-        header, left = self.header(durable=durable), self.messages
-        room = asyncio.Event()
-        channel.on_settled = lambda _: room.set()
-        while left:
+        header, remaining = self.header(durable=durable), self.messages
+        settled = asyncio.Event()
+        channel.on_settled = lambda _: settled.set()
+        while remaining:
             while confirms and channel.unconfirmed >= WINDOW:
-                room.clear()
-                await room.wait()
+                settled.clear()
+                await settled.wait()
             await channel.ready()
-            for _ in range(min(BATCH, left)):
+            for _ in range(min(BATCH, remaining)):
                 channel.publish(exchange, key, header, self.body)
-            left -= min(BATCH, left)
+            remaining -= min(BATCH, remaining)
             await asyncio.sleep(0)
         while confirms and channel.unconfirmed:
-            room.clear()
-            await room.wait()
+            settled.clear()
+            await settled.wait()
 
     async def consume(self, channel: ClientChannel, queue: str, *, acks: bool) -> None:
-        """Consume all messages, and acknowledge each."""
-        over, taken = asyncio.Event(), 0
+        """Consume all messages; with ``acks``, acknowledge each."""
+        finished, consumed = asyncio.Event(), 0
 
-        def take(batch: list[Delivered]) -> None:
-            nonlocal taken
+        def on_messages(batch: list[Delivered]) -> None:
+            nonlocal consumed
             for delivered in batch:
                 if acks:
                     channel.ack(delivered.delivery_tag)
-            taken += len(batch)
-            if taken >= self.messages:
-                over.set()
+            consumed += len(batch)
+            if consumed >= self.messages:
+                finished.set()
 
         await channel.qos(PREFETCH)
-        await channel.consume(queue, take, no_ack=not acks)
-        await over.wait()
-
-    # Phases: each returns messages per second.
+        await channel.consume(queue, on_messages, no_ack=not acks)
+        await finished.wait()
 
     async def durable_publish(self) -> float:
         """Publish persistent messages to a durable queue, with confirms."""
@@ -109,12 +107,12 @@ class BrokerLoad:
             return await self._rate(self.publish(channel, "", "bench.durable", durable=True, confirms=True))
 
     async def durable_consume(self) -> float:
-        """Consume the same messages, and acknowledge each."""
+        """Consume the messages of ``durable_publish``, and acknowledge each."""
         async with self.channel() as channel:
             return await self._rate(self.consume(channel, "bench.durable", acks=True))
 
     async def durable_both(self) -> float:
-        """Publish and consume at the same time."""
+        """Publish and consume persistent messages at the same time."""
         async with self.channel() as publisher, self.channel() as consumer:
             await publisher.confirm_select()
             publishing = self.publish(publisher, "", "bench.durable", durable=True, confirms=True)
@@ -133,12 +131,13 @@ class BrokerLoad:
             await publisher.declare_exchange("bench.fan", "fanout")
             readers = [await self._reader() for _ in range(READERS)]
             publishing = self.publish(publisher, "bench.fan", "", durable=False, confirms=False)
-            rate = await self._rate(_all(publishing, *(reading for reading, _ in readers)))
-            for _, end in readers:
-                await end()
+            rate = await self._rate(_all(publishing, *(consuming for consuming, _ in readers)))
+            for _, close in readers:
+                await close()
             return rate * READERS
 
     async def _reader(self) -> tuple[Awaitable[None], Callable[[], Awaitable[None]]]:
+        """Connect a consumer of the fan-out; return its work, and the function that disconnects it."""
         config = DialConfig("127.0.0.1", self.port, user="guest", password="guest")
         link = await dial(config, self.clock, self.turn)
         channel = await link.open_channel()
@@ -148,44 +147,47 @@ class BrokerLoad:
 
     async def latency(self) -> tuple[float, float]:
         """Measure milliseconds from publish to delivery of persistent messages at a low rate: p50 and p99."""
-        took: list[float] = []
-        over = asyncio.Event()
+        latencies: list[float] = []
+        finished = asyncio.Event()
         header = ContentHeader.build(8, Properties(delivery_mode=2))
         async with self.channel() as publisher, self.channel() as consumer:
             await publisher.confirm_select()
 
-            def take(batch: list[Delivered]) -> None:
+            def on_messages(batch: list[Delivered]) -> None:
                 now = time.perf_counter_ns()
-                took.extend((now - int.from_bytes(delivered.body)) / 1e6 for delivered in batch)
+                latencies.extend((now - int.from_bytes(delivered.body)) / 1e6 for delivered in batch)
                 consumer.ack(batch[-1].delivery_tag, multiple=True)
-                if len(took) >= LATENCY_PER_S * LATENCY_S:
-                    over.set()
+                if len(latencies) >= LATENCY_PER_S * LATENCY_S:
+                    finished.set()
 
-            await consumer.consume("bench.durable", take)
+            await consumer.consume("bench.durable", on_messages)
             for _ in range(LATENCY_PER_S * LATENCY_S):
                 publisher.publish("", "bench.durable", header, time.perf_counter_ns().to_bytes(8))
                 await asyncio.sleep(1 / LATENCY_PER_S)
-            await over.wait()
-        return round(statistics.median(took), 2), round(statistics.quantiles(took, n=100)[98], 2)
+            await finished.wait()
+        return round(statistics.median(latencies), 2), round(statistics.quantiles(latencies, n=100)[98], 2)
 
     async def _rate(self, work: Awaitable[None]) -> float:
+        """Do the work; return all messages divided by its seconds."""
         began = time.perf_counter()
         await work
         return round(self.messages / (time.perf_counter() - began))
 
-    async def all(self, name: str) -> dict[str, float]:
-        """Run all phases in the order of their dependencies."""
-        found: dict[str, float] = {}
+    async def run_phases(self, name: str) -> dict[str, float]:
+        """Run all phases in the order of their dependencies; return the figures. ``name``: of the broker."""
+        result: dict[str, float] = {}
         for phase in (self.durable_publish, self.durable_consume, self.durable_both, self.transient, self.fan_out):
-            found[f"{phase.__name__}_per_s"] = await phase()
+            result[f"{phase.__name__}_per_s"] = await phase()
             print(
-                f"bench: {name} {phase.__name__} {found[f'{phase.__name__}_per_s']:,.0f}/s", file=sys.stderr, flush=True
+                f"bench: {name} {phase.__name__} {result[f'{phase.__name__}_per_s']:,.0f}/s",
+                file=sys.stderr,
+                flush=True,
             )
-        found["latency_p50_ms"], found["latency_p99_ms"] = await self.latency()
+        result["latency_p50_ms"], result["latency_p99_ms"] = await self.latency()
         async with self.channel() as channel:
             await channel.call(m.QueueDelete("bench.durable"), m.QueueDeleteOk)
             await channel.call(m.ExchangeDelete("bench.fan"), m.ExchangeDeleteOk)
-        return found
+        return result
 
 
 async def _all(*work: Awaitable[None]) -> None:
@@ -198,29 +200,29 @@ def main(argv: list[str] | None = None) -> int:
         allow_abbrev=False, prog="./run bench broker", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
-    parser.add_argument("--messages", type=int, default=20_000, metavar="N", help="in each phase (20000)")
-    parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="of a body (1024)")
-    parser.add_argument("--node", type=int, metavar="PORT", help="a node that runs already")
-    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="a RabbitMQ that runs already")
+    parser.add_argument("--messages", type=int, default=20_000, metavar="N", help="messages in each phase (20000)")
+    parser.add_argument("--size", type=int, default=1024, metavar="BYTES", help="bytes in a message (1024)")
+    parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node")
+    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ")
     arguments = parser.parse_args(argv)
-    end_in_order()
-    found: dict[str, object] = {"messages": arguments.messages, "size": arguments.size}
+    exit_on_sigterm()
+    result: dict[str, object] = {"messages": arguments.messages, "size": arguments.size}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-bench-")))
-        found["node"] = _measure("node", arguments.node or stack.enter_context(node(folder)), arguments)
+        result["node"] = _measure("node", arguments.node or stack.enter_context(node(folder)), arguments)
     with ExitStack() as stack:
         if arguments.rabbitmq or is_installed():
             port = arguments.rabbitmq or stack.enter_context(rabbitmq())
-            found["rabbitmq"] = _measure("rabbitmq", port, arguments)
-    if "rabbitmq" in found:
-        found["ratio"] = _ratios(found["node"], found["rabbitmq"])
-    print(json.dumps(found) if arguments.json else _table(found), flush=True)
+            result["rabbitmq"] = _measure("rabbitmq", port, arguments)
+    if "rabbitmq" in result:
+        result["ratio"] = _ratios(result["node"], result["rabbitmq"])
+    print(json.dumps(result) if arguments.json else _table(result), flush=True)
     return 0
 
 
 def _measure(name: str, port: int, arguments: argparse.Namespace) -> dict[str, float]:
     async def run() -> dict[str, float]:
-        return await BrokerLoad(port, arguments.messages, arguments.size).all(name)
+        return await BrokerLoad(port, arguments.messages, arguments.size).run_phases(name)
 
     return uvloop.run(run())
 
@@ -231,13 +233,13 @@ def _ratios(ours: object, theirs: object) -> dict[str, float]:
     return {name: round(value / theirs[name], 3) for name, value in ours.items()}
 
 
-def _table(found: dict[str, object]) -> str:
-    brokers = [name for name in ("node", "rabbitmq", "ratio") if name in found]
+def _table(result: dict[str, object]) -> str:
+    brokers = [name for name in ("node", "rabbitmq", "ratio") if name in result]
     lines = [f"{'':<24}" + "".join(f"{name:>12}" for name in brokers)]
-    figures = found["node"]
+    figures = result["node"]
     assert isinstance(figures, dict)
     lines += [
-        f"{figure:<24}" + "".join(f"{found[name][figure]:>12,}" for name in brokers)  # type: ignore[index]
+        f"{figure:<24}" + "".join(f"{result[name][figure]:>12,}" for name in brokers)  # type: ignore[index]
         for figure in figures
     ]
     return "\n".join(lines)

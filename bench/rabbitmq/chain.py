@@ -1,15 +1,15 @@
-"""A chain of three RabbitMQ virtual hosts with the function of a hub and two institutions, as far as a broker has it.
+"""A chain of three RabbitMQ virtual hosts that stand for a hub and two institutions, as far as a broker can.
 
 Documents go from ``a`` through ``hub`` to ``b``, and a receipt for each comes back, through durable queues and shovels
 that acknowledge a message when the next virtual host has confirmed it:
 
     application at a ─▶ a/documents ─▶ hub/documents ─▶ b/documents ─▶ application at b
-    application at a ◀─ a/receipts  ◀─ hub/receipts  ◀─ b/receipts  ◀─ its receipt for each document
+    application at a ◀─ a/receipts  ◀─ hub/receipts  ◀─ b/receipts  ◀─ application at b, a receipt for each document
 
 Queues are durable and classic, all messages are persistent. The publisher waits for confirms, with at most
 ``UNCONFIRMED_MAX`` outstanding; shovels and consumers have a prefetch of ``PREFETCH``. The application at b has at most
-``receipts_max`` receipts unconfirmed, and acknowledges a document when its receipt and all before it are confirmed.
-RabbitMQ confirms a message that it has written with fsync, or that its consumer has acknowledged before that: under
+``receipts_max`` receipts unconfirmed. It acknowledges a document when its receipt and all earlier ones are confirmed.
+RabbitMQ confirms a message when it has written it with fsync, or earlier if the consumer has acknowledged it: under
 load it writes 10 KB for a document of 1 KiB, with less than one fsync. There are no statuses, inquiries, deduplication
 or ledger. Used by ``peers``.
 """
@@ -76,13 +76,14 @@ def _password_hash() -> str:
 
 
 class ConfirmedTags:
-    """Confirmed tags, in any order, and the highest tag up to which all are confirmed."""
+    """The confirmed tags; ``up_to`` is the highest tag up to which all are confirmed."""
 
     def __init__(self) -> None:
         self.up_to = 0
         self._ahead: set[int] = set()
 
     def add(self, tag: int) -> None:
+        """Add a tag; tags are confirmed in any order."""
         self._ahead.add(tag)
         while self.up_to + 1 in self._ahead:
             self.up_to += 1
@@ -100,23 +101,23 @@ class RunningChain:
         self._header = ContentHeader.build(size, Properties(content_type="application/octet-stream", delivery_mode=2))
         self._receipt = ContentHeader.build(SIZE_MIN, Properties(delivery_mode=2))
         self._links: list[ClientLink] = []
-        self._next = 0
+        self._next_number = 0
 
     async def begin(self) -> None:
         """Connect both applications."""
-        self._at_a, receipts = await self._channel("a"), await self._channel("a")
-        documents, self._answers = await self._channel("b"), await self._channel("b")
-        await self._at_a.confirm_select()
-        await self._answers.confirm_select()
-        self._room, self._news = asyncio.Event(), asyncio.Event()
-        self._at_a.on_settled = lambda _: self._room.set()
+        self._document_publisher, receipts = await self._channel("a"), await self._channel("a")
+        documents, self._receipt_publisher = await self._channel("b"), await self._channel("b")
+        await self._document_publisher.confirm_select()
+        await self._receipt_publisher.confirm_select()
+        self._document_settled, self._receipt_arrived = asyncio.Event(), asyncio.Event()
+        self._document_publisher.on_settled = lambda _: self._document_settled.set()
         self._confirmed, self._acked = ConfirmedTags(), 0
-        self._answers.on_settled = lambda settled: self._answered(documents, settled)
+        self._receipt_publisher.on_settled = lambda settled: self._on_receipts_settled(documents, settled)
         self._receipts: list[int] = []
         await documents.qos(PREFETCH)
-        await documents.consume(DOCUMENTS, self._take)
+        await documents.consume(DOCUMENTS, self._on_documents)
         await receipts.qos(PREFETCH)
-        await receipts.consume(RECEIPTS, lambda batch: self._on_events(receipts, batch))
+        await receipts.consume(RECEIPTS, lambda batch: self._on_receipts(receipts, batch))
 
     async def end(self) -> None:
         """Disconnect."""
@@ -125,8 +126,8 @@ class RunningChain:
 
     async def measure(self, messages: int) -> float:
         """Measure documents per second, from the first publish until all receipts are at a. Raises NoFigures."""
-        first = self._next
-        self._next += messages
+        first = self._next_number
+        self._next_number += messages
         self._receipts.clear()
         began = time.perf_counter()
         await asyncio.gather(self._submit(first, messages), self._await_receipts(messages))
@@ -144,42 +145,45 @@ class RunningChain:
     async def _submit(self, first: int, messages: int) -> None:
         filler = (FILLER * (self._size // len(FILLER) + 1))[: self._size - SIZE_MIN]
         for number in range(first, first + messages):
-            while self._at_a.unconfirmed >= UNCONFIRMED_MAX or not self._at_a.may_publish:
-                self._room.clear()
-                await self._room.wait()
-            self._at_a.publish("", DOCUMENTS, self._header, number.to_bytes(SIZE_MIN, "big") + filler)
+            publisher = self._document_publisher
+            while publisher.unconfirmed >= UNCONFIRMED_MAX or not publisher.may_publish:
+                self._document_settled.clear()
+                await self._document_settled.wait()
+            publisher.publish("", DOCUMENTS, self._header, number.to_bytes(SIZE_MIN, "big") + filler)
             if number % BURST == 0:
                 await asyncio.sleep(0)
 
     async def _await_receipts(self, messages: int) -> None:
         while len(self._receipts) < messages:
-            self._news.clear()
+            self._receipt_arrived.clear()
             try:
                 async with asyncio.timeout(SILENCE_S_MAX):
-                    await self._news.wait()
+                    await self._receipt_arrived.wait()
             except TimeoutError as error:
                 raise Stuck(f"{len(self._receipts)} of {messages} receipts came back through the chain.") from error
 
-    def _take(self, batch: list[Delivered]) -> None:
+    def _on_documents(self, batch: list[Delivered]) -> None:
         self._unanswered += batch
-        self._answer()
+        self._publish_receipts()
 
-    def _answer(self) -> None:
-        while self._unanswered and self._answers.unconfirmed < self._receipts_max:
+    def _publish_receipts(self) -> None:
+        """Publish receipts for documents, as many as may be unconfirmed."""
+        while self._unanswered and self._receipt_publisher.unconfirmed < self._receipts_max:
             delivered = self._unanswered.popleft()
             number = bytes(delivered.body[:SIZE_MIN])
-            self._answers.publish("", RECEIPTS, self._receipt, number, token=delivered.delivery_tag)
+            self._receipt_publisher.publish("", RECEIPTS, self._receipt, number, token=delivered.delivery_tag)
 
-    def _answered(self, documents: ClientChannel, settled: list[tuple[Any, bool]]) -> None:
+    def _on_receipts_settled(self, documents: ClientChannel, settled: list[tuple[Any, bool]]) -> None:
+        """Acknowledge the documents whose receipts are confirmed."""
         for tag, confirmed in settled:
             if confirmed:
                 self._confirmed.add(tag)
         if self._confirmed.up_to > self._acked:
             self._acked = self._confirmed.up_to
             documents.ack(self._acked, multiple=True)
-        self._answer()
+        self._publish_receipts()
 
-    def _on_events(self, receipts: ClientChannel, batch: list[Delivered]) -> None:
+    def _on_receipts(self, receipts: ClientChannel, batch: list[Delivered]) -> None:
         self._receipts.extend(int.from_bytes(delivered.body, "big") for delivered in batch)
         receipts.ack(batch[-1].delivery_tag, multiple=True)
-        self._news.set()
+        self._receipt_arrived.set()

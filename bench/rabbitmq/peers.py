@@ -1,25 +1,27 @@
-"""``./run bench peers``: our own nodes beside a chain of RabbitMQ virtual hosts, in one run on one machine.
+"""``./run bench peers``: SEMQ's nodes beside a chain of RabbitMQ virtual hosts, in one run on one machine.
 
-Both carry documents from A by a hub to B, and one receipt for each back to A. What each side does and promises:
+Both transport documents from A by a hub to B, and one receipt for each document back to A.
 
-- Processes. Ours: hub, A and B, each with its own Postgres. The chain (``chain``): one RabbitMQ with three virtual
-  hosts and four shovels.
-- A's application has 1,000 documents unconfirmed. Ours confirms what is committed, with fsync; RabbitMQ what it has
-  written with fsync, or what its consumer has acknowledged before that.
-- Way. Ours: A and B store, the hub forwards from memory. The chain: each of the three queues stores, and a shovel
-  acknowledges a message when the next virtual host has confirmed it.
-- B's application. Ours acknowledges what it has read, and the nodes exchange receipts, many in a packet. That of the
-  chain publishes each receipt as a message of its own, and acknowledges the document when that is confirmed.
-- Time ends, ours: when nothing is left in any queue; the chain: when the last receipt is at A's application.
-- Promised. Both: no document is lost by the end of any process. The chain: at least once, and what it repeats the
-  applications have to recognise. Ours: each document once at B, an outcome for each despite any loss on the way, order
-  by key, a ledger of every step.
+| subject         | SEMQ's nodes                                 | the chain (``chain``)                               |
+|-----------------|----------------------------------------------|-----------------------------------------------------|
+| processes       | hub, A and B, each with its own Postgres     | one RabbitMQ with three virtual hosts, four shovels |
+| confirm to A    | after a commit with fsync                    | after a write with fsync, or earlier if the         |
+|                 |                                              | consumer has acknowledged the message               |
+| way             | A and B store, the hub forwards from memory  | each of the three queues stores; a shovel           |
+|                 |                                              | acknowledges when the next host has confirmed       |
+| B's application | acknowledges; the nodes exchange receipts,   | publishes each receipt as a message of its own, and |
+|                 | many in a packet                             | acknowledges the document when that is confirmed    |
+| end of the time | all queues are empty                         | the last receipt is at A's application              |
+| guarantees      | each document once at B, an outcome for each | at least once; the applications have to recognise   |
+|                 | document, order by key, a ledger             | repeated documents                                  |
 
-They take turns, so that whatever else the machine does meets both; who rests costs next to nothing, and what has been
-written is on the disk before the next round begins. Rates are medians over the rounds, the ratio is the median of the
-ratios within each round. The number of receipts under way decides about the chain's rate: an application that waits for
-each confirm before the next receipt (--receipts 1) gets a fraction of it. Without rabbitmq-server our nodes are
-measured alone, and what needs it is null.
+A's application has at most 1,000 documents unconfirmed. On both sides no document is lost if a process ends.
+
+The two sides take turns, so that other load of the machine affects both equally. The side at rest needs little
+processor time, and all writes are on the disk before the next round begins. Rates are medians of the rounds; the ratio
+is the median of the ratios within each round. The chain's rate depends on the number of receipts under way: with
+``--receipts 1``, the application waits for each confirm, and the rate is a fraction. Without rabbitmq-server, only
+SEMQ's nodes are measured, and the figures of the chain are null.
 """
 
 import argparse
@@ -41,7 +43,7 @@ from bench.rabbitmq.server import PROGRAM, RabbitServer, is_installed, server
 WARM_UP = 500
 SUMMARY = """
 {messages} documents of {size} bytes a round, {rounds} rounds in turns; {cores} cores, load {load_1m}
-  our nodes        {online_per_s}/s until all nodes are clean, {online_cpu_us} µs of processor time a document
+  SEMQ's nodes     {online_per_s}/s until all nodes are clean, {online_cpu_us} µs of processor time a document
   RabbitMQ chain   {chain_per_s}/s until the last receipt, {chain_cpu_us} µs
   ratio            {ratio_chain}
 """
@@ -51,27 +53,28 @@ def main(argv: list[str]) -> int:
     """Run the benchmark; return the exit status."""
     parser = cli.parser_of("peers", __doc__)
     parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a round (60000)")
-    parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each (3)")
+    parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each side (3)")
     parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     parser.add_argument(
         "--receipts", type=cli.count, default=PREFETCH, metavar="N",
-        help=f"receipts that B's application of the chain has unconfirmed at most ({PREFETCH})",
+        help=f"maximum of unconfirmed receipts of the chain's application at B ({PREFETCH})",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     with ExitStack() as stack:
-        cli.end_in_order()
+        cli.exit_on_sigterm()
         try:
-            rabbitmq = _started(stack)
+            rabbitmq = _start_rabbitmq(stack)
         except KeyboardInterrupt:
             return cli.INTERRUPTED
         return cli.in_folder(
-            lambda folder: run(folder, rabbitmq, arguments), arguments, lambda found: SUMMARY.format(**found)
+            lambda folder: run(folder, rabbitmq, arguments), arguments, lambda result: SUMMARY.format(**result)
         )
 
 
-def _started(stack: ExitStack) -> RabbitServer | None:
+def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
+    """Start the chain; return None if RabbitMQ is not installed."""
     if not is_installed():
-        say(f"{PROGRAM} is not installed, so our nodes are measured alone (Debian: apt-get install rabbitmq-server)")
+        say(f"{PROGRAM} is not installed, so only SEMQ's nodes are measured (Debian: apt-get install rabbitmq-server)")
         return None
     say("starting RabbitMQ with three virtual hosts and four shovels ...")
     return stack.enter_context(server(chain.PLUGINS, chain.definitions))
@@ -82,52 +85,59 @@ async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.N
     load = cli.load_average()
     say("starting a hub and two institutions ...")
     async with BenchNetwork(folder) as network:
-        of_chain = chain.RunningChain(rabbitmq.port, arguments.size, arguments.receipts) if rabbitmq else None
-        if of_chain is not None:
-            await of_chain.begin()
+        running_chain = chain.RunningChain(rabbitmq.port, arguments.size, arguments.receipts) if rabbitmq else None
+        if running_chain is not None:
+            await running_chain.begin()
         try:
-            found = await network.watched(
-                _rounds(phases.Bench(network, arguments.size), of_chain, rabbitmq, arguments.messages, arguments.rounds)
+            result = await network.watched(
+                _rounds(
+                    phases.Bench(network, arguments.size), running_chain, rabbitmq, arguments.messages, arguments.rounds
+                )
             )
         finally:
-            if of_chain is not None:
-                await of_chain.end()
-    chosen = {name: getattr(arguments, name) for name in ("messages", "rounds", "size", "receipts")}
-    return {**chosen, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+            if running_chain is not None:
+                await running_chain.end()
+    options = {name: getattr(arguments, name) for name in ("messages", "rounds", "size", "receipts")}
+    return {**options, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **result}
 
 
 async def _rounds(
-    bench: phases.Bench, of_chain: chain.RunningChain | None, rabbitmq: RabbitServer | None, messages: int, rounds: int
+    bench: phases.Bench,
+    running_chain: chain.RunningChain | None,
+    rabbitmq: RabbitServer | None,
+    messages: int,
+    rounds: int,
 ) -> dict[str, Any]:
-    ours: list[dict[str, Any]] = []
-    theirs: list[dict[str, Any]] = []
+    """Run all rounds; return the figures. Without a chain, ``running_chain`` and ``rabbitmq`` are None."""
+    semq_rounds: list[dict[str, Any]] = []
+    chain_rounds: list[dict[str, Any]] = []
     await phases.online(bench, min(WARM_UP, messages))
-    if of_chain is not None:
-        await of_chain.measure(min(WARM_UP, messages))
+    if running_chain is not None:
+        await running_chain.measure(min(WARM_UP, messages))
     for number in range(1, rounds + 1):
-        if of_chain is not None and rabbitmq is not None:
+        if running_chain is not None and rabbitmq is not None:
             say(f"round {number}: {messages} documents through the chain ...")
             await asyncio.to_thread(os.sync)  # so that neither side waits for earlier writes of the other
             before = gauges.session_s(rabbitmq.session)
-            per_s = round(await of_chain.measure(messages))
+            per_s = round(await running_chain.measure(messages))
             used = gauges.session_s(rabbitmq.session) - before
-            theirs.append({"per_s": per_s, "cpu_us": round(used / messages * 1e6, 1)})
-            show("chain", theirs[-1])
-        say(f"round {number}: {messages} documents through our nodes ...")
+            chain_rounds.append({"per_s": per_s, "cpu_us": round(used / messages * 1e6, 1)})
+            show("chain", chain_rounds[-1])
+        say(f"round {number}: {messages} documents through SEMQ's nodes ...")
         await asyncio.to_thread(os.sync)
-        ours.append(await phases.online(bench, messages))
-        show("online", ours[-1])
-    return {**figures(ours, theirs), **bench.account}
+        semq_rounds.append(await phases.online(bench, messages))
+        show("online", semq_rounds[-1])
+    return {**figures(semq_rounds, chain_rounds), **bench.account}
 
 
-def figures(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the summary of the rounds; null where there is no chain."""
-    ratios = [our["per_s"] / their["per_s"] for our, their in zip(ours, theirs, strict=False)]
+def figures(semq_rounds: Sequence[dict[str, Any]], chain_rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the summary of the rounds of both sides; None for the figures of a chain that was not measured."""
+    ratios = [own["per_s"] / peer["per_s"] for own, peer in zip(semq_rounds, chain_rounds, strict=False)]
     return {
-        "chain_per_s": round(median(their["per_s"] for their in theirs)) if theirs else None,
-        "chain_cpu_us": median(their["cpu_us"] for their in theirs) if theirs else None,
-        "online_per_s": round(median(our["per_s"] for our in ours)),
-        "online_ack2_per_s": round(median(our["ack2_per_s"] for our in ours)),
-        "online_cpu_us": median(our["cpu_us"] for our in ours),
+        "chain_per_s": round(median(row["per_s"] for row in chain_rounds)) if chain_rounds else None,
+        "chain_cpu_us": median(row["cpu_us"] for row in chain_rounds) if chain_rounds else None,
+        "online_per_s": round(median(row["per_s"] for row in semq_rounds)),
+        "online_ack2_per_s": round(median(row["ack2_per_s"] for row in semq_rounds)),
+        "online_cpu_us": median(row["cpu_us"] for row in semq_rounds),
         "ratio_chain": round(median(ratios), 3) if ratios else None,
     }

@@ -1,7 +1,7 @@
 """Debian's RabbitMQ as separate processes, with folders and ports of their own; only if it is installed.
 
-``rabbitmq`` and ``server`` run one node for a benchmark or a test. ``cluster_nodes`` are the nodes of a cluster, whose
-owner starts, kills and restarts them (``tests/crash``).
+``rabbitmq`` and ``server`` run one node for a benchmark or a test. ``cluster_nodes`` returns the nodes of a cluster,
+which ``tests/crash`` starts, kills and restarts.
 """
 
 import json
@@ -20,12 +20,12 @@ from semq.installation.configuration import ApplicationLogin, free_ports
 Definitions = Callable[[int], Mapping[str, Any]]  # by the port of the server
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-START_S = 120.0
-STOP_S = 60.0
+START_S = 120.0  # for a node to serve
+STOP_S = 60.0  # for a node to end
 
 
 def is_installed() -> bool:
-    """Return whether RabbitMQ is installed."""
+    """Whether RabbitMQ is installed."""
     return PROGRAM.exists()
 
 
@@ -40,7 +40,7 @@ class RabbitNode:
     """One node of RabbitMQ, which may be started several times."""
 
     def __init__(self, home: Path, port: int, internal_port: int, mapper: int) -> None:
-        """``home`` has the cookie that all nodes of a cluster share; ``mapper``: the port of their ``port_mapper``."""
+        """``home``: folder with the cookie of all nodes of a cluster. ``mapper``: port of the ``port_mapper``."""
         self.port = port
         self.name = f"semq{port}@localhost"
         self.folder = home / f"rabbitmq-{port}"
@@ -50,14 +50,14 @@ class RabbitNode:
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(self, lines: Sequence[str] = (), plugins: Sequence[str] = ()) -> None:
-        """Write its configuration, before the first start."""
+        """Write the configuration, before the first start. ``lines``: further settings."""
         self.folder.mkdir()
         listens = f"listeners.tcp.local = 127.0.0.1:{self.port}"
         (self.folder / "rabbitmq.conf").write_text("\n".join([listens, *lines, ""]))
         (self.folder / "plugins").write_text(f"[{','.join(plugins)}].")
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start its processes; the id of the returned one is that of their session."""
+        """Start the processes of the node. The id of the returned process is also that of their session."""
         environment = {
             **os.environ,
             "HOME": str(self._home),
@@ -72,29 +72,29 @@ class RabbitNode:
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
         with (self.folder / "out").open("ab") as out:
-            # A session of its own: the script starts the virtual machine.
+            # A new session, because the script starts the virtual machine as another process.
             process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
         self.process = process
         return process
 
     def answers(self) -> bool:
-        """Wait until it serves; return False if it ended or did not in time."""
+        """Wait until the node serves; return False if it ends, or does not serve within START_S."""
         process = self.process
         return process is not None and answers(self.port, START_S, lambda: process.poll() is None)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes, if they run."""
+        """Send a signal to all processes of the node, if it runs."""
         if self.process is not None and self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
     def output(self) -> str:
-        """Return the end of its output."""
+        """Return the end of the node's output."""
         return (self.folder / "out").read_text(errors="replace")[-2000:]
 
 
 def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) -> list[RabbitNode]:
-    """Return the nodes of one cluster, not started, which find each other in any order of their starts."""
+    """Return the nodes of one cluster, not started. They find each other, in whatever order they are started."""
     ports = free_ports(2 * count)
     nodes = [
         RabbitNode(home, port, internal, mapper) for port, internal in zip(ports[:count], ports[count:], strict=True)
@@ -117,7 +117,7 @@ def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) 
 def port_mapper() -> Iterator[int]:
     """Run a port mapper of Erlang, through which nodes find each other; return its port.
 
-    Without one that listens, a node starts one as a daemon, which stays.
+    Without a running port mapper, a node would start one as a daemon that never ends.
     """
     (port,) = free_ports(1)
     process = subprocess.Popen(["epmd", "-port", str(port), "-address", "127.0.0.1"], stderr=subprocess.DEVNULL)

@@ -1,4 +1,8 @@
-"""Measurements of the reconciliation: ``nightly_job`` beside the same comparison in DuckDB and Postgres.
+"""Measurements of the reconciliation.
 
-``sql`` has the comparison as plain SQL, ``engines`` runs one of the three as a process.
+| module      | subject                                                            |
+|-------------|--------------------------------------------------------------------|
+| nightly_job | the command: generates ledgers, and runs each engine on them       |
+| engines     | one engine (Spark, DuckDB or Postgres) as a process                |
+| sql         | the comparison as plain SQL, for DuckDB and Postgres               |
 """

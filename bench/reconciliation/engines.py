@@ -1,7 +1,7 @@
 """One engine of the comparison, as a process: ``python -m bench.reconciliation.engines ENGINE FOLDER DATE MIB``.
 
-Started by ``nightly_job``, which watches its memory. Prints one JSON object: seconds, verdicts, and figures of the
-engine.
+Started by ``nightly_job``, which watches its memory. The process prints one JSON object: seconds, number of messages by
+verdict, and further figures of the engine.
 """
 
 import json
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from bench.cli import end_in_order
+from bench.cli import exit_on_sigterm
 from bench.reconciliation.sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
 from semq.store.embedded.server import EmbeddedPostgres
@@ -95,8 +95,8 @@ def in_postgres(folder: Path, day: date, mib: int) -> dict[str, Any]:
                 "CREATE UNLOGGED TABLE verdicts AS SELECT lk0, verdict FROM facts "
                 f"JOIN grid ON situation = ({situation})"
             )
-            done = time.monotonic()
-    return {"seconds": done - loaded, "verdicts": _verdicts(rows), "load_s": loaded - begun}
+            ended = time.monotonic()
+    return {"seconds": ended - loaded, "verdicts": _verdicts(rows), "load_s": loaded - begun}
 
 
 def _load(connection: psycopg.Connection, folder: Path) -> None:
@@ -112,7 +112,7 @@ def _load(connection: psycopg.Connection, folder: Path) -> None:
 
 
 def _batches(folder: Path) -> Iterator[bytes]:
-    """Return the lines as CSV. Nulls are written as a word, because an empty text is not a null."""
+    """Return the lines as CSV. Nulls are written as a word, because an empty text differs from null."""
     schema = pa.schema([ARROW_SCHEMA.field(name) for name in LOADED])
     options = pv.WriteOptions(include_header=False, quoting_style="needed")
     for file in sorted((folder / "extracts").rglob("*.parquet")):
@@ -125,10 +125,12 @@ def _batches(folder: Path) -> Iterator[bytes]:
 
 
 def _grid(rows: list[Any]) -> list[tuple[int, str]]:
+    """Return each packed situation of the rows with its verdict."""
     return [(number, judge(unpack(number)).verdict) for number, _ in rows]
 
 
 def _verdicts(rows: list[Any]) -> Counts:
+    """Return the number of messages by verdict, from the number of messages by packed situation."""
     counts: Counts = {}
     for number, count in rows:
         name = judge(unpack(number)).verdict
@@ -140,5 +142,5 @@ ENGINES = {"spark": spark, "duckdb": in_duckdb, "postgres": in_postgres}
 
 if __name__ == "__main__":
     _, _engine, _folder, _day, _mib = sys.argv
-    end_in_order()
+    exit_on_sigterm()
     print(json.dumps(ENGINES[_engine](Path(_folder), date.fromisoformat(_day), int(_mib))))

@@ -2,10 +2,10 @@
 
     ./run bench reconcile [--messages N] [--nodes N] [--memory MIB] [--engines spark,duckdb,postgres] [--json] [--keep]
 
-Spark does the whole job (validation, verdicts, tables, report), the other two only the comparison and a table of
-verdicts. All three must find the verdicts of the truth, else the exit status is 1. Memory is that of the whole process
-tree, shared pages counted once (the sum of proportional set sizes), sampled twice a second; so is the processor time,
-which is more meaningful than the elapsed time on a machine with other load.
+Spark does the whole job (validation, verdicts, tables, report); the other two do only the comparison and write a table
+of verdicts. The exit status is 1 if an engine does not find the true verdicts. Memory and processor time are those of
+all processes of an engine together, sampled twice a second. Shared pages count once (sum of proportional set sizes). On
+a machine with other load, the processor time is more meaningful than the elapsed time.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from bench.cli import end_in_order
+from bench.cli import exit_on_sigterm
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
 from spark_reconcile.samples.invention import generate
@@ -42,25 +42,29 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--messages", type=int, default=100_000, metavar="N", help="messages of the date (100000)")
     parser.add_argument("--nodes", type=int, default=8, metavar="N", help="institutions, one of which sends half (8)")
-    parser.add_argument("--memory", type=int, default=2048, metavar="MIB", help="what each engine may use (2048)")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="which to measure (all three)")
+    parser.add_argument(
+        "--memory", type=int, default=2048, metavar="MIB", help="heap or memory limit of each engine (2048)"
+    )
+    parser.add_argument(
+        "--engines", default=",".join(ENGINES), metavar="NAMES", help="engines to measure, with commas (all three)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a summary")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers and reports")
     arguments = parser.parse_args(argv)
     engines = [engine for engine in ENGINES if engine in arguments.engines.split(",")]
     if arguments.messages < 1 or not engines:
-        parser.error("there must be messages and an engine")
-    end_in_order()
+        parser.error("at least one message and one engine are needed")
+    exit_on_sigterm()
     folder = Path(tempfile.mkdtemp(prefix="semq-reconcile-"))
     try:
-        found = measure(folder, arguments.messages, arguments.nodes, arguments.memory, engines)
+        result = measure(folder, arguments.messages, arguments.nodes, arguments.memory, engines)
     finally:
         if arguments.keep:
             say(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(found) if arguments.json else _summary(found, engines), flush=True)
-    return 0 if found["agree"] else 1
+    print(json.dumps(result) if arguments.json else _summary(result, engines), flush=True)
+    return 0 if result["agree"] else 1
 
 
 def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str]) -> dict[str, Any]:
@@ -72,27 +76,32 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
     truth = generate(
         Place.at(folder / "extracts"), Place.at(folder / "truth"), day, Calendar(), clock, messages, nodes=nodes
     )
-    found: dict[str, Any] = {"messages": messages, "rows": truth.rows, "generate_s": round(time.monotonic() - begun, 2)}
-    found |= {"memory_mib": {}, "agree": True}
+    result: dict[str, Any] = {
+        "messages": messages,
+        "rows": truth.rows,
+        "generate_s": round(time.monotonic() - begun, 2),
+    }
+    result |= {"memory_mib": {}, "verdicts_right": {}}
     for engine in engines:
         say(f"{engine} ...")
-        figures, peak = _watched(engine, folder, day, mib)
-        right = figures["verdicts"] == truth.verdicts
-        found[f"{engine}_s"] = round(figures["seconds"], 2)
-        found[f"{engine}_cpu_s"] = round(figures["cpu_s"], 1)
-        found["memory_mib"][engine] = peak
-        found["agree"] = found["agree"] and right
+        figures, peak_mib = _watched(engine, folder, day, mib)
+        is_right = figures["verdicts"] == truth.verdicts
+        result[f"{engine}_s"] = round(figures["seconds"], 2)
+        result[f"{engine}_cpu_s"] = round(figures["cpu_s"], 1)
+        result["memory_mib"][engine] = peak_mib
+        result["verdicts_right"][engine] = is_right
         if "load_s" in figures:
-            found[f"{engine}_load_s"] = round(figures["load_s"], 2)
+            result[f"{engine}_load_s"] = round(figures["load_s"], 2)
         if "steps" in figures:
-            found["spark_steps"] = figures["steps"]
-        say(f"{engine}: {figures['seconds']:.1f} s, {peak} MiB, verdicts {'right' if right else 'WRONG'}")
-    found["peak_memory_mib"] = found["memory_mib"].get("spark", max(found["memory_mib"].values()))
-    return found
+            result["spark_steps"] = figures["steps"]
+        say(f"{engine}: {figures['seconds']:.1f} s, {peak_mib} MiB, verdicts {'right' if is_right else 'WRONG'}")
+    result["agree"] = all(result["verdicts_right"].values())
+    result["peak_memory_mib"] = result["memory_mib"].get("spark", max(result["memory_mib"].values()))
+    return result
 
 
 def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, Any], int]:
-    """Run one engine in a separate process; return its result, and the largest memory of all its processes together."""
+    """Run one engine in a separate process; return its figures, and the largest memory of its processes in MiB."""
     command = [
         sys.executable,
         "-P",
@@ -103,43 +112,45 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
         day.isoformat(),
         str(mib),
     ]
-    peak = 0
-    spent: dict[int, float] = {}  #: by process, because processes of the tree end meanwhile
-    done = threading.Event()
+    peak_kib = 0
+    cpu_s: dict[int, float] = {}  # by process id, because some processes end before the engine
+    ended = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
         def watch() -> None:
-            nonlocal peak
-            while not done.wait(SAMPLE_S):
-                family = _family(process.pid)
-                peak = max(peak, sum(map(_pss_kib, family)))
-                spent.update({pid: max(_cpu_s(pid), spent.get(pid, 0.0)) for pid in family})
+            nonlocal peak_kib
+            while not ended.wait(SAMPLE_S):
+                pids = _with_descendants(process.pid)
+                peak_kib = max(peak_kib, sum(map(_pss_kib, pids)))
+                cpu_s.update({pid: max(_cpu_s(pid), cpu_s.get(pid, 0.0)) for pid in pids})
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
             output, _ = process.communicate()
         except BaseException:
-            process.terminate()  # it ends its database and its Java itself
+            process.terminate()  # the engine ends its database or its Java itself
             raise
         finally:
-            done.set()
+            ended.set()
             watcher.join()
     if process.returncode:
         raise SystemExit(f"{engine} failed with {process.returncode}")
-    result: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return result | {"cpu_s": sum(spent.values())}, peak >> 10
+    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return figures | {"cpu_s": sum(cpu_s.values())}, peak_kib >> 10
 
 
-def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants."""
-    found = [pid]
+def _with_descendants(pid: int) -> list[int]:
+    """Return the ids of a process and all its descendants."""
+    pids = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            found += [one for child in task.read_text().split() for one in _family(int(child))]
+            children = task.read_text().split()
         except OSError:
             continue
-    return found
+        for child in children:
+            pids += _with_descendants(int(child))
+    return pids
 
 
 def _cpu_s(pid: int) -> float:
@@ -152,6 +163,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _pss_kib(pid: int) -> int:
+    """Return the proportional set size of a process; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -159,20 +171,21 @@ def _pss_kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
-def _summary(found: dict[str, Any], engines: list[str]) -> str:
-    lines = [SUMMARY.format(**found).strip("\n")]
+def _summary(result: dict[str, Any], engines: list[str]) -> str:
+    lines = [SUMMARY.format(**result).strip("\n")]
     for engine in engines:
-        seconds = found[f"{engine}_s"]
-        each = 1_000_000 * seconds / found["messages"]
-        cpu, peak = found[f"{engine}_cpu_s"], found["memory_mib"][engine]
-        lines.append(f"  {engine:<10}{seconds:>9.1f}{each:>15.1f}{cpu:>9.0f}{peak:>11}   {found['agree']}")
-    if "postgres_load_s" in found:
-        lines.append(f"  (Postgres first loads the rows: {found['postgres_load_s']:.1f} s more)")
+        seconds = result[f"{engine}_s"]
+        us_per_message = 1_000_000 * seconds / result["messages"]
+        cpu_s, peak_mib = result[f"{engine}_cpu_s"], result["memory_mib"][engine]
+        is_right = result["verdicts_right"][engine]
+        lines.append(f"  {engine:<10}{seconds:>9.1f}{us_per_message:>15.1f}{cpu_s:>9.0f}{peak_mib:>11}   {is_right}")
+    if "postgres_load_s" in result:
+        lines.append(f"  (Postgres first loads the rows: {result['postgres_load_s']:.1f} s more)")
     return "\n".join(lines)
 
 
 def say(text: str) -> None:
-    """Print progress, for people."""
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,9 +1,9 @@
-"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres: what Spark is measured
-beside.
+"""The comparison of the reconciliation as plain SQL, in the dialects of DuckDB and Postgres, to be measured beside
+Spark.
 
-The same facts and the same words (made from the tables of ``spark_reconcile.judgement.situation``), judged by the same
-grid. Wrong clocks, carried messages and missing sources are left out: the invented ledgers have none. Used by
-``bench.reconciliation.engines`` alone.
+Facts and words are those of the job (the words come from the tables of ``spark_reconcile.judgement.situation``), and
+the same grid judges them. Wrong clocks, carried messages and missing sources are left out, because the generated
+ledgers have none. Used by ``engines``.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ YOUNG_MS = 900_000
 class Dialect:
     """The parts of SQL in which the two dialects differ."""
 
-    hashed: Callable[[str], str]
-    ones: Callable[[str], str]  #: number of set bits
+    hashed: Callable[[str], str]  #: 64-bit hash of a text
+    set_bits: Callable[[str], str]  #: number of set bits of a number
 
 
 DUCKDB = Dialect(lambda text: f"hash({text})", lambda number: f"bit_count({number})")
@@ -46,9 +46,9 @@ POSTGRES = Dialect(lambda text: f"hashtextextended({text}, 0)", lambda number: f
 
 def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
     """Return SQL for one row per message, from a table of lines."""
-    known = " ".join(f"WHEN {side:d} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
+    allowed = " ".join(f"WHEN {side:d} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
     readable = "lk0 IS NOT NULL AND event BETWEEN 1 AND 30"
-    bit = f"CASE WHEN {readable} THEN (1 << event::int) & (CASE side {known} ELSE 0 END) ELSE 0 END"
+    bit = f"CASE WHEN {readable} THEN (1 << event::int) & (CASE side {allowed} ELSE 0 END) ELSE 0 END"
     columns = ", ".join(f"{merge}({value}) AS {name}" for name, merge, value in _facts(dialect))
     return f"""SELECT lk0, {columns} FROM (
         SELECT *, {bit} AS bit, ("at" < {window.start} OR "at" >= {window.end})::int AS outside FROM {source}
@@ -56,15 +56,18 @@ def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
 
 
 def _facts(dialect: Dialect) -> Sequence[tuple[str, str, str]]:
+    """Return the columns of the facts: name, aggregate function, and SQL for the contribution of one line."""
     sender, hub, receiver = Side.SENDER, Side.HUB, Side.RECEIVER
     hub_lines = mask(Event.FORWARDED, Event.STORED)
 
     def when(side: Side, events: int, value: str) -> str:
         return f"CASE WHEN side = {side:d} AND bit & {events} <> 0 THEN {value} END"
 
-    reported = (f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {hub_lines} <> 0 "
-            f"OR side = {receiver:d} AND bit & {mask(Event.RECEIVED)} <> 0")  # fmt: skip
-    digest = f"CASE WHEN digest <> '' AND ({reported}) THEN {dialect.hashed('digest')} END"
+    states_digest = (
+        f"side = {sender:d} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {hub:d} AND bit & {hub_lines} <> 0 "
+        f"OR side = {receiver:d} AND bit & {mask(Event.RECEIVED)} <> 0"
+    )
+    digest = f"CASE WHEN digest <> '' AND ({states_digest}) THEN {dialect.hashed('digest')} END"
     target = f"CASE WHEN target <> '' THEN {dialect.hashed(_node('target'))} END"
     record = when(receiver, mask(Event.RECEIVED), dialect.hashed("node || '.' || seq"))
     traits = (f"(CASE WHEN save_fwd IN (1, 2) THEN {BEST_EFFORT} ELSE 0 END) | (CASE WHEN save_fwd > 1 THEN {PROMISED} "
@@ -100,9 +103,9 @@ def _node(address: str) -> str:
 
 
 def situation_sql(window: Window, dialect: Dialect) -> str:
-    """Return SQL for the packed situation of a row of facts."""
-    torn = f"{dialect.ones(f'sender & {ENDINGS}')} > 1"
-    mixed = f"{dialect.ones(f'receiver & {RECORDS}')} > 1"
+    """Return SQL for the situation of a row of facts as one small number (``unpack`` of ``situation``)."""
+    torn = f"{dialect.set_bits(f'sender & {ENDINGS}')} > 1"
+    mixed = f"{dialect.set_bits(f'receiver & {RECORDS}')} > 1"
     parts = [
         _words("sender", SENDER_WORDS, SENDERS, torn),
         f"({_words('hub', HUB_WORDS, HUBS, 'false')} << {HUB_SHIFT})",
@@ -118,6 +121,7 @@ def situation_sql(window: Window, dialect: Dialect) -> str:
 
 
 def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str) -> str:
+    """Return SQL for the index in ``names`` of the word for one side. ``special``: condition of the word at index 2."""
     rows = " ".join(
         f"WHEN {column} & {word.shown_by} <> 0"
         + (f" AND {column} & {word.unless} = 0" if word.unless else "")
@@ -129,6 +133,7 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
 
 
 def _flags(window: Window) -> dict[str, str]:
+    """Return the SQL condition of each remark that can occur."""
     steps = "greatest(accepted_at, sent_at, ended_at, taken_at, hub_sent_at, released_at, recorded_at)"
     sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
     return {

@@ -1,10 +1,11 @@
 """Institutions that are online at one process of the hub, by TLS with certificates.
 
-This process simulates their nodes: a connection with TLS, a login by certificate, and the two channels and queues of
-a link (PROTOCOL.md section 10). All of them dial at the same time, as after a restart of the hub, with at most
-``DIALLING`` handshakes under way. ``login_storm_s`` is the time until the last one is online, ``kib_per_session`` the
-additional memory of the hub's process for each, ``idle_cpu_percent`` its processor time, in percent of one core,
-while no documents are sent (heartbeats included). Each may send to one other institution.
+This process simulates their nodes: a connection with TLS, a login by certificate, and the two channels and queues of a
+link (PROTOCOL.md section 10). All nodes dial at the same time, as after a restart of the hub, with at most
+``HANDSHAKES_MAX`` handshakes under way. ``login_storm_s`` is the time until the last node is online,
+``kib_per_session`` the additional memory of the hub's process for each session, and ``idle_cpu_percent`` the processor
+time of the hub, in percent of one core, while no documents are sent (heartbeats included). Each institution may send to
+one other.
 """
 
 import argparse
@@ -37,8 +38,9 @@ from semq.transport.turn import Turn
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.version import PROPERTY, offer
 
-DIALLING = 256
-DAYS = 1.0
+HANDSHAKES_MAX = 256
+RETRIES_MAX = 2560  # of all nodes together
+DAYS = 1.0  # validity of the certificates
 HANDLES = 200  # file handles of this process beside its connections
 RETRY_S = 0.2
 SUMMARY = """
@@ -50,7 +52,7 @@ SUMMARY = """
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
-    """Start the hub, let all log in, and measure. Raises NoFigures."""
+    """Start the hub, let all nodes log in, and measure. Raises NoFigures."""
     count, load = arguments.institutions, cli.load_average()
     _allow_connections(count)
     names = [f"{number:05d}" for number in range(1, count + 1)]
@@ -66,39 +68,40 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
         if authority is None:
             raise NoFigures("the hub has no authority")
         say(f"making {count} certificates ...")
-        sessions = PlayedSessions(folder, authority, address)
+        sessions = SimulatedSessions(folder, authority, address)
         contexts = [sessions.context(name) for name in names]
-        before, used = rss(hub), cpu_s(hub)
+        rss_before, cpu_before = rss(hub), cpu_s(hub)
         stack.push_async_callback(sessions.close)
         say(f"{count} institutions log in ...")
         began = time.monotonic()
         await asyncio.gather(*map(sessions.begin, names, contexts))
-        login_s, login_cpu_s = time.monotonic() - began, cpu_s(hub) - used
+        login_s, login_cpu_s = time.monotonic() - began, cpu_s(hub) - cpu_before
         say(f"measuring {arguments.idle:g} s at rest ...")
-        full, used = rss(hub), cpu_s(hub)
+        rss_after, cpu_before = rss(hub), cpu_s(hub)
         began = time.monotonic()
         await asyncio.sleep(arguments.idle)
-        idle_s, idle_cpu_s = time.monotonic() - began, cpu_s(hub) - used
+        idle_s, idle_cpu_s = time.monotonic() - began, cpu_s(hub) - cpu_before
         if sessions.lost:
             raise NoFigures(f"{sessions.lost} sessions ended while they were at rest")
     return {
         "sessions": count, "login_storm_s": round(login_s, 1), "login_cpu_ms": round(1000 * login_cpu_s / count, 2),
-        "kib_per_session": round((full - before) / count / 1024, 1), "rss_mib": round(full / (1 << 20), 1),
+        "kib_per_session": round((rss_after - rss_before) / count / 1024, 1),
+        "rss_mib": round(rss_after / (1 << 20), 1),
         "idle_cpu_percent": round(100 * idle_cpu_s / idle_s, 2), "retries": sessions.retries, "load_1m": load,
         "cores": len(os.sched_getaffinity(0)),
     }  # fmt: skip
 
 
-class PlayedSessions:
-    """The sessions of nodes that have no engine."""
+class SimulatedSessions:
+    """The sessions of simulated nodes, which have no engine."""
 
     def __init__(self, folder: Path, authority: Authority, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.retries = 0  #: dials that the hub refused, and that were repeated
-        self.lost = 0
+        self.retries = 0  #: number of repeated dials, after the hub had refused one
+        self.lost = 0  #: number of sessions that have ended
         self._folder = folder
         self._authority = authority
-        self._way = DialConfig(
+        self._config = DialConfig(
             host, int(port), virtual_host="umx", connect_s=120.0, client_properties={PROPERTY: offer()}
         )
         self._trust = TrustStore([authority.certificate])
@@ -110,7 +113,7 @@ class PlayedSessions:
             )
         )
         self._clock, self._turn = SystemClock(), Turn()
-        self._dialling = asyncio.Semaphore(DIALLING)
+        self._handshakes = asyncio.Semaphore(HANDSHAKES_MAX)
         self._links: list[ClientLink] = []
 
     def context(self, name: str) -> ssl.SSLContext:
@@ -123,14 +126,14 @@ class PlayedSessions:
         return context
 
     async def begin(self, name: str, context: ssl.SSLContext) -> None:
-        """Log in, repeatedly if the hub has no room, and open the link of a node."""
-        async with self._dialling:
+        """Log in a node and open its link; repeat after RETRY_S if the hub refuses the connection."""
+        async with self._handshakes:
             while True:
                 try:
                     await self._link(name, context)
                 except (SemqError, OSError):
                     self.retries += 1
-                    if self.retries > 10 * DIALLING:
+                    if self.retries > RETRIES_MAX:
                         raise
                     await asyncio.sleep(RETRY_S)
                 else:
@@ -142,26 +145,26 @@ class PlayedSessions:
             link.link.abort()
 
     async def _link(self, name: str, context: ssl.SSLContext) -> None:
-        client = await dial(replace(self._way, tls=context), self._clock, self._turn)
+        client = await dial(replace(self._config, tls=context), self._clock, self._turn)
         data, control = await client.open_channel(), await client.open_channel()
         await data.confirm_select()
         await data.qos(1024)
-        await control.consume(f"node.1.{name}.control", _nothing, no_ack=True)
-        await data.consume(f"node.1.{name}", _nothing)
-        data.on_closed = self._ended
+        await control.consume(f"node.1.{name}.control", _ignore, no_ack=True)
+        await data.consume(f"node.1.{name}", _ignore)
+        data.on_closed = self._on_closed
         self._links.append(client)
 
-    def _ended(self, _: object) -> None:
+    def _on_closed(self, _: object) -> None:
         self.lost += 1
 
 
-def _nothing(_: Any) -> None:
+def _ignore(_: Any) -> None:
     """Ignore messages of the hub."""
 
 
 def _allow_connections(count: int) -> None:
     """Raise the limit of open files, which the hub inherits. Raises NoFigures."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most < count + HANDLES:
-        raise NoFigures(f"the limit of open files, {most}, allows fewer than {count} sessions (ulimit -n)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < count + HANDLES:
+        raise NoFigures(f"the limit of open files, {limit}, allows fewer than {count} sessions (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

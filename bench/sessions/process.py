@@ -1,32 +1,35 @@
-"""A program of ours as a process of its own: its start, its memory, its processor time."""
+"""Programs of SEMQ as processes: their start, memory and processor time. Used by ``online`` and ``virtual``."""
 
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench.errors import NoFigures
 
-READY_S = 1800.0
+READY_S = 1800.0  # for a program to serve
 
 
 def rss(pid: int) -> int:
-    """Return the memory of a process in bytes."""
+    """Return the resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, of its children, and of those that have ended."""
-    facts = [_facts(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdigit()]
-    own = _facts(pid)
-    living = [one for one in facts if one[:1] == [pid]]
-    return (sum(own[1:]) + sum(sum(one[1:3]) for one in living)) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time of a process, of its running children, and of its ended children."""
+    stats = [_stat(int(folder.name)) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    children = [stat for stat in stats if stat[:1] == [pid]]
+    ticks = sum(_stat(pid)[1:]) + sum(sum(child[1:3]) for child in children)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _facts(pid: int) -> list[int]:
-    """Return parent, and ticks in user and system mode of a process and of its ended children; empty if it is gone."""
+def _stat(pid: int) -> list[int]:
+    """Return numbers about a process: parent, ticks in user and in system mode, and the same of its ended children.
+
+    The list is empty if the process has ended.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -42,7 +45,7 @@ async def process(folder: Path, module: str, file: str) -> AsyncIterator[tuple[i
     )
     assert program.stdout is not None
     try:
-        line = await _line(program.stdout.readline)
+        line = await _first_line(program.stdout)
         if not line.startswith("ready "):
             raise NoFigures(f"{module} did not start")
         yield program.pid, line.split()[1]
@@ -52,9 +55,10 @@ async def process(folder: Path, module: str, file: str) -> AsyncIterator[tuple[i
         await program.wait()
 
 
-async def _line(read: Callable[[], Awaitable[bytes]]) -> str:
+async def _first_line(output: asyncio.StreamReader) -> str:
+    """Return the first line; empty if the program ends, or writes none within READY_S."""
     try:
         async with asyncio.timeout(READY_S):
-            return (await read()).decode()
+            return (await output.readline()).decode()
     except TimeoutError:
         return ""

@@ -1,9 +1,9 @@
 """The local nodes of many institutions in one virtual server, at rest.
 
 A hub and a virtual server are started as processes. ``start_s`` is the time from the start of the server until every
-institution has been started, with its database created before; ``rss_mib`` the memory of the process then, when every
-link is up; ``idle_cpu_percent`` its processor time, in percent of one core, while nothing happens. The same for
-its Postgres: ``postgres_cpu_percent``; ``connections`` are those to it.
+institution has been started, with existing databases. When every link is up and every institution has rested once,
+``rss_mib`` is the memory of the server, and ``idle_cpu_percent`` its processor time at rest, in percent of one core.
+``postgres_cpu_percent`` is the processor time of its Postgres, and ``connections`` the number of connections to it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from bench.sessions.process import cpu_s, process, rss
 from semq.app import Client
 from semq.store.embedded.server import EmbeddedPostgres
 
-LINKED_S = 900.0
+LINKED_S = 900.0  # until every link is up and every institution has rested
 SUMMARY = """
 {institutions} institutions in one virtual server; {cores} cores, load {load_1m}
   start    {start_s:>7} s with existing databases, {create_s} s with new ones
@@ -31,7 +31,7 @@ SUMMARY = """
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
-    """Start hub and server, and measure."""
+    """Start hub and server twice, the second time with existing databases, and measure."""
     names = [f"{number:05d}" for number in range(1, arguments.virtual + 1)]
     load = cli.load_average()
     nodes = "\n".join(f'[nodes."{name}"]\npassword = "{name}"' for name in names)
@@ -53,40 +53,40 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
         began = time.monotonic()
         async with process(folder, "local_node.virtual", "server.toml") as (server, address):
             started_s = time.monotonic() - began
-            await linked(address, len(names))
+            await wait_linked(address, len(names))
             say(f"measuring {arguments.idle:g} s at rest ...")
-            found = await at_rest(server, folder / "server", arguments.idle)
+            resting = await measure_at_rest(server, folder / "server", arguments.idle)
     return {
         "institutions": len(names), "start_s": round(started_s, 1), "create_s": round(created_s, 1),
-        "kib_per_institution": round(found["rss_mib"] * 1024 / len(names)), "load_1m": load,
-        "cores": len(os.sched_getaffinity(0)), **found,
+        "kib_per_institution": round(resting["rss_mib"] * 1024 / len(names)), "load_1m": load,
+        "cores": len(os.sched_getaffinity(0)), **resting,
     }  # fmt: skip
 
 
-async def at_rest(server: int, data: Path, idle_s: float) -> Result:
-    """Return memory and processor time of a server that nobody uses, and of its Postgres."""
+async def measure_at_rest(server: int, data: Path, idle_s: float) -> Result:
+    """Measure memory and processor time of a server at rest, and of its Postgres. ``data``: folder of the server."""
     embedded = EmbeddedPostgres(data)
     assert embedded.pid is not None
     postgres = embedded.pid
-    before, base = cpu_s(server), cpu_s(postgres)
+    server_before, postgres_before = cpu_s(server), cpu_s(postgres)
     began = time.monotonic()
     await asyncio.sleep(idle_s)
-    took_s = time.monotonic() - began
+    elapsed_s = time.monotonic() - began
     with psycopg.connect(embedded.url_of("postgres")) as connection:
         row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'semq%'").fetchone()
     return {
         "rss_mib": round(rss(server) / (1 << 20), 1),
-        "idle_cpu_percent": round(100 * (cpu_s(server) - before) / took_s, 2),
-        "postgres_cpu_percent": round(100 * (cpu_s(postgres) - base) / took_s, 2),
+        "idle_cpu_percent": round(100 * (cpu_s(server) - server_before) / elapsed_s, 2),
+        "postgres_cpu_percent": round(100 * (cpu_s(postgres) - postgres_before) / elapsed_s, 2),
         "connections": row[0] if row else 0,
     }
 
 
-async def linked(address: str, count: int) -> None:
+async def wait_linked(address: str, count: int) -> None:
     """Wait until every link is up and every institution has rested once. Raises NoFigures.
 
-    A resting institution opens its connection again at each poll (``server.rest_poll_s``) and keeps it for
-    ``server.rest_s``: of many institutions some are open at every moment.
+    A resting institution opens its database connection again at each poll (``server.rest_poll_s``) and keeps it for
+    ``server.rest_s``. With many institutions, some connections are therefore always open.
     """
     rested: set[str] = set()
     deadline = time.monotonic() + LINKED_S

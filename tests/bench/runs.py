@@ -12,14 +12,17 @@ SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
 
 
 def finished(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Return a finished run."""
+    """Run ``python -m bench`` with these arguments and wait for its end."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "bench", *arguments], capture_output=True, text=True, check=False
     )
 
 
 def disturbed(temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]) -> tuple[int, str]:
-    """Disturb a run with a temporary folder of its own when its nodes serve; return exit status and last lines."""
+    """Start a run, call `disturb` when its nodes serve, and return the exit status and the lines printed afterwards.
+
+    The run uses `temporary` as the folder of its temporary files.
+    """
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "bench", "--messages", "1000000", "--rate", "10"],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
@@ -49,14 +52,14 @@ def terminate(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the processes that were started with a path below a folder."""
-    found = []
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit():
+    """Return the command lines of the processes that name this folder or a path in it."""
+    commands = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
             try:
-                command = (place / "cmdline").read_text().replace("\0", " ")
+                command = (process / "cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue
             if str(folder) in command:
-                found.append(command)
-    return found
+                commands.append(command)
+    return commands

@@ -21,23 +21,23 @@ from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, termina
 def test_a_run_that_is_disturbed_ends_in_order(
     tmp_path: Path, disturb: Callable[[Any, dict[str, int]], None], status: int, line: str
 ) -> None:
-    found, words = disturbed(tmp_path, disturb)
-    assert (found, line in words) == (status, True), words
+    exit_status, output = disturbed(tmp_path, disturb)
+    assert (exit_status, line in output) == (status, True), output
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == []
 
 
 @pytest.mark.parametrize("arguments", [["--messages", "0"], ["--size", "7"], ["--rate", "0"], ["--partners", "-1"]])
-def test_arguments_that_make_no_sense_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+def test_arguments_out_of_range_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert ended.value.code == 2
+    assert exit_info.value.code == 2
     assert arguments[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [[], ["peers"], ["secrecy"], ["broker"], ["soak"], ["reconcile"]])
 def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*command, "--help"])
-    assert ended.value.code == 0
+    assert exit_info.value.code == 0
     assert ("--minutes" if command == ["soak"] else "--messages") in capsys.readouterr().out

@@ -12,11 +12,11 @@ def files(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir()]
 
 
-async def test_the_probe_counts_its_samples_and_leaves_no_rows(tmp_path: Path) -> None:
-    async with probed(tmp_path) as found:
+async def test_the_probe_counts_its_samples_and_removes_its_file(tmp_path: Path) -> None:
+    async with probed(tmp_path) as figures:
         assert files(tmp_path) == ["fdatasync.probe"]
-    assert found["samples"] >= 2
-    assert 0 < found["p50_us"] <= found["p99_us"] <= found["max_us"]
+    assert figures["samples"] >= 2
+    assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
     assert files(tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""``./run bench sessions --institutions``: played nodes log in by certificate and stay online."""
+"""``./run bench sessions --institutions``: simulated nodes log in by certificate and stay online."""
 
 import json
 
@@ -10,11 +10,11 @@ from tests.bench.runs import finished
 
 
 def test_all_institutions_are_online_and_stay_so() -> None:
-    done = finished("sessions", "--institutions", "12", "--idle", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["sessions"], found["retries"]) == (12, 0)
-    assert set(found) >= {"kib_per_session", "login_storm_s", "idle_cpu_percent"}
+    run = finished("sessions", "--institutions", "12", "--idle", "1", "--json")
+    assert run.returncode == 0, run.stderr
+    figures = json.loads(run.stdout.splitlines()[-1])
+    assert (figures["sessions"], figures["retries"]) == (12, 0)
+    assert set(figures) >= {"kib_per_session", "login_storm_s", "idle_cpu_percent"}
 
 
 def test_more_sessions_than_open_files_are_refused() -> None:
@@ -22,7 +22,7 @@ def test_more_sessions_than_open_files_are_refused() -> None:
         online._allow_connections(10**9)
 
 
-def test_one_kind_has_to_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_kind_of_sessions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([])
     assert "--institutions" in capsys.readouterr().err

@@ -1,17 +1,16 @@
 """The soak benchmark counts every document, samples each minute, and reports the drift of sizes and latencies."""
 
-import asyncio
 import json
 
 import pytest
 
 from bench.errors import Incomplete, Stuck
 from bench.load import LoadReceiver
-from bench.soak import Latencies, Numbers, drift, settle
+from bench.soak import Latencies, Numbers, check_received, drift
 from tests.bench.runs import finished
 
 
-def test_numbers_that_came_in_order_take_no_room() -> None:
+def test_numbers_below_the_first_gap_are_not_stored() -> None:
     numbers = Numbers(10)
     for number in (10, 12, 11, 14):
         numbers.add(number)
@@ -20,28 +19,28 @@ def test_numbers_that_came_in_order_take_no_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("added", "repeated", "fine"), [([0, 1, 2], 0, True), ([0, 2], 0, False), ([0, 1, 2], 1, False)]
+    ("added", "repeated", "complete"), [([0, 1, 2], 0, True), ([0, 2], 0, False), ([0, 1, 2], 1, False)]
 )
-def test_every_document_has_to_come_once(added: list[int], repeated: int, fine: bool) -> None:
-    seen, receiver = Numbers(0), LoadReceiver.__new__(LoadReceiver)
+def test_each_document_must_be_received_once(added: list[int], repeated: int, complete: bool) -> None:
+    received, receiver = Numbers(0), LoadReceiver.__new__(LoadReceiver)
     receiver.repeated, receiver.damaged = repeated, 0
     for number in added:
-        seen.add(number)
-    if fine:
-        asyncio.run(settle(receiver, seen, range(3)))
+        received.add(number)
+    if complete:
+        check_received(receiver, received, range(3))
     else:
         with pytest.raises(Incomplete):
-            asyncio.run(settle(receiver, seen, range(3)))
+            check_received(receiver, received, range(3))
 
 
-def test_a_minute_has_its_own_latencies() -> None:
-    under_way = Latencies({1: 1.0, 2: 1.0, 3: 1.0})
+def test_latencies_of_a_minute_leave_out_earlier_minutes() -> None:
+    latencies = Latencies({1: 1.0, 2: 1.0, 3: 1.0})
     for number, moment in ((1, 1.010), (2, 1.030), (9, 5.0)):
-        under_way.delivered(number, moment)
-    assert under_way.of_minute() == {"p50_ms": 20.0, "p99_ms": 29.8, "max_ms": 30.0}
-    assert under_way.sent == {3: 1.0}
+        latencies.on_delivered(number, moment)
+    assert latencies.of_minute() == {"p50_ms": 20.0, "p99_ms": 29.8, "max_ms": 30.0}
+    assert latencies.sent == {3: 1.0}
     with pytest.raises(Stuck):
-        under_way.of_minute()
+        latencies.of_minute()
 
 
 def test_drift_compares_the_last_third_with_the_first() -> None:
@@ -51,11 +50,11 @@ def test_drift_compares_the_last_third_with_the_first() -> None:
 
 
 def test_a_short_soak_has_all_figures() -> None:
-    done = finished("soak", "--minutes", "0.05", "--rate", "40", "--size", "100", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["messages"], found["rows_left"]) == (120, 0)
-    assert set(found["samples"][0]["rss_mib"]) == {"hub", "a", "b"}
-    assert 0 < found["p50_ms"] <= found["p99_ms"]
-    assert found["queue_mib"] > 0
-    assert found["ledger_mib"] > 0
+    run = finished("soak", "--minutes", "0.05", "--rate", "40", "--size", "100", "--json")
+    assert run.returncode == 0, run.stderr
+    figures = json.loads(run.stdout.splitlines()[-1])
+    assert (figures["messages"], figures["rows_left"]) == (120, 0)
+    assert set(figures["samples"][0]["rss_mib"]) == {"hub", "a", "b"}
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+    assert figures["queue_mib"] > 0
+    assert figures["ledger_mib"] > 0

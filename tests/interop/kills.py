@@ -23,7 +23,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-from bench.lone_node import life
+from bench.lone_node import node_process
 
 DEAD = {"x-dead-letter-exchange": ""}
 QUEUES: dict[str, dict[str, object]] = {
@@ -117,7 +117,7 @@ def lives(folder: Path, kills: int, seed: int) -> ClientBook:
     for number in range(kills):
         book.enough.clear()
         book.kill_at += chance.randint(20, 500)
-        with life(folder) as (process, port):
+        with node_process(folder) as (process, port):
             if not number:
                 _declare(port)
             clients = [threading.Thread(target=_client, args=(port, part, book)) for part in (publish, work, commit)]
@@ -127,7 +127,7 @@ def lives(folder: Path, kills: int, seed: int) -> ClientBook:
             process.kill()
             for client in clients:
                 client.join(60)
-    with life(folder) as (_, port), channel_of(port) as channel:
+    with node_process(folder) as (_, port), channel_of(port) as channel:
         account(channel, book)
     return book
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from bench.lone_node import life
+from bench.lone_node import node_process
 
 MIB = 1 << 20
 SIZE_MIB = 96
@@ -30,7 +30,7 @@ def peak_mib(pid: int) -> int:
 @contextmanager
 def bounded(folder: Path) -> Iterator[BlockingChannel]:
     """Return a channel to a started node, which is killed at the end and must not have grown."""
-    with life(folder) as (process, port):
+    with node_process(folder) as (process, port):
         before = peak_mib(process.pid)
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
         yield connection.channel()

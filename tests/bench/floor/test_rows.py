@@ -12,7 +12,7 @@ INSERT = "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')"
 
 async def test_an_empty_queue_is_clean(database: str) -> None:
     await rows.wait_clean({"a": database}, "1.99001")
-    assert await rows.left({"a": database}, "1.99001") == 0
+    assert await rows.queued({"a": database}, "1.99001") == 0
 
 
 async def test_rows_that_are_never_cleaned_up_are_an_error(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

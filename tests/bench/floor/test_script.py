@@ -1,4 +1,4 @@
-"""The script of the floor changes exactly the rows in its arguments, for any size of its batches."""
+"""The script of the floor changes exactly as many rows as its plan says, with batches of any size."""
 
 import threading
 from queue import SimpleQueue
@@ -11,7 +11,7 @@ from bench.floor.reference import TableWork
 from bench.floor.rows import RowChanges
 from bench.floor.script import ScriptPlan, run, steps
 
-ALL = {
+OBSERVED = {
     "tb_0031": RowChanges(10, 26, 4),
     "tb_0031_body": RowChanges(10, 0, 4),
     "tb_0031_stream": RowChanges(1, 3, 0),
@@ -23,7 +23,7 @@ ALL = {
 }
 
 
-def left_by(database: str, changes: dict[str, RowChanges], *, documents: int, batch: int) -> dict[str, int]:
+def remaining_rows(database: str, changes: dict[str, RowChanges], *, documents: int, batch: int) -> dict[str, int]:
     """Run the script; return the number of rows in each table."""
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     plan = ScriptPlan(database, documents, 100, batch, TableWork(changes, 10), is_hub=False)
@@ -32,12 +32,14 @@ def left_by(database: str, changes: dict[str, RowChanges], *, documents: int, ba
     assert not fault
     assert started < ended
     with psycopg.connect(database) as connection:
-        return {table: (connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,))[0] for table in ALL}
+        return {
+            table: (connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,))[0] for table in OBSERVED
+        }
 
 
 @pytest.mark.parametrize("batch", [1, 3, 10, 500])
 def test_rows_come_and_go_as_often_as_observed(database: str, batch: int) -> None:
-    assert left_by(database, ALL, documents=10, batch=batch) == {
+    assert remaining_rows(database, OBSERVED, documents=10, batch=batch) == {
         "tb_0031": 6,
         "tb_0031_body": 6,
         "tb_0031_stream": 1,
@@ -50,24 +52,25 @@ def test_rows_come_and_go_as_often_as_observed(database: str, batch: int) -> Non
 
 
 def test_rows_change_as_often_as_observed(database: str) -> None:
-    left_by(database, {"tb_0031": RowChanges(10, 26, 0)}, documents=10, batch=5)
+    remaining_rows(database, {"tb_0031": RowChanges(10, 26, 0)}, documents=10, batch=5)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT sum(att) FROM tb_0031").fetchone() == (26,)
 
 
 def test_fewer_documents_change_proportionally_fewer_rows(database: str) -> None:
-    assert left_by(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
+    assert remaining_rows(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
 
 
-def test_a_fault_is_reported_and_releases_the_others(database: str) -> None:
+def test_a_fault_is_reported_and_releases_the_other_scripts(database: str) -> None:
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
-    run(ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(ALL, 10), is_hub=True), cast(Any, barrier), answers)
+    unreachable = ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(OBSERVED, 10), is_hub=True)
+    run(unreachable, cast(Any, barrier), answers)
     assert "OperationalError" in answers.get()[2]
     assert barrier.broken
 
 
-def test_a_node_takes_only_the_steps_in_which_it_does_something() -> None:
+def test_steps_without_changed_rows_are_left_out() -> None:
     assert steps({"semq_ledger": RowChanges(5)}) == ["accept"]
     assert steps({"tb_0031": RowChanges(5, 5, 5)}) == ["accept", "settle", "clean"]
     assert steps({"tb_0030_stream": RowChanges(1, 5)}) == []
