@@ -1,9 +1,9 @@
-"""Surroundings of a test run: temporary files in memory, bytecode, cheap hashes, short pauses, rare collections, little
-measuring.
+"""Surroundings of a test run: temporary files in memory, one database made and copied, bytecode, cheap hashes, short
+pauses, rare collections, and limited measuring of coverage.
 
-Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require; on a disk, every test would
-wait until some hundred files of its database are durable, when it is made and when it is dropped. The results do not
-depend on that, because no test switches a machine off.
+Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
+wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
+the results, because no test switches a machine off.
 """
 
 import gc
@@ -11,16 +11,18 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 from coverage import Coverage
 from psycopg import sql
 
+from semq.installation.empty_database import VARIABLE
 from semq.transport import listener
 
 MEMORY = Path("/dev/shm")
-ROOM_BYTES = 6 << 30
+ROOM_BYTES_MIN = 6 << 30
 GC_THRESHOLDS = (100_000, 50, 100)
 # Packages whose own tests reach every branch of them, with the place of these tests.
 COVERED_BY_OWN_TESTS = {"semq/umx_t": "tests/umx_t/", "semq/amqp": "tests/amqp/", "semq/seal": "tests/seal/"}
@@ -30,7 +32,13 @@ def use_memory() -> None:
     """Put temporary files of this process and its children into memory, unless TMPDIR is set."""
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(MEMORY)
-        tempfile.tempdir = None  # searched for again
+        tempfile.tempdir = None  # the module determines the folder again
+
+
+def make_databases_once(stack: ExitStack) -> None:
+    """Let this process, its workers and all programs that they start copy one empty database into new nodes."""
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
 
 
 def is_memory() -> bool:
@@ -40,12 +48,14 @@ def is_memory() -> bool:
 
 def _has_room() -> bool:
     try:
-        found = os.statvfs(MEMORY)
+        file_system = os.statvfs(MEMORY)
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    is_usable = os.access(MEMORY, os.W_OK) and not found.f_flag & os.ST_NOEXEC  # some tests write and run programs
-    return is_usable and min(found.f_bavail * found.f_frsize, int(available) * 1024) > ROOM_BYTES
+    is_usable = (
+        os.access(MEMORY, os.W_OK) and not file_system.f_flag & os.ST_NOEXEC
+    )  # some tests write and run programs
+    return is_usable and min(file_system.f_bavail * file_system.f_frsize, int(available) * 1024) > ROOM_BYTES_MIN
 
 
 def keep_bytecode() -> None:
@@ -63,7 +73,7 @@ def log_in_cheaply(url: str) -> None:
             connection.execute(query.format(sql.Identifier(connection.info.user), connection.info.password))
 
 
-def refuse_soon() -> None:
+def shorten_refusals() -> None:
     """Shorten the pause before a refused login is answered by a node in this process."""
     listener.PAUSE_S = 0.05
 
@@ -76,23 +86,25 @@ def collect_rarely() -> None:
 class Measuring:
     """Coverage of packages that their own tests cover, measured during these tests only.
 
-    Where coverage is measured, Python calls it for every function of every package, which takes more time than most
-    tests: those of the engine and the broker run two and a half times as fast without it.
+    Measuring costs a call for every function of every package: the tests of the engine and the broker run two and a
+    half times as fast without it.
     """
 
     def __init__(self, sources: Iterable[str | bool]) -> None:
-        """``sources``: those of the command line. If another one is among them, everything is measured."""
-        known = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
-        self._places = tuple(place for place in known if place is not None)
-        self._is_limited = bool(known) and None not in known
+        """``sources``: the packages to measure, from the command line. If one of them is not in COVERED_BY_OWN_TESTS,
+        coverage is measured during all tests.
+        """
+        places = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
+        self._places = tuple(place for place in places if place is not None)
+        self._is_limited = bool(places) and None not in places
         self._is_on = True
-        self._cover: Coverage | None = None
+        self._coverage: Coverage | None = None
 
-    def begin(self, place: str) -> None:
-        """Note the test that begins, by its node id."""
-        if self._is_limited and self._cover is None:
-            self._cover = Coverage.current()  # a stopped one is not current
-        if self._cover is None or self._is_on == place.startswith(self._places):
+    def begin(self, test_id: str) -> None:
+        """Start or stop measuring for the test that begins."""
+        if self._is_limited and self._coverage is None:
+            self._coverage = Coverage.current()  # found once, because a stopped one is not current
+        if self._coverage is None or self._is_on == test_id.startswith(self._places):
             return
         self._is_on = not self._is_on
-        (self._cover.start if self._is_on else self._cover.stop)()
+        (self._coverage.start if self._is_on else self._coverage.stop)()

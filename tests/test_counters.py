@@ -1,4 +1,4 @@
-"""The list of counters and the places that count: they agree in both directions."""
+"""The list of counters and the calls of ``core.count`` agree in both directions."""
 
 import ast
 from collections.abc import Iterator
@@ -9,23 +9,23 @@ from semq.store.rows import Event
 from semq.umx_t.status import Outcome
 from tests.house.sources import ROOT
 
-# Names that are made from events and outcomes.
-OF_EVENTS = {Event.VIOLATION, Event.FORWARDED, Event.DROPPED, Event.REFUSED}
-MADE = {
+# Counters whose names are derived from events and outcomes.
+COUNTED_EVENTS = {Event.VIOLATION, Event.FORWARDED, Event.DROPPED, Event.REFUSED}
+DERIVED = {
     "semq/engine/core.py": {"violation"},
-    "semq/engine/hub/forwarding.py": {event.name.lower() for event in OF_EVENTS - {Event.VIOLATION}},
+    "semq/engine/hub/forwarding.py": {event.name.lower() for event in COUNTED_EVENTS - {Event.VIOLATION}},
     "semq/engine/sender/outbound.py": {outcome.name.lower() for outcome in Outcome},
 }
 
 
 def test_every_counter_is_listed_and_every_listed_one_is_counted() -> None:
-    found = {name for file in _files() for name in _counted(file)}
-    found |= {name for names in MADE.values() for name in names}
-    assert found == set(COUNTERS)
+    counted = {name for file in _files() for name in _counted(file)}
+    counted |= {name for names in DERIVED.values() for name in names}
+    assert counted == set(COUNTERS)
 
 
-def test_names_are_made_only_where_it_is_known() -> None:
-    assert {str(file.relative_to(ROOT)) for file in _files() if None in _arguments(file)} == set(MADE)
+def test_only_listed_modules_derive_names_of_counters() -> None:
+    assert {str(file.relative_to(ROOT)) for file in _files() if None in _arguments(file)} == set(DERIVED)
 
 
 def _files() -> list[Path]:
@@ -37,7 +37,7 @@ def _counted(file: Path) -> Iterator[str]:
 
 
 def _arguments(file: Path) -> set[str | None]:
-    """Return the names that a module passes to ``core.count``; None for one that is not a constant."""
+    """Return the names that a module passes to ``core.count``; None stands for a name that is not a constant."""
     names: set[str | None] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "count":
@@ -49,5 +49,5 @@ def _arguments(file: Path) -> set[str | None]:
 
 
 def _is_core(file: str, owner: ast.expr) -> bool:
-    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
-    return name in ("core", "_core") or (file == "core.py" and name == "self")
+    names = ("core", "_core", "self") if file == "core.py" else ("core", "_core")
+    return getattr(owner, "attr", getattr(owner, "id", "")) in names

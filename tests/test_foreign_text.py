@@ -11,43 +11,45 @@ from semq.foreign_text import SHOWN_MAX, in_page, json_text, shortened, shown, s
 
 # Any code point, including lone surrogates.
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
-TURNING = "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\U000e0041"
-BREAKING = "\x00\x08\x0b\x0c\x0e\x1b\x1f\x7f\x85\x9b\u2028\u2029"
+WITHOUT_WIDTH = (
+    "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\U000e0041"
+)
+CONTROLS = "\x00\x08\x0b\x0c\x0e\x1b\x1f\x7f\x85\x9b\u2028\u2029"
 PLAIN = "上海凌云贸易 → 1.10008/Söhne עברית 🚚"
 
 
-def is_unseen(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in TURNING + BREAKING
+def is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in WITHOUT_WIDTH + CONTROLS
 
 
 @given(TEXTS)
 def test_a_line_has_no_invisible_characters(text: str) -> None:
     line = shown(text)
-    assert not any(map(is_unseen, line))
+    assert not any(map(is_invisible, line))
     assert len(line.splitlines()) <= 1
-    line.encode()  # and it can be encoded
+    line.encode()  # no lone surrogates
 
 
 @given(TEXTS)
 def test_json_is_the_same_data_and_safe(text: str) -> None:
     result = json_text({text: [text]})
-    assert not any(map(is_unseen, result))
+    assert not any(map(is_invisible, result))
     result.encode()
     pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # two halves are one character
     assert json.loads(result) == {pairs: [pairs]}
 
 
 @given(TEXTS)
-def test_a_page_keeps_its_lines(text: str) -> None:
+def test_a_page_has_the_same_lines_without_invisible_characters(text: str) -> None:
     page = in_page(text)
-    assert not any(is_unseen(character) for character in page if character not in "\t\r\n")
+    assert not any(is_invisible(character) for character in page if character not in "\t\r\n")
     assert len(page) == len(text)
 
 
 def test_ordinary_text_is_unchanged() -> None:
     assert shown(PLAIN) == in_page(PLAIN) == PLAIN
     assert in_page("a\tb\r\n") == "a\tb\r\n"
-    assert in_page(TURNING + BREAKING) == "\ufffd" * len(TURNING + BREAKING)
+    assert in_page(WITHOUT_WIDTH + CONTROLS) == "\ufffd" * len(WITHOUT_WIDTH + CONTROLS)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +74,4 @@ def test_a_long_text_is_cut_with_the_number_of_missing_characters() -> None:
 
 
 def test_a_shortened_text_ends_with_an_ellipsis() -> None:
-    assert [shortened("abcdef", most) for most in (7, 6, 5)] == ["abcdef", "abcdef", "abcd…"]
+    assert [shortened("abcdef", length_max) for length_max in (7, 6, 5)] == ["abcdef", "abcdef", "abcd…"]

@@ -1,6 +1,6 @@
-"""The structure of the house, as rows of data that are compared with the sources: floors, clocks, sizes, names, words.
+"""The rules of the code base, as rows of data that are compared with the sources: floors, clocks, sizes, names, words.
 
-A new row needs its reason beside it. ARCHITECTURE.md has the plan.
+A new row needs a reason. ARCHITECTURE.md describes the floors.
 """
 
 import ast
@@ -27,15 +27,15 @@ from tests.kinds import KINDS
 # package or module | floor: imports point down only, and never to a neighbour on the same floor
 FLOORS: dict[str, float] = {
     "semq.errors": -1,  # the root of the error tree, for all packages
-    "semq.foreign_text": -1,  # text of others made safe to show, for all packages
+    "semq.foreign_text": -1,  # foreign text, made safe for display, for all packages
     "semq.counters": -1,  # a list of words, for all packages
     "semq.access_rights": -1,  # names of rights, for all packages
-    "semq.status_words": -1,  # the same
+    "semq.status_words": -1,  # statuses in words, for all packages
     "semq.sizes": -1,  # numbers of bytes as texts, for all packages
     "semq.trace_context": -1,  # traces of applications and ids of spans, for all packages
     "semq.moments": -1,  # times as texts, for all packages
     "semq.imports": -1,  # for entry points
-    "semq.clock": -1,  # time and chance: passed in, all floors but 0 may name its protocol
+    "semq.clock": -1,  # time and random numbers, passed as arguments; all floors but 0 may use its protocol
     "semq.umx_t": 0,
     "semq.amqp": 0,
     "semq.seal": 0,
@@ -63,24 +63,24 @@ FLOORS: dict[str, float] = {
     "spark_reconcile": 5,
 }
 
-# who | may also name | because
-SIDEWAYS: dict[tuple[str, str], str] = {
+# package | may also import | because
+PERMITTED_IMPORTS: dict[tuple[str, str], str] = {
     ("semq.broker", "semq.transport"): "the server model answers on the connections that transport accepts",
     ("semq.store", "migrations"): "the schema and the code that reads it are one floor",
-    ("migrations", "semq.store"): "the same",
+    ("migrations", "semq.store"): "revisions use the name of the version table, and the tables",
     ("semq.cli", "semq.app"): "the command line is an application like any other",
-    ("semq.cli", "spark_reconcile"): "it starts it",
+    ("semq.cli", "spark_reconcile"): "a command starts the reconciliation",
     ("spark_reconcile", "semq.app"): "extracts travel as documents, and repairs are requested as by any application",
     ("semq.folders", "semq.app"): "folders send and receive as any application does",
     ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
     ("semq.installation", "semq.app"): "a node's first certificate is requested as by an administrator",
     ("semq.legacy", "semq.app"): "the import submits and asks as any application does",
-    ("semq.cli", "semq.legacy"): "it starts the import",
-    ("semq.demo", "semq.installation"): "it starts one",
+    ("semq.cli", "semq.legacy"): "a command starts the import",
+    ("semq.demo", "semq.installation"): "the demo starts an installation",
     ("semq.web", "semq.app"): "the web process asks the node as any application does",
-    ("semq.cli", "semq.web"): "it starts it",
-    ("semq.console", "semq.web"): "its pages are served by the web process",
-    ("semq.console", "spark_reconcile"): "it shows the runs and explains verdicts",
+    ("semq.cli", "semq.web"): "a command starts the web process",
+    ("semq.console", "semq.web"): "the web process serves the pages of the console",
+    ("semq.console", "spark_reconcile"): "the console shows the runs and explains verdicts",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -92,13 +92,13 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"semq.clock"}
 
-# used in semq/clock.py only, on floors 0 to 4
-DICE = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
+# modules and functions that only semq/clock.py uses, on floors 0 to 4
+TIME_AND_RANDOM = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because
 OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.embedded.server": ({"time"}, "waits for a server process; nothing in the protocol depends on it"),
-    "semq.store.embedded.process": ({"time"}, "the same"),
+    "semq.store.embedded.process": ({"time"}, "waits for a server process, too"),
     "semq.store.postgres.writer": (
         {"time"},
         "measures its batches and renews its lease; the simulator has a store of its own",
@@ -107,8 +107,8 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.postgres.roles": ({"secrets"}, "draws the password of a new role"),
 }
 
-# package | modules of it that write to a stream: they pass foreign text through semq.foreign_text
-SPEAKERS: dict[str, set[str]] = {
+# package | its modules that write to a stream, which pass foreign text through semq.foreign_text
+STREAM_WRITERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
     "semq.cli": {"semq.cli.output.printer"},
     "semq.service": {"semq.service.process", "semq.service.log"},
@@ -163,11 +163,11 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/simulation": "whole nodes on a seeded network",
     "tests/crash": "whole nodes, killed",
     "tests/differential": "whole nodes beside other brokers",
-    "tests/interop": "other people's clients",
+    "tests/interop": "clients of other projects",
 }
 
-# word, divided by a bar so that this file does not contain it | why it must not stand in a committed file
-WORDS = [
+# word, divided by a bar so that this file does not contain it | why no committed file may contain it
+FORBIDDEN_WORDS = [
     ("pyp|i.org", "names a registry"),
     ("python|hosted.org", "names a registry"),
     ("registry.np|mjs", "names a registry"),
@@ -182,7 +182,7 @@ WORDS = [
     ("anthro|pic", "the project speaks of itself only"),
 ]
 
-# word that names no longer use | files that keep it | names that keep it | because
+# word that names must not use | files that may use it | names that may use it | because
 OLD_WORDS: list[tuple[str, tuple[str, ...], set[str], str]] = [
     ("octet", ("semq/amqp/", "tests/amqp/"), {"octet_length"}, "AMQP's word for a wire type; a function of Postgres"),
     (
@@ -227,26 +227,26 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
 # ------------------------------------------------------------ the checks
 
 
-def house(name: str) -> str | None:
-    """The row of FLOORS that a dotted name falls under."""
+def package_of(name: str) -> str | None:
+    """Return the package or module of FLOORS to which a dotted name belongs."""
     parts = name.split(".")
     return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in FLOORS), None)
 
 
-def test_every_module_stands_on_a_floor() -> None:
-    assert [name for name in modules() if name != "semq.__init__" and house(name) is None] == []
+def test_every_module_is_on_a_floor() -> None:
+    assert [name for name in modules() if name != "semq.__init__" and package_of(name) is None] == []
 
 
 def test_imports_point_to_lower_floors_only() -> None:
     wrong = []
     for name, file in modules().items():
-        here = house(name)
-        for line, imported in imports(file):
-            there = house(imported)
-            if here is None or there is None or here == there or (here, there) in SIDEWAYS:
+        package = package_of(name)
+        for line, imported_name in imports(file):
+            imported = package_of(imported_name)
+            if package is None or imported is None or package == imported or (package, imported) in PERMITTED_IMPORTS:
                 continue
-            if FLOORS[there] >= FLOORS[here]:
-                wrong.append(f"{at(file, line)}: {here} imports {there}")
+            if FLOORS[imported] >= FLOORS[package]:
+                wrong.append(f"{at(file, line)}: {package} imports {imported}")
     assert wrong == []
 
 
@@ -254,22 +254,22 @@ def test_floor_0_is_pure() -> None:
     wrong = [
         f"{at(file, line)}: {imported}"
         for name, file in modules().items()
-        if house(name) in PURE
+        if package_of(name) in PURE
         for line, imported in imports(file)
-        if imported.split(".")[0] in IMPURE or house(imported) in IMPURE_NAMES
+        if imported.split(".")[0] in IMPURE or package_of(imported) in IMPURE_NAMES
     ]
     assert wrong == []
 
 
-def test_only_the_clock_asks_for_time_and_chance() -> None:
+def test_only_the_clock_uses_time_and_random_numbers() -> None:
     wrong = []
     for name, file in modules().items():
-        if name == "semq.clock" or FLOORS.get(house(name) or "", 5) >= 5:
+        if name == "semq.clock" or FLOORS.get(package_of(name) or "", 5) >= 5:
             continue
         allowed = OWN_CLOCK.get(name, (set(), ""))[0]
         for line, imported in imports(file):
-            asked = {imported, imported.split(".")[0]} & DICE - allowed
-            wrong += [f"{at(file, line)}: {word}" for word in sorted(asked)]
+            used = {imported, imported.split(".")[0]} & TIME_AND_RANDOM - allowed
+            wrong += [f"{at(file, line)}: {word}" for word in sorted(used)]
         for number, text in enumerate(file.read_text("utf-8").splitlines(), start=1):
             if NOW.search(text.partition("#")[0]):
                 wrong.append(f"{at(file, number)}: {text.strip()}")
@@ -287,10 +287,10 @@ def test_times_are_written_in_one_form() -> None:
     assert wrong == []
 
 
-def test_only_speakers_write_to_a_stream() -> None:
+def test_only_listed_modules_write_to_a_stream() -> None:
     wrong = []
     for name, file in modules().items():
-        if name in SPEAKERS.get(house(name) or "", {name}):
+        if name in STREAM_WRITERS.get(package_of(name) or "", {name}):
             continue
         for node in ast.walk(tree(file)):
             written = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
@@ -306,12 +306,12 @@ def test_files_have_at_most_the_permitted_number_of_lines() -> None:
 
 
 def test_folders_have_at_most_the_permitted_number_of_modules() -> None:
-    found = Counter(
+    sizes = Counter(
         str(file.parent.relative_to(ROOT))
         for file in committed()
         if file.suffix == ".py" and file.name not in ("__init__.py", "__main__.py", "conftest.py")
     )
-    limited = {name: count for name, count in found.items() if name not in NUMBERED}
+    limited = {name: count for name, count in sizes.items() if name not in NUMBERED}
     assert {name: count for name, count in limited.items() if count > CROWDED.get(name, MODULES_MAX)} == {}
 
 
@@ -330,19 +330,19 @@ def test_names_use_hub_and_bytes() -> None:
     for file in committed():
         if file.suffix == ".py":
             name, words = str(file.relative_to(ROOT)), names_in(file)
-            for word, folders, kept, _ in OLD_WORDS:
+            for word, folders, permitted, _ in OLD_WORDS:
                 if not name.startswith(folders):
-                    wrong += [f"{name}: {one}" for one in sorted(words - kept) if word in one.lower()]
+                    wrong += [f"{name}: {used}" for used in sorted(words - permitted) if word in used.lower()]
     assert wrong == []
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    """Also for type checking alone: what a part needs of its owner is a protocol, and the owner is passed in."""
+    """Imports for type checking count, too. A part declares a Protocol of its owner, and gets it at construction."""
     assert circles(import_graph()) == []
 
 
 def test_no_field_is_set_through_another_object() -> None:
-    """Not ``engine.sender.on_sent = …``: it is passed in, or the object that has the field has a method for it."""
+    """Instead of ``engine.sender.on_sent = …``, pass the value at construction, or call a method of the object."""
     wrong = [
         f"{at(file, node.lineno)}: {ast.unparse(target)}"
         for name, file in modules().items()
@@ -360,7 +360,7 @@ def test_every_module_opens_with_its_map() -> None:
     assert wrong == []
 
 
-def test_docstrings_are_whole_sentences() -> None:
+def test_docstrings_are_complete_sentences() -> None:
     broken = []
     for file in modules().values():
         for node in ast.walk(tree(file)):
@@ -370,7 +370,7 @@ def test_docstrings_are_whole_sentences() -> None:
     assert broken == []
 
 
-def test_every_test_has_a_module() -> None:
+def test_every_test_file_has_a_module() -> None:
     wrong = []
     for file in (ROOT / "tests").rglob("test_*.py"):
         name = file.relative_to(ROOT)
@@ -387,7 +387,7 @@ def test_every_test_has_a_module() -> None:
 def test_every_module_has_either_a_test_of_its_name_or_a_row_that_names_one() -> None:
     without = set(unmirrored())
     assert sorted(without - set(COVERED)) == []
-    assert sorted(set(COVERED) - without) == []  # gone, or a test of their name has come
+    assert sorted(set(COVERED) - without) == []  # removed modules, or modules that now have a test of their name
     assert sorted(test for test in {*COVERED.values(), ERRORS} if not (ROOT / "tests" / test).is_file()) == []
 
 
@@ -398,7 +398,7 @@ def test_every_kind_of_tests_has_tests() -> None:
 
 
 def test_every_module_is_used() -> None:
-    """By an import from another one, or by its name in what starts a process; tests alone do not count."""
+    """A module is used by an import, or by its name where a process is started. Uses in tests do not count."""
     named = "\n".join(
         file.read_text("utf-8")
         for file in committed()
@@ -417,7 +417,7 @@ def test_every_module_is_used() -> None:
 
 
 def test_error_codes_are_unique_and_in_their_range() -> None:
-    seen: dict[str, str] = {}
+    classes: dict[str, str] = {}  # by code
     wrong = []
     for name, file in modules().items():
         for node in ast.walk(tree(file)):
@@ -425,31 +425,31 @@ def test_error_codes_are_unique_and_in_their_range() -> None:
             if code is None or not isinstance(node, ast.ClassDef):
                 continue
             place = f"{at(file, node.lineno)}: {node.name} {code}"
-            ranges = [numbers for numbers, houses in CODES if house(name) in houses]
+            ranges = [numbers for numbers, packages in CODES if package_of(name) in packages]
             if not re.fullmatch(r"SEMQ-\d{4}", code) or not any(int(code[5:]) in numbers for numbers in ranges):
-                wrong.append(f"{place} is outside the range of {house(name)}")
-            if code in seen:
-                wrong.append(f"{place} is also the code of {seen[code]}")
+                wrong.append(f"{place} is outside the range of {package_of(name)}")
+            if code in classes:
+                wrong.append(f"{place} is also the code of {classes[code]}")
             if not ast.get_docstring(node):
                 wrong.append(f"{place} has no sentence for the operator")
-            seen[code] = node.name
+            classes[code] = node.name
     assert wrong == []
 
 
-def test_the_project_speaks_of_itself_only() -> None:
-    words = {word.replace("|", ""): why for word, why in WORDS}
-    found = []
+def test_no_committed_file_contains_a_forbidden_word() -> None:
+    words = {word.replace("|", ""): why for word, why in FORBIDDEN_WORDS}
+    wrong = []
     for file in committed():
         try:
             lines = file.read_text("utf-8").splitlines()
         except UnicodeDecodeError:
             continue
         for number, line in enumerate(lines, start=1):
-            found += [f"{at(file, number)}: {word}: {why}" for word, why in words.items() if word in line.casefold()]
-    assert found == []
+            wrong += [f"{at(file, number)}: {word}: {why}" for word, why in words.items() if word in line.casefold()]
+    assert wrong == []
 
 
-def test_the_locks_name_no_address() -> None:
+def test_the_lock_files_contain_no_address() -> None:
     for lock in ROOT.glob("requirements-*.lock"):
         text = lock.read_text()
         assert "://" not in text

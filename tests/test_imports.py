@@ -19,7 +19,7 @@ def test_collections_are_off_in_the_block_only() -> None:
     gc.unfreeze()
 
 
-def test_collections_go_on_after_an_import_that_fails() -> None:
+def test_collections_are_enabled_again_after_a_failed_import() -> None:
     with pytest.raises(ImportError), lasting_imports():
         raise ImportError
     assert gc.isenabled()
@@ -27,8 +27,8 @@ def test_collections_go_on_after_an_import_that_fails() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_a_program_begins_without_collections(entry: str) -> None:
-    output = f"""
+def test_a_program_starts_without_collections(entry: str) -> None:
+    program = f"""
 import gc, runpy, sys
 begun = []
 gc.callbacks.append(lambda phase, info: phase == "start" and begun.append(gc.isenabled()))
@@ -39,5 +39,5 @@ try:
 except SystemExit as end:
     sys.stderr.write(f"{{end.code}} {{gc.isenabled()}} {{gc.get_freeze_count() > 20_000}}")
 """
-    done = subprocess.run([sys.executable, "-c", output], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "0 True True"

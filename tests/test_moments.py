@@ -1,4 +1,4 @@
-"""Times as texts: UTC from nodes, the own zone for people, always with an offset."""
+"""Times as texts: in UTC from nodes, in the local zone for people, always with an offset."""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def test_an_exact_text_can_be_read_again(text: str) -> None:
 
 
 @pytest.mark.parametrize("moment", [AT, utc_text(AT), datetime.fromtimestamp(AT / 1000, UTC)])
-def test_a_person_sees_the_own_zone(moment: datetime | float | str) -> None:
+def test_a_person_sees_times_in_the_local_zone(moment: datetime | float | str) -> None:
     assert local_text(moment) == "2026-03-31T14:00:05+02:00"
 
 
@@ -46,5 +46,5 @@ def test_a_person_sees_the_own_zone(moment: datetime | float | str) -> None:
         ("9999-99-99T12:00:05Z, order 1774958405123", "9999-99-99T12:00:05Z, order 1774958405123"),
     ],
 )
-def test_times_within_other_words(text: str, shown: str) -> None:
+def test_times_within_a_text_are_shown_in_the_local_zone(text: str, shown: str) -> None:
     assert in_local(text) == shown

@@ -1,4 +1,4 @@
-"""References such as S5c, N14 or B01: PROTOCOL.md defines each, in a table of its own letter."""
+"""PROTOCOL.md defines every reference such as S5c, N14 or B01; each letter has its own table."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.house.sources import ROOT, at, committed
 
 PROTOCOL = ROOT / "PROTOCOL.md"
-# letter | kind of name | form of its definition in PROTOCOL.md
+# Letter | kind of reference | form of its definition in PROTOCOL.md
 DEFINITIONS: dict[str, tuple[str, str]] = {
     "S": ("event of the sender", r"^\| (S\d+[a-c]?) \|"),
     "H": ("event of the hub", r"^\| (H\d+[a-c]?) \|"),
@@ -20,7 +20,7 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
 # Sections with definitions of invariants and breaks in running text.
 IN_TEXT = {"I": r"^## 6\..*?^## 7\.", "F": r"^## 9\..*?^## 10\."}
 REFERENCE = re.compile(r"(?<![-\w.`'\"/])([SHRINBF]\d{1,2}[a-c]?)(?![-\w'\"])")
-# Places with other names of this form | reason
+# Files with names of this form that are no references | reason
 OTHERS: dict[str, str] = {
     "spark_reconcile/DESIGN.md": "S0001 is an AppKey",
 }
@@ -31,15 +31,15 @@ TABLES = ("tests/simulation/", "tests/crash/")
 def defined() -> dict[str, set[str]]:
     """Return the names that PROTOCOL.md defines, by their letter."""
     text = PROTOCOL.read_text("utf-8")
-    found = {}
+    definitions = {}
     for letter, (_, pattern) in DEFINITIONS.items():
         section = re.search(IN_TEXT[letter], text, re.DOTALL | re.MULTILINE) if letter in IN_TEXT else None
-        found[letter] = set(re.findall(pattern, section[0] if section else text, re.MULTILINE))
-    return found
+        definitions[letter] = set(re.findall(pattern, section[0] if section else text, re.MULTILINE))
+    return definitions
 
 
 def cited(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the references of a file with their lines; of tests without tables, those in docstrings and comments."""
+    """Yield the references of a file with their lines; of tests other than TABLES, those in comments and docstrings."""
     name = str(file.relative_to(ROOT))
     lines = file.read_text("utf-8").splitlines()
     if name.startswith("tests/") and not name.startswith(TABLES):
@@ -52,7 +52,7 @@ def sources() -> list[Path]:
     return [file for file in committed() if file.suffix in (".py", ".md") and str(file.relative_to(ROOT)) not in OTHERS]
 
 
-def test_each_kind_of_name_is_defined() -> None:
+def test_each_kind_of_reference_has_definitions() -> None:
     counts = {letter: len(names) for letter, names in defined().items()}
     assert min(counts.values()) >= 6, counts
 
@@ -64,7 +64,7 @@ def test_every_reference_is_defined() -> None:
 
 
 def test_rules_have_a_letter_of_their_own() -> None:
-    """An event of the receiver and a rule had the same name R1 once."""
+    """An event of the receiver and a rule were both called R1 once."""
     wrong = [
         f"{at(file, number)}: {line.strip()}"
         for file in sources()

@@ -1,4 +1,4 @@
-"""``./run`` selects the interpreter of its environment; tested with simulated interpreters in a PATH of its own."""
+"""``./run`` selects the interpreter for its environment, here among simulated interpreters in a PATH of their own."""
 
 import os
 import shutil
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# A simulated interpreter answers the requests of ``./run``, and prints its name instead of making an environment.
-STAND_IN = """#!/bin/sh
+# A simulated interpreter answers the questions of ``./run``, and prints its path instead of creating an environment.
+SIMULATED_INTERPRETER = """#!/bin/sh
 case "$*" in
     *version_info*|*flock*) exit 0 ;;
     *ensurepip*) exit {has_venv:d} ;;
     *interpreter.py) exit {optimized:d} ;;
-    "-m venv "*) echo "taken: $0" >&2; exit 9 ;;
+    "-m venv "*) echo "selected: $0" >&2; exit 9 ;;
 esac
 exit 1
 """
@@ -32,17 +32,17 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def stand_in(folder: Path, name: str, *, optimized: bool, has_venv: bool = True) -> Path:
+def simulate_interpreter(folder: Path, name: str, *, optimized: bool, has_venv: bool = True) -> Path:
     folder.mkdir(exist_ok=True)
     file = folder / name
-    file.write_text(STAND_IN.format(optimized=not optimized, has_venv=not has_venv))
+    file.write_text(SIMULATED_INTERPRETER.format(optimized=not optimized, has_venv=not has_venv))
     file.chmod(0o755)
     return file
 
 
 def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
-    """Return the output of ``./run setup`` until the simulated interpreter ends it."""
-    tools = checkout.parent / "tools"  # instead of the machine's own folders, which have interpreters
+    """Return the output of ``./run setup``, which the simulated interpreter ends with an error."""
+    tools = checkout.parent / "tools"  # instead of the folders of the machine, which contain interpreters
     tools.mkdir()
     for name in TOOLS:
         (tools / name).symlink_to(str(shutil.which(name)))
@@ -56,33 +56,35 @@ def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
     return done.stderr
 
 
-def test_an_optimized_interpreter_behind_another_one_is_taken(checkout: Path, tmp_path: Path) -> None:
-    stand_in(tmp_path / "first", "python3.11", optimized=False)
-    good = stand_in(tmp_path / "second", "python3.11", optimized=True)
+def test_an_optimized_interpreter_is_selected_although_another_one_comes_first(checkout: Path, tmp_path: Path) -> None:
+    simulate_interpreter(tmp_path / "first", "python3.11", optimized=False)
+    optimized = simulate_interpreter(tmp_path / "second", "python3.11", optimized=True)
     result = set_up(checkout, tmp_path / "first", tmp_path / "second")
-    assert f"taken: {good}" in result
+    assert f"selected: {optimized}" in result
     assert NOTE not in result
 
 
-def test_a_newer_one_that_is_optimized_is_taken_before_an_older_one_that_is_not(checkout: Path, tmp_path: Path) -> None:
+def test_a_newer_optimized_interpreter_is_preferred_to_an_older_one_without_optimisations(
+    checkout: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "one"
-    stand_in(folder, "python3.11", optimized=False)
-    assert f"taken: {stand_in(folder, 'python3.12', optimized=True)}" in set_up(checkout, folder)
+    simulate_interpreter(folder, "python3.11", optimized=False)
+    assert f"selected: {simulate_interpreter(folder, 'python3.12', optimized=True)}" in set_up(checkout, folder)
 
 
 def test_a_named_python_is_used_with_a_note_about_its_build(checkout: Path, tmp_path: Path) -> None:
-    stand_in(tmp_path / "first", "python3.11", optimized=True)
-    named = stand_in(tmp_path / "second", "mine", optimized=False)
+    simulate_interpreter(tmp_path / "first", "python3.11", optimized=True)
+    named = simulate_interpreter(tmp_path / "second", "mine", optimized=False)
     result = set_up(checkout, tmp_path / "first", PYTHON=str(named))
-    assert f"taken: {named}" in result
+    assert f"selected: {named}" in result
     assert f"{named} was built {NOTE}" in result
 
 
-def test_one_that_makes_environments_is_taken_before_one_that_is_optimized_and_cannot(
+def test_an_interpreter_that_can_create_environments_is_preferred_to_an_optimized_one_that_cannot(
     checkout: Path, tmp_path: Path
 ) -> None:
-    stand_in(tmp_path / "first", "python3.11", optimized=True, has_venv=False)
-    able = stand_in(tmp_path / "second", "python3.11", optimized=False)
+    simulate_interpreter(tmp_path / "first", "python3.11", optimized=True, has_venv=False)
+    able = simulate_interpreter(tmp_path / "second", "python3.11", optimized=False)
     result = set_up(checkout, tmp_path / "first", tmp_path / "second")
-    assert f"taken: {able}" in result
+    assert f"selected: {able}" in result
     assert NOTE in result

@@ -1,4 +1,4 @@
-"""Numbers of bytes in the unit that fits."""
+"""Numbers of bytes as texts, in a unit that suits their size."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from semq.sizes import size
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("number", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.0 GiB"), (None, "")],
 )
-def test_a_size_in_words_is_read_and_printed(data: object, words: str) -> None:
-    assert size(data) == words
+def test_a_number_of_bytes_is_shown_in_a_suitable_unit(number: object, text: str) -> None:
+    assert size(number) == text

@@ -9,18 +9,18 @@ OWN, OTHER = "tests/seal/test_keys.py::test_a", "tests/flows/test_order.py::test
 
 
 class FakeCoverage:
-    """Records the calls that it gets. It is current while it runs."""
+    """Records the calls of ``start`` and ``stop``. It is the current coverage while it runs."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.current: FakeCoverage | None = self
 
     def start(self) -> None:
-        self.asked.append("start")
+        self.calls.append("start")
         self.current = self
 
     def stop(self) -> None:
-        self.asked.append("stop")
+        self.calls.append("stop")
         self.current = None
 
 
@@ -31,16 +31,16 @@ def cover(monkeypatch: pytest.MonkeyPatch) -> FakeCoverage:
     return fake
 
 
-def test_it_pauses_during_other_tests(cover: FakeCoverage) -> None:
+def test_measuring_pauses_during_the_tests_of_other_packages(cover: FakeCoverage) -> None:
     measuring = Measuring(COVERED_BY_OWN_TESTS)
     for place in (OWN, OTHER, OTHER, OWN, OWN, OTHER):
         measuring.begin(place)
-    assert cover.asked == ["stop", "start", "stop"]
+    assert cover.calls == ["stop", "start", "stop"]
 
 
 @pytest.mark.parametrize("sources", [[True], [*COVERED_BY_OWN_TESTS, "semq/engine"], []])
-def test_it_never_pauses_where_other_packages_are_measured(cover: FakeCoverage, sources: list[str | bool]) -> None:
+def test_measuring_never_pauses_if_other_packages_are_measured(cover: FakeCoverage, sources: list[str | bool]) -> None:
     measuring = Measuring(sources)
     measuring.begin(OTHER)
     measuring.begin(OWN)
-    assert cover.asked == []
+    assert cover.calls == []

@@ -38,13 +38,15 @@ def test_the_ratio_decides_about_documents_without_a_trace() -> None:
     assert 400 < len(chosen) < 600
     assert chosen < {name for name in names if sampled_parent({}, name, 0.5) is not None}
     assert not any(sampled_parent({}, name, 0.0) for name in names)
-    begun = [parent for name in names if (parent := sampled_parent({"traceparent": "invalid"}, name, 1.0)) is not None]
-    assert len({parent.trace_id for parent in begun}) == len(names)
-    assert {(len(parent.trace_id), parent.span_id) for parent in begun} == {(32, "")}
+    parents = [
+        parent for name in names if (parent := sampled_parent({"traceparent": "invalid"}, name, 1.0)) is not None
+    ]
+    assert len({parent.trace_id for parent in parents}) == len(names)
+    assert {(len(parent.trace_id), parent.span_id) for parent in parents} == {(32, "")}
 
 
 def test_ids_of_spans_follow_from_document_and_stage() -> None:
     ids = {span_id(name, stage) for name in ("a", "b") for stage in ("submit", "record")}
     assert len(ids) == 4
-    assert all(len(one) == 16 and int(one, 16) for one in ids)
+    assert all(len(id_) == 16 and int(id_, 16) for id_ in ids)
     assert span_id("a", "submit") in ids

@@ -18,7 +18,7 @@ import yaml
 
 from bench.ports import free_port
 from semq.app import Client
-from semq.config.names import leads_somewhere
+from semq.config.names import is_known
 from tests.cli.command import semq_aside
 from tests.transport.pair import pair
 
@@ -32,21 +32,22 @@ def services() -> dict[str, Any]:
     """Return the services with the passwords of the example file; each password is its own name."""
     names = re.findall(r"^(\w+)=$", (COMPOSE / "passwords.env.example").read_text(), re.MULTILINE)
     text = (COMPOSE / "compose.yaml").read_text()
-    text = re.sub(r"\$\{(\w+)(:\?[^}]*)?\}", lambda found: known(found[1], names), text)
-    found: dict[str, Any] = yaml.safe_load(text)
-    assert set(found["volumes"]) == {
-        volume.partition(":")[0] for service in found["services"].values() for volume in service.get("volumes", ())
+    text = re.sub(r"\$\{(\w+)(:\?[^}]*)?\}", lambda match: password_named(match[1], names), text)
+    compose: dict[str, Any] = yaml.safe_load(text)
+    assert set(compose["volumes"]) == {
+        volume.partition(":")[0] for service in compose["services"].values() for volume in service.get("volumes", ())
     } - {f"./{name}.toml" for name in ("hub", "institution")}
-    return dict(found["services"])
+    return dict(compose["services"])
 
 
-def known(name: str, names: list[str]) -> str:
+def password_named(name: str, names: list[str]) -> str:
+    """Return the password of a variable, which is its name in lower case."""
     assert name in names, f"passwords.env.example lacks {name}"
     return name.lower()
 
 
 def config_of(service: dict[str, Any]) -> Path:
-    """Return the file that the service mounts where its command reads it."""
+    """Return the file that the service mounts at the path of its option ``--config``."""
     mounts = dict(volume.split(":")[1::-1] for volume in service["volumes"])
     return COMPOSE / str(mounts[service["command"][-1]])
 
@@ -55,7 +56,7 @@ def config_of(service: dict[str, Any]) -> Path:
 def test_a_service_names_settings_and_commands_that_exist(name: str) -> None:
     service = services()[name]
     variables = [variable.removeprefix("SEMQ_").lower().split("__") for variable in service["environment"]]
-    assert all(map(leads_somewhere, variables)), variables
+    assert all(map(is_known, variables)), variables
     assert config_of(service).is_file()
     offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
     command, kind, option, _ = service["command"]
@@ -68,9 +69,9 @@ def test_the_image_contains_what_its_services_start() -> None:
     text = (ROOT / "deploy" / "container" / "Containerfile").read_text()
     assert 'ENTRYPOINT ["/opt/semq/run"]' in text
     assert "RUN /opt/semq/run setup base" in text
-    left_out = (ROOT / ".dockerignore").read_text().splitlines()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
     needed = {"run", "pyproject.toml", "requirements-base.lock", "semq", "local_node", "platform_node", "migrations"}
-    assert not needed & set(left_out)
+    assert not needed & set(ignored)
     for name in NODES:
         service = services()[name]
         assert (COMPOSE / service["build"]["context"]).resolve() == ROOT
@@ -84,15 +85,19 @@ class ComposedService:
         service = services()[name]
         self.port = free_port()
         self.log = folder / f"{name}.log"
-        given = {key: str(value) for key, value in service["environment"].items()}
-        here = {"SEMQ_NODE__DATA_DIR": str(folder / name), "SEMQ_AMQP__PORT": str(self.port), "SEMQ_HTTP__PORT": "0"}
+        of_service = {key: str(value) for key, value in service["environment"].items()}
+        of_machine = {
+            "SEMQ_NODE__DATA_DIR": str(folder / name),
+            "SEMQ_AMQP__PORT": str(self.port),
+            "SEMQ_HTTP__PORT": "0",
+        }
         if not name.startswith("hub"):
-            del here["SEMQ_HTTP__PORT"]  # it has no [http]
+            del of_machine["SEMQ_HTTP__PORT"]  # institutions have no section [http] here
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SEMQ_")}
         command = [str(ROOT / "run"), *service["command"][:-1], str(config_of(service))]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env={**environment, **given, **here, **variables}, stdin=subprocess.DEVNULL,
+                command, env={**environment, **of_service, **of_machine, **variables}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
 
@@ -111,7 +116,7 @@ class ComposedService:
 
 @asynccontextmanager
 async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
-    """Return a function that starts a service; end all of them."""
+    """Yield a function that starts a service; stop all services at the end."""
     running: list[ComposedService] = []
     databases = {host: new_database() for host in ("db-1", "db-2")}
     carrier = free_port()
@@ -135,9 +140,9 @@ async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterato
         try:
             yield start
         finally:
-            for one in running:
-                if one.process.poll() is None:
-                    one.end(signal.SIGTERM)
+            for service in running:
+                if service.process.poll() is None:
+                    service.end(signal.SIGTERM)
 
 
 async def test_a_document_goes_through_the_services_also_when_an_instance_has_ended(

@@ -1,4 +1,4 @@
-"""The manifests in deploy/kubernetes agree with each other and with the product; where kubectl is, it renders them."""
+"""The manifests in deploy/kubernetes agree with each other and with the product. Kubectl renders them, if installed."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from semq.config import load
-from semq.config.names import leads_somewhere
+from semq.config.names import is_known
 from semq.web.own_routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -25,29 +25,30 @@ def resources() -> list[dict[str, Any]]:
     kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     files = [FOLDER / name for name in kustomization["resources"]]
     assert {*files, FOLDER / "kustomization.yaml"} == set(FOLDER.glob("*.yaml"))
-    return [one for file in files for one in yaml.safe_load_all(file.read_text())]
+    return [resource for file in files for resource in yaml.safe_load_all(file.read_text())]
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
-    return {one["metadata"]["name"]: one for one in resources() if one["kind"] == kind}
+    return {resource["metadata"]["name"]: resource for resource in resources() if resource["kind"] == kind}
 
 
 DEPLOYMENTS = sorted(of_kind("Deployment"))
 
 
 def pod(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = of_kind("Deployment")[name]["spec"]["template"]
-    return found
+    template: dict[str, Any] = of_kind("Deployment")[name]["spec"]["template"]
+    return template
 
 
 def container(name: str) -> dict[str, Any]:
-    (found,) = pod(name)["spec"]["containers"]
-    return dict(found)
+    (only_container,) = pod(name)["spec"]["containers"]
+    return dict(only_container)
 
 
 def variables(name: str) -> Iterator[tuple[str, Any]]:
-    for one in container(name)["env"]:
-        yield one["name"], one.get("value") or one["valueFrom"]["secretKeyRef"]["name"]
+    """Yield the variables of a container, each with its value or the name of its secret."""
+    for variable in container(name)["env"]:
+        yield variable["name"], variable.get("value") or variable["valueFrom"]["secretKeyRef"]["name"]
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -57,7 +58,7 @@ def test_a_process_starts_with_settings_that_exist(name: str) -> None:
     assert re.search(rf"^  {command} .*\b{kind}\b", offered, re.MULTILINE)
     assert option == "--config"
     settings = [key for key, _ in variables(name) if key.startswith("SEMQ_")]
-    assert all(leads_somewhere(key.removeprefix("SEMQ_").lower().split("__")) for key in settings)
+    assert all(is_known(key.removeprefix("SEMQ_").lower().split("__")) for key in settings)
     assert PASSWORD in (FOLDER / "passwords.env.example").read_text()
 
 
@@ -68,9 +69,9 @@ def test_the_configuration_is_accepted_with_the_variables(name: str) -> None:
         "store-2-app": "postgresql://semq:x@store-2-rw.semq:5432/semq",
         "carrier-default-user": "amqp://semq:x@carrier.semq.svc:5672/",
     }
-    given = {key: secrets.get(value, value) for key, value in variables(name)}
-    given = {key: value.replace("$(CARRIER_URL)", given["CARRIER_URL"]) for key, value in given.items()}
-    settings = load(FOLDER / "hub.toml", given | {PASSWORD: "x"})
+    values = {key: secrets.get(value, value) for key, value in variables(name)}
+    values = {key: value.replace("$(CARRIER_URL)", values["CARRIER_URL"]) for key, value in values.items()}
+    settings = load(FOLDER / "hub.toml", values | {PASSWORD: "x"})
     assert f"hub-{settings.node.semq_id}" == name
     assert settings.database.url is not None
     assert f"store-{settings.node.semq_db_id}-rw" in settings.database.url.get_secret_value()
@@ -93,10 +94,10 @@ def test_labels_ports_and_volumes_of_the_manifests_agree(name: str) -> None:
         assert service["spec"]["selector"].items() <= labels.items()
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= {"amqps", "http"}
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
-    every = [*spec["containers"], *spec.get("initContainers", ())]
-    assert {mount["name"] for one in every for mount in one["volumeMounts"]} == set(volumes)
+    containers = [*spec["containers"], *spec.get("initContainers", ())]
+    assert {mount["name"] for each in containers for mount in each["volumeMounts"]} == set(volumes)
     assert volumes["pki"]["persistentVolumeClaim"]["claimName"] in of_kind("PersistentVolumeClaim")
-    assert {one["image"] for one in every} == {"semq"}
+    assert {each["image"] for each in containers} == {"semq"}
     stores = {value.removesuffix("-app") for key, value in variables(name) if "URL" in key or "CONTROL" in key}
     assert stores - {"carrier-default-user"} <= set(of_kind("Cluster"))
     assert set(of_kind("RabbitmqCluster")) == {"carrier"}
@@ -117,9 +118,9 @@ def test_kubectl_renders_the_manifests(tmp_path: Path) -> None:
     done = subprocess.run([str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=True)
     rendered = list(yaml.safe_load_all(done.stdout))
     assert len(rendered) == len(resources()) + 2  # the configuration and the password
-    assert all(one["metadata"].get("namespace", "semq") == "semq" for one in rendered)
-    (config,) = (one["metadata"]["name"] for one in rendered if one["kind"] == "ConfigMap")
-    for one in rendered:
-        if one["kind"] == "Deployment":
-            volumes = one["spec"]["template"]["spec"]["volumes"]
+    assert all(resource["metadata"].get("namespace", "semq") == "semq" for resource in rendered)
+    (config,) = (resource["metadata"]["name"] for resource in rendered if resource["kind"] == "ConfigMap")
+    for resource in rendered:
+        if resource["kind"] == "Deployment":
+            volumes = resource["spec"]["template"]["spec"]["volumes"]
             assert [volume["configMap"]["name"] for volume in volumes if "configMap" in volume] == [config]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from semq.config.names import leads_somewhere
+from semq.config.names import is_known
 from semq.service.monitoring.metrics import LATENCY, METRICS
 from tests.cli.command import semq
 
@@ -20,7 +20,7 @@ UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_a_unit_starts_what_run_offers(unit: Path) -> None:
+def test_a_unit_starts_a_command_of_run(unit: Path) -> None:
     [start] = re.findall(r"^ExecStart=/opt/semq/run (\S+) (\S+) --config (\S+)$", unit.read_text(), re.MULTILINE)
     command, kind, _ = start
     offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
@@ -31,7 +31,7 @@ def test_a_unit_starts_what_run_offers(unit: Path) -> None:
 def test_a_unit_names_settings_that_exist(unit: Path) -> None:
     variables = re.findall(r"SEMQ_([A-Z0-9_]+)=", unit.read_text())
     assert variables
-    assert all(leads_somewhere(name.lower().split("__")) for name in variables)
+    assert all(is_known(name.lower().split("__")) for name in variables)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
@@ -47,10 +47,10 @@ def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", [RULES, DASHBOARD], ids=lambda file: file.name)
 def test_rules_and_dashboard_ask_for_figures_that_exist(file: Path) -> None:
     expressions = re.findall(r"\bsemq_[a-z_]+\b(?!\.)", file.read_text("utf-8"))
-    result = {metric.name for metric in METRICS} | {f"{LATENCY}_bucket"}
-    result |= {f"semq_{name}" for name in re.findall(r'"(reconcile_\w+)"', RECONCILIATION.read_text("utf-8"))}
+    names = {metric.name for metric in METRICS} | {f"{LATENCY}_bucket"}
+    names |= {f"semq_{name}" for name in re.findall(r'"(reconcile_\w+)"', RECONCILIATION.read_text("utf-8"))}
     assert len(set(expressions)) > 10
-    assert set(expressions) - result == set()
+    assert set(expressions) - names == set()
 
 
 def test_every_rule_has_a_command() -> None:
