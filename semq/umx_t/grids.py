@@ -54,7 +54,7 @@ class SenderEvent(Word):
     refused_again = "section 18: the hub refused it, but an earlier copy may have arrived, or an order must be kept"
     returned = "S15: an operator of the hub has refused the copy that it held"
     returned_marker = (
-        "S15: an operator of the hub has refused our marker, because no target exists that could answer it"
+        "S15: an operator of the hub has refused the void marker, because no target exists that could answer it"
     )
     returned_late = "S15: an operator of the hub has refused a copy of the payload, but the row is a void marker now"
     gone = "S6: the custodian no longer has the copy"
@@ -245,7 +245,7 @@ class ReceiverEvent(Word):
 
 
 class ReceiverDeed(Word):
-    """Actions of the receiver besides recording."""
+    """Actions of the receiver at its ledger."""
 
     record = "insert ledger entry and row of tb_0030 in one transaction, then send Ack and Ack2"
     acknowledge = "send Ack and Ack2 with the ledger's entry"
