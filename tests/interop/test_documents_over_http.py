@@ -149,7 +149,7 @@ async def up_and_down(folder: Path, size_mib: int) -> str:
         return f"{size_mib} MiB up and down: node and web process have grown by {list(grown.values())} MiB"
     finally:
         for one in (node, hub):
-            await asyncio.to_thread(one.clear)
+            await asyncio.to_thread(one.end_all)
 
 
 async def received(web: WebNode, body: PartedBody) -> None:
