@@ -6,13 +6,12 @@ Marks and groups of tests come from the rows in ``kinds``.
 |------------------|---------|---------------------------------------------------------------------------------|
 | `postgres`       | session | the running embedded server of this worker (an EmbeddedPostgres)                |
 | `empty_database` | test    | the URL of a new database without tables                                        |
-| `database`       | test    | the URL of a new database at the newest schema, copied from a migrated template |
+| `database`       | test    | the URL of a new database at the newest schema, copied from an empty one        |
 | `new_database`   | test    | makes as many of these as the test asks for                                     |
 | `inprocess`      | test    | starts nodes in the test's own event loop (tests/service/inprocess.py)          |
 | `network`        | session | a hub and two institutions as processes (tests/app/network.py)                  |
 """
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,7 +25,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from semq.clock import SystemClock
+from semq.installation.empty_database import copy_empty_database
+from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
@@ -35,6 +35,7 @@ from tests.surroundings import (
     is_memory,
     keep_bytecode,
     log_in_cheaply,
+    make_databases_once,
     shorten_refusals,
     use_memory,
 )
@@ -65,6 +66,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare the surroundings; choose tests by their marks, unless ``-m`` does."""
     use_memory()
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    make_databases_once(stack)
     keep_bytecode()
     collect_rarely()
     shorten_refusals()
@@ -112,7 +116,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres(tmp_path_factory.mktemp("pg"), overrides={"shared_buffers": "32MB"}) as server:
+    folder = tmp_path_factory.mktemp("pg")
+    copy_empty_database(folder)
+    with EmbeddedPostgres(folder, overrides={"shared_buffers": "32MB"}) as server:
         log_in_cheaply(server.url_of("postgres"))
         yield server
         _administration(server.url_of("postgres")).close()
@@ -125,16 +131,16 @@ def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
-    with new_database_of(postgres, template=migrated_template) as url:
+def database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    with new_database_of(postgres, template=DATABASE) as url:
         yield url
 
 
 @pytest.fixture
-def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[Callable[[], str]]:
+def new_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
     """Return a function that makes migrated databases."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(new_database_of(postgres, template=migrated_template))
+        yield lambda: stack.enter_context(new_database_of(postgres, template=DATABASE))
 
 
 @pytest.fixture
@@ -151,26 +157,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
     with running(tmp_path_factory.mktemp("nodes")) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def migrated_template(postgres: EmbeddedPostgres) -> str:
-    """Return the name of a database on which the migrations have been run once, with the ledger's partitions of today,
-    which each node would make at its start.
-    """
-    from semq.store.postgres.ledger_partitions import make_ahead
-    from semq.store.postgres.migration import upgrade
-
-    _admin(postgres, sql.SQL("CREATE DATABASE migrated TEMPLATE template0"))
-    url = postgres.url_of("migrated")
-    upgrade(url)
-
-    async def make_partitions() -> None:
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            await make_ahead(connection, SystemClock().wall().date())
-
-    asyncio.run(make_partitions())
-    return "migrated"
 
 
 @contextmanager

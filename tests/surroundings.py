@@ -1,5 +1,5 @@
-"""Surroundings of a test run: temporary files in memory, bytecode, cheap hashes, short pauses, rare collections, and
-limited measuring of coverage.
+"""Surroundings of a test run: temporary files in memory, one database made and copied, bytecode, cheap hashes, short
+pauses, rare collections, and limited measuring of coverage.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require. On a disk, every test would
 wait for some hundred durable files when its database is created and when it is dropped. Durability does not change
@@ -11,12 +11,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 from coverage import Coverage
 from psycopg import sql
 
+from semq.installation.empty_database import VARIABLE
 from semq.transport import listener
 
 MEMORY = Path("/dev/shm")
@@ -31,6 +33,12 @@ def use_memory() -> None:
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # the module determines the folder again
+
+
+def make_databases_once(stack: ExitStack) -> None:
+    """Let this process, its workers and all programs that they start copy one empty database into new nodes."""
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-empty-"))
 
 
 def is_memory() -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.server import EmbeddedPostgres
 
 HUB = "hub"  # node id of the hub, name of its first instance
@@ -115,6 +116,8 @@ class InstallationPlan:
         ports = self._ports(places) | dict(links or {})
         direct = self._direct(places, ports.get(DIRECT))
         for place in places.values():
+            if self.has_server(place.name):
+                copy_empty_database(place.data_dir)
             rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
             if self.instances > 1 and place.node_id == HUB:
                 rows |= self._rows_of_instance(place, ports.get(place.name, ()))
@@ -125,6 +128,10 @@ class InstallationPlan:
 
     def _processes_of_hub(self) -> tuple[str, ...]:
         return (*self.hubs, STANDBY) if self.shared else self.hubs
+
+    def has_server(self, name: str) -> bool:
+        """Whether the node has a Postgres server of its own."""
+        return not (self.shared and name in (self.hubs[-1], STANDBY))
 
     def _has_tls(self, name: str, node_id: str) -> bool:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))

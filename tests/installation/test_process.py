@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
+from semq.installation.empty_database import VARIABLE
 from semq.installation.errors import NodeNotStarted
 from semq.installation.process import NodeProcess
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> NodeProcess:
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeProcess:
+    monkeypatch.delenv(VARIABLE)  # its first start creates the database and its tables
     return NodeProcess(InstallationPlan({}, ApplicationLogin("app", "secret")).write(tmp_path)[HUB])
 
 
