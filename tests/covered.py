@@ -182,7 +182,6 @@ semq.web.api.sent_events               web/api/test_events.py
 semq.web.api.routes                    web/api/test_description.py
 semq.web.access.node_login             web/access/test_sign_in.py
 semq.web.application                   web/access/test_sign_in.py
-semq.web.node.audit                    web/pages/test_account_pages.py
 semq.web.transport.failures            web/access/test_csrf.py
 semq.web.pages.languages               web/test_process.py
 semq.web.mounts                        web/access/test_sign_in.py

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from semq.clock import Clock
-from semq.errors import SemqError
+from semq.errors import SemqError, Unavailable
 from semq.service.operations.audit import recorded, storable
 from semq.store import audit as store
 from semq.store.audit import Line
@@ -77,9 +77,11 @@ class Audit:
             batch, self._deferred = self._deferred[:BATCH_MAX], self._deferred[BATCH_MAX:]
             try:
                 await self._database.write(store.add, batch)
-            except SemqError as error:
+            except Unavailable as error:
                 log.warning("audit_not_written", error=str(error), again_in_s=DEFERRED_S)
                 self._deferred = batch + self._deferred
+            except Exception:  # a repeat would fail, too, and delay all further lines
+                log.exception("audit_not_written", lines=len(batch))
 
     def _line(
         self,
