@@ -101,14 +101,16 @@ class Intake(Generic[Speaker, Frame]):
         self._is_scheduled = True
         frames_left, bytes_left = FRAMES_PER_TURN, BYTES_PER_TURN
         share = max(FRAMES_PER_TURN // max(len(self._waiting), 1), 16)
-        for speaker in list(self._waiting):
-            if frames_left <= 0 or bytes_left <= 0 or self._is_full:
-                break
-            if speaker in self._paused:
-                continue
-            count, size = self._pass_on(speaker, min(share, frames_left), bytes_left * share // FRAMES_PER_TURN)
-            frames_left, bytes_left = frames_left - count, bytes_left - size
-        self._loop_turn.in_next(self._schedule_again)
+        try:
+            for speaker in list(self._waiting):
+                if frames_left <= 0 or bytes_left <= 0 or self._is_full:
+                    break
+                if speaker in self._paused:
+                    continue
+                count, size = self._pass_on(speaker, min(share, frames_left), bytes_left * share // FRAMES_PER_TURN)
+                frames_left, bytes_left = frames_left - count, bytes_left - size
+        finally:  # also after a failure, which must not stop the turns of all speakers
+            self._loop_turn.in_next(self._schedule_again)
 
     def _schedule_again(self) -> None:
         self._is_scheduled = False

@@ -111,6 +111,23 @@ async def test_frames_of_a_removed_speaker_are_processed_for_one_turn_at_most() 
     assert await desk.turn() == []
 
 
+async def test_frames_are_processed_after_a_failure_of_other_frames() -> None:
+    desk = IntakeDesk()
+    process = desk.intake._process
+
+    def fail_for_one(speaker: str, frames: list[int]) -> None:
+        if speaker == "failing":
+            raise RuntimeError
+        process(speaker, frames)
+
+    desk.intake._process = fail_for_one
+    desk.intake.put("failing", 0, 10)
+    await desk.turn()
+    desk.intake.put("other", 1, 10)
+    await desk.turn()
+    assert desk.processed("other") == [1]
+
+
 async def test_failing_frames_free_their_memory() -> None:
     desk = IntakeDesk()
 
