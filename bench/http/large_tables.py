@@ -12,14 +12,14 @@ from semq.store.postgres.ledger_partitions import partition_of
 from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 
-LIFE = 1 << 40  # record ids of the first opening of a store
+FIRST_ID = 1 << 40  # the record ids of the first opening of a store are above this number
 PARTNERS = 20
 DAYS = 5
 
 WAITING = """
 INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, ss_status, app_domain, app_type,
     app_subtype, app_key, digest, size, accepted_at)
-SELECT {life} + n, {own}, '1.10008.1.1.00000000000000aa.' || ({life} + n), 1,
+SELECT {first_id} + n, {own}, '1.10008.1.1.00000000000000aa.' || ({first_id} + n), 1,
     n / {partners}, '1.' || (50001 + n % {partners}),
     {must}, true, CASE WHEN n % 3 = 0 THEN {sent} ELSE {init} END, 'trade', (ARRAY['order','invoice'])[1 + n % 2], '',
     'K' || lpad(n::text, 9, '0'), decode(md5(n::text) || md5(n::text), 'hex'), 400 + n % 4000,
@@ -30,7 +30,8 @@ LEDGER = """
 INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype, app_key,
     digest, size, detail)
 SELECT n, now() - make_interval(secs => ({lines} - n) * {pace}), {sender},
-    (ARRAY[{accepted}, {sent}, {stored}, {delivered}])[1 + n % 4], '1.10008.1.1.00000000000000aa.' || ({life} + n / 4),
+    (ARRAY[{accepted}, {sent}, {stored}, {delivered}])[1 + n % 4],
+    '1.10008.1.1.00000000000000aa.' || ({first_id} + n / 4),
     '1.' || (50001 + n / 4 % {partners}), 1, '', 'trade', 'order', '', 'K' || lpad((n / 4)::text, 9, '0'), '', 1000, ''
 FROM generate_series(1, {lines}) AS n
 """
@@ -49,11 +50,12 @@ def fill(url: str, waiting: int, lines: int, days: int = DAYS) -> None:
             )
         own, must = int(Direction.OWN), int(SaveFwd.MUST)
         init, sent = int(SendStatus.SS_INIT), int(SendStatus.SS_SENT)
-        values = {"life": LIFE, "own": own, "must": must, "init": init, "sent": sent, "partners": PARTNERS}
+        values = {"first_id": FIRST_ID, "own": own, "must": must, "init": init, "sent": sent, "partners": PARTNERS}
         connection.execute(WAITING.format(rows=waiting, **values))
         events = {event.name.lower(): int(event) for event in Event}
+        sender = int(Side.SENDER)
         connection.execute(
-            LEDGER.format(life=LIFE, lines=lines, pace=pace, sender=int(Side.SENDER), partners=PARTNERS, **events)
+            LEDGER.format(first_id=FIRST_ID, lines=lines, pace=pace, sender=sender, partners=PARTNERS, **events)
         )
         connection.execute("UPDATE semq_meta SET boot = GREATEST(boot, 2)")
     with psycopg.connect(url, autocommit=True) as connection:

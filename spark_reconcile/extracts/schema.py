@@ -71,8 +71,10 @@ NOTES = mask(*NOTE_EVENTS)
 
 
 def schema_difference(schema: pa.Schema) -> str:
-    """Return how a file's schema differs from version 1; empty if it does not. Dictionaries and nullability may
-    differ."""
+    """Return how a file's schema differs from version 1; empty if it does not.
+
+    The dictionary encoding and the nullability of columns may differ.
+    """
     names = [name.lower() for name in schema.names]
     for column in COLUMNS:
         index = schema.get_field_index(column.name)

@@ -59,7 +59,7 @@ _ACT = {(act.deed, act.side): act for act in ACTS}  # by deed and side
 
 
 class DeedResult(NamedTuple):
-    """What became of one deed of the list."""
+    """The result of one deed of the list."""
 
     lk0: str
     deed: str

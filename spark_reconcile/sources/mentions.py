@@ -1,7 +1,7 @@
 """Mentions: the ledgers and nodes named in the lines of a date. The absent ledgers are found before Spark starts.
 
-Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names. A target
-whose messages were all refused or dropped needs no ledger.
+Used by ``evidence`` for ``--require-all`` only. The driver reads five columns in batches and keeps only names, and for
+each absent target in turn the LK0 of its messages. A target whose messages were all refused or dropped needs no ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ import time
 import psycopg
 from sqlalchemy import create_engine
 
-from bench.http.large_tables import LIFE, PARTNERS, fill
+from bench.http.large_tables import FIRST_ID, PARTNERS, fill
 from semq.store.views.census import failed_numbers, groups
 
 CHANGE_ROWS = """
@@ -17,13 +17,13 @@ UPDATE tb_0031 SET outcome = 120, reason_code = 'SEMQ-1', reason_text = 'x' WHER
 def test_every_row_is_counted_once_and_marked_ones_in_groups_of_their_own(database: str) -> None:
     fill(database, 200, 8)
     with psycopg.connect(database) as connection:
-        connection.execute(CHANGE_ROWS.format(life=LIFE))
+        connection.execute(CHANGE_ROWS.format(life=FIRST_ID))
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         now_ms = int(time.time() * 1000)
-        silent = [LIFE + 20, LIFE + 21, LIFE + 40]
+        silent = [FIRST_ID + 20, FIRST_ID + 21, FIRST_ID + 40]
         counted = groups(connection, now_ms - 30_000, {"away": [], "silent": silent}, {"blocked": [1]})
-        assert failed_numbers(connection) == {"outbound": [LIFE + 9, LIFE + 6], "inbound": []}
+        assert failed_numbers(connection) == {"outbound": [FIRST_ID + 9, FIRST_ID + 6], "inbound": []}
     engine.dispose()
     assert sum(group["rows"] for group in counted) == 200
     assert sum(group["rows"] for group in counted if group["mark"] == "silent") == 3
