@@ -28,6 +28,7 @@ log = structlog.get_logger("semq.process")
 CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
 # Exit statuses of a node process (sysexits.h where it has one).
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
+STANDBY_CHECK_S = 0.5  # between two checks whether a node that shall end has become a standby
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # thresholds of the garbage collector's three generations
 
 
@@ -118,6 +119,8 @@ async def run(node: Runnable) -> None:
         stop_requested.set()
         if node.is_standing_by:
             start.cancel()
+        elif not start.done():  # the start continues, but the node may still become a standby
+            loop.call_later(STANDBY_CHECK_S, request_stop)
 
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -16,6 +16,7 @@ import pytest
 from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.config import load
+from semq.service import process
 from semq.service.process import EXIT_UNAVAILABLE
 from semq.store.postgres.errors import StoreFenced
 from tests.service.inprocess import HUB_CONFIG, InProcess
@@ -141,6 +142,43 @@ async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair:
     assert not elsewhere.is_ready
     restarted.process.kill()
     await beside.ready()
+
+
+class OpeningNode:
+    """A node that opens its database, and then becomes a standby without end."""
+
+    endpoint = ""
+
+    def __init__(self) -> None:
+        self.is_opening, self.is_open = asyncio.Event(), asyncio.Event()
+        self.is_standing_by = False
+
+    async def start(self) -> None:
+        self.is_opening.set()
+        await self.is_open.wait()
+        self.is_standing_by = True
+        await asyncio.Event().wait()
+
+    async def wait_failed(self) -> None:
+        raise AssertionError("the node has not started")
+
+    async def stop(self) -> None:
+        self.is_standing_by = False
+
+    def reload_soon(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_process_that_becomes_a_standby_after_a_signal_ends() -> None:
+    node = OpeningNode()
+    running = asyncio.create_task(process.run(node))
+    await node.is_opening.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0.05)  # the signal is handled while the node is not a standby yet
+    node.is_open.set()
+    done, _ = await asyncio.wait([running], timeout=20)
+    assert done
+    assert not node.is_standing_by
 
 
 async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
