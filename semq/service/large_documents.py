@@ -80,12 +80,13 @@ class LargeBodies:
         """
         if "pieces" in row or (row["side"] == "outbound" and await self._is_manifest(row)):
             raise PayloadGone("The sender's node deletes the pieces of a document as they arrive.", name=row["name"])
-        found = await self._manifest(row) if _may_be_manifest(row) and row["side"] == "inbound" else None
-        if found is None:
+        named = await self._manifest(row) if _may_be_manifest(row) and row["side"] == "inbound" else None
+        if named is None:
             return None
+        manifest = named.manifest
         if offset is None:
-            raise InPieces(name=row["name"], size=found.manifest.size)
-        piece_brefs, manifest = await self._piece_brefs(row, *found), found.manifest
+            raise InPieces(name=row["name"], size=manifest.size)
+        piece_brefs = await self._piece_brefs(row, named.document, manifest)
         first = offset // manifest.piece_bytes
         begin = first * manifest.piece_bytes
         pieces_max = max(1, ANSWER_BYTES_MAX // manifest.piece_bytes)

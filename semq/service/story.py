@@ -46,7 +46,7 @@ class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
 def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
     """Return the story for ``asker`` as bytes to sign. ``me`` is the answering node.
 
-    Raises NotThere unless the message was sent from one to the other; the hub may ask about any message.
+    Raises NotThere unless one of the two nodes sent the message to the other; the hub may ask about any message.
     """
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
