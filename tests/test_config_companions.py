@@ -78,4 +78,12 @@ def test_faults_of_webhooks_are_named(file: Path, text: str, key: str) -> None:
 def test_a_webhook_on_this_machine_needs_no_tls(file: Path) -> None:
     [webhook] = read(file, LOCAL + HOOK.format(url="http://127.0.0.1:8080/hook") + 'trust = "ca.pem"\n').webhooks
     assert webhook.trust == file.parent / "ca.pem"
-    assert "MfKQ9r8" not in str([row.value for row in read(file, LOCAL + HOOK.format(url="http://[::1]/")).explain()])
+
+
+def test_settings_of_webhooks_are_shown_with_their_origin_and_without_the_secret(file: Path) -> None:
+    rows = {row.key: row for row in read(file, LOCAL + HOOK.format(url="http://[::1]/")).explain()}
+    assert (rows["webhooks.0.url"].value, rows["webhooks.0.url"].origin) == ("http://[::1]/", str(file))
+    assert (rows["webhooks.0.timeout_s"].value, rows["webhooks.0.timeout_s"].origin) == ("15.0", "default")
+    assert rows["webhooks.0.secret"].value == "********"
+    assert all(row.help for row in rows.values())
+    assert "MfKQ9r8" not in str(rows)

@@ -248,7 +248,7 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
     if line["type"] == "missing":
         return ConfigFault(_where(key, path, env), key, f"missing (or {PREFIX}{NESTED.join(parts).upper()})")
     if line["type"] == "model_type":
-        return ConfigFault(_where(key, path, env), key, "a section belongs here, not a value")
+        return ConfigFault(_where(key, path, env), key, "must be a section, not a value")
     return ConfigFault(_where(key, path, env), key, line["msg"].removeprefix("Value error, "))
 
 

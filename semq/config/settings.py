@@ -1,5 +1,6 @@
 """All sections of a configuration as one object, and the rules across sections. Created by ``file.load``."""
 
+import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -66,10 +67,10 @@ class Settings(BaseSettings):
     node: NodeSection
     database: DatabaseSection = DatabaseSection()
     amqp: AmqpSection = AmqpSection()
-    hub: HubSection | None = None
-    nodes: dict[NodeId, AccountSection] = {}
+    hub: HubSection | None = Field(None, description="the hub of a local node")
+    nodes: dict[NodeId, AccountSection] = Field({}, description="institutions, at the hub")
     direct: dict[NodeId, DirectSection] = Field({}, description="partners with a direct link to this node")
-    cluster: ClusterSection | None = None
+    cluster: ClusterSection | None = Field(None, description="instances of a hub: their broker and control database")
     datagrams: DatagramsSection | None = Field(None, description="datagrams (UDP) for documents with @Reliable=0")
     tls: TlsSection = TlsSection()
     secrecy: SecrecySection = SecrecySection()
@@ -78,7 +79,7 @@ class Settings(BaseSettings):
     reconcile: dict[str, Any] = Field({}, description="settings of `semq reconcile`, which reads and checks them")
     folders: list[FolderSection] = Field([], description="folders through which applications send and receive files")
     webhooks: list[WebhookSection] = Field([], description="HTTP addresses to which documents and events are posted")
-    http: HttpSection | None = None
+    http: HttpSection | None = Field(None, description="the web process: console, HTTP API, metrics")
     telemetry: TelemetrySection | None = Field(None, description="export of spans to an OpenTelemetry collector")
     alerts: AlertsSection = AlertsSection()
     log: LogSection = LogSection()
@@ -160,8 +161,11 @@ class Settings(BaseSettings):
     def explain(self) -> list[ExplainedSetting]:
         """Return every setting with its value, origin and description."""
         return [
-            ExplainedSetting(leaf.key, _shown(leaf.value), self._origins.get(leaf.key, DEFAULT), _description(leaf))
-            for leaf in _leaves(self, "")
+            ExplainedSetting(
+                leaf.key, _shown(leaf.value), self._origins.get(leaf.list_key or leaf.key, DEFAULT), _description(leaf)
+            )
+            for setting in _leaves(self, "")
+            for leaf in _leaves_in_lists(setting)
         ]
 
 
@@ -364,6 +368,7 @@ class _Leaf(NamedTuple):
     value: Any
     section: type[BaseModel]
     field: str
+    list_key: str = ""  #: key of the list of sections in which the setting is set; empty for all other settings
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
@@ -378,11 +383,26 @@ def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, fi
         yield _Leaf(prefix.rstrip("."), value, section, field)
 
 
+def _leaves_in_lists(leaf: _Leaf) -> Iterator[_Leaf]:
+    """Yield the settings of all sections in a list of sections; yield any other setting unchanged."""
+    if not (isinstance(leaf.value, list) and leaf.value and isinstance(leaf.value[0], Section)):
+        yield leaf
+        return
+    for number, section in enumerate(leaf.value):
+        for member in _leaves(section, f"{leaf.key}.{number}."):
+            yield member._replace(list_key=leaf.key if member.field in section.model_fields_set else "")
+
+
 def _description(leaf: _Leaf) -> str:
     return leaf.section.model_fields[leaf.field].description or descriptions_of(leaf.section).get(leaf.field, "")
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, SecretStr):
+    """Return a value as in the file, without the quotes of a text; STARS for secrets; empty if it is not set."""
+    if isinstance(value, SecretStr) or (isinstance(value, list) and any(isinstance(one, SecretStr) for one in value)):
         return STARS
-    return "" if value is None or value == {} else str(value)
+    if value is None or value == {}:
+        return ""
+    if isinstance(value, bool | list):
+        return json.dumps(value, ensure_ascii=False, default=str)  # times of [reconcile] have no form in JSON
+    return str(value)

@@ -1,4 +1,4 @@
-"""Configurations of nodes without a hub."""
+"""Configurations of nodes without a hub, and values as texts."""
 
 from pathlib import Path
 
@@ -38,3 +38,15 @@ def test_the_first_pause_of_a_direct_link_is_not_longer_than_the_longest_one(tmp
     file.write_text(ALONE + "reconnect_s_max = 0.1\n")
     with pytest.raises(ConfigInvalid, match=r"direct\.56001\.reconnect_s_min: is greater"):
         load(file, {})
+
+
+def test_values_are_shown_as_in_the_file_and_secrets_as_stars(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text(
+        '[node]\nkind = "platform"\nid = "hub"\n[cluster]\ncarrier = ["amqp://semq:secret@127.0.0.1/semq"]\n'
+        "[reconcile]\ndates = [2031-03-01]\nhub = true\n"
+    )
+    shown = {row.key: row.value for row in load(file, {}).explain()}
+    assert shown["cluster.carrier"] == "********"
+    assert (shown["reconcile.dates"], shown["reconcile.hub"]) == ('["2031-03-01"]', "true")
+    assert (shown["amqp.virtual_hosts"], shown["amqp.port"], shown["tls.dir"]) == ('["/"]', "5672", "")

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from local_node.link.direct import partner_address, ways_to_partner
+from local_node.link.direct import partner_address, partner_dial_configs
 from local_node.link.hub_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
 from semq.cli.checkup.finding import OK, WARNING, Finding
@@ -47,7 +47,7 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     checks = [
         _finding_of(replace(way, virtual_host=VIRTUAL_HOST, connect_s=CONNECT_S), own, partner)
         for partner, section in partners.items()
-        for way in ways_to_partner(section, own, partner, tls)
+        for way in partner_dial_configs(section, own, partner, tls)
     ]
     for finding in await asyncio.gather(*checks):
         yield finding

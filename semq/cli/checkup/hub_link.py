@@ -7,7 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 
-from local_node.link.hub_addresses import ways_to_hub
+from local_node.link.hub_addresses import hub_dial_configs
 from local_node.link.hub_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
@@ -49,7 +49,7 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     except SemqError as error:
         yield failing(CHECK, error)
         return
-    for config in ways_to_hub(hub, settings.address, tls, VIRTUAL_HOST):
+    for config in hub_dial_configs(hub, settings.address, tls, VIRTUAL_HOST):
         yield await _finding_of(config, settings.address)
 
 

@@ -65,7 +65,7 @@ async def send(
     subtype: Annotated[str, typer.Option(help="AppKey: subtype.")] = "",
     key: Annotated[str | None, typer.Option(help="AppKey: key; default: the name of the file.")] = None,
     save_fwd: Annotated[
-        int, typer.Option(help="Class. Receiver offline: 1 drop, 2 store at the hub; 3 must be delivered.")
+        int, typer.Option(help="1: drop if the receiver is offline; 2: store at the hub then; 3: must be delivered.")
     ] = 3,
     ack2: Annotated[
         bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver; always on for class 3.")

@@ -27,6 +27,13 @@ HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 # checks whose verdict depends on other tests of this network, and on the disk
 VARIABLE = ("stuck", "submissions", "disk")
 CLUSTER = '[cluster]\ncarrier = ["amqp://semq:secret@127.0.0.1:1/semq"]\n'
+WEBHOOK = """
+[[webhooks]]
+name = "erp"
+url = "https://example.org/"
+secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+trust = "no.pem"
+"""
 LOCAL = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "{url}"\n'
 
 
@@ -138,6 +145,8 @@ def test_a_file_with_passwords_that_every_user_can_read_is_a_warning(tmp_path: P
     for mode, verdict in ((0o644, WARNING), (0o640, OK)):
         assert verdicts(machine.check(settings_of(tmp_path, text, mode)))["configuration"] == verdict
     assert verdicts(machine.check(settings_of(tmp_path, HUB, 0o644)))["configuration"] == OK
+    webhook = LOCAL.format(url="amqps://127.0.0.1") + WEBHOOK
+    assert verdicts(machine.check(settings_of(tmp_path, webhook, 0o644)))["configuration"] == WARNING
 
 
 def test_an_unusable_folder_and_a_full_disk_fail(tmp_path: Path) -> None:
@@ -197,11 +206,6 @@ url = "amqps://127.0.0.1"
 [[folders]]
 path = "file/folder"
 receive = false
-[[webhooks]]
-name = "erp"
-url = "https://example.org/"
-secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-trust = "no.pem"
 """
 
 
@@ -213,7 +217,7 @@ def test_every_path_of_a_configuration_is_checked(tmp_path: Path) -> None:
     }  # fmt: skip
     for kind, text, keys in (
         ("platform", f'{CLUSTER}trust = "no.pem"\n', {"cluster.trust"}),
-        ("local", OF_A_LOCAL_NODE, {"folders.0.path", "webhooks.0.trust"}),
+        ("local", OF_A_LOCAL_NODE + WEBHOOK, {"folders.0.path", "webhooks.0.trust"}),
     ):
         settings = settings_of(tmp_path, ALL_PATHS.format(kind=kind) + text)
         findings = [finding for finding in machine.check(settings) if finding.check in ("file", "folder")]
