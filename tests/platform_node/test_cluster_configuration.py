@@ -21,8 +21,10 @@ def file(tmp_path: Path) -> Path:
         ),
         (
             HUB_CONFIG + '[cluster]\ncarrier = ["amqps://u:p@mq1", "amqp://u:p@mq2"]\n',
-            "cluster.carrier: leads to another machine without TLS: use amqps://, or set cluster.allow_plain to "
-            "permit it",
+            (
+                "cluster.carrier: leads to another machine without TLS: use amqps://, or set cluster.allow_plain to "
+                "permit it"
+            ),
         ),
         (
             HUB_CONFIG + '[cluster]\ncarrier = ["amqps://mq1"]\n',
