@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import pytest
 import pytest_asyncio
 
+from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.conftest import new_database_of
 from tests.console.scene import CHROMIUM, Scene, running_scene
@@ -21,13 +22,11 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def nodes(
-    postgres: EmbeddedPostgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[InProcess]:
+async def nodes(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[InProcess]:
     with ExitStack() as stack:
 
         def new_database() -> str:
-            return stack.enter_context(new_database_of(postgres, template=migrated_template))
+            return stack.enter_context(new_database_of(postgres, template=DATABASE))
 
         async with in_process(tmp_path_factory.mktemp("console"), new_database) as nodes:
             yield nodes
