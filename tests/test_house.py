@@ -5,7 +5,7 @@ A new row needs a reason. ARCHITECTURE.md describes the floors.
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 
 from tests.covered import COVERED, ERRORS
 from tests.house.figures import circles, import_graph
@@ -18,6 +18,7 @@ from tests.house.sources import (
     imports,
     modules,
     names_in,
+    nodes,
     opposite,
     tree,
     unmirrored,
@@ -292,7 +293,7 @@ def test_only_listed_modules_write_to_a_stream() -> None:
     for name, file in modules().items():
         if name in STREAM_WRITERS.get(package_of(name) or "", {name}):
             continue
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             written = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if written in ("print", "typer.echo", "typer.secho") or written.startswith(("sys.stdout.", "sys.stderr.")):
                 wrong.append(f"{at(file, node.lineno)}: {written}")  # type: ignore[attr-defined]
@@ -313,16 +314,6 @@ def test_folders_have_at_most_the_permitted_number_of_modules() -> None:
     )
     limited = {name: count for name, count in sizes.items() if name not in NUMBERED}
     assert {name: count for name, count in limited.items() if count > CROWDED.get(name, MODULES_MAX)} == {}
-
-
-def test_class_names_are_unique() -> None:
-    places = defaultdict(list)
-    for file in committed():
-        if file.suffix == ".py":
-            for node in tree(file).body:
-                if isinstance(node, ast.ClassDef):
-                    places[node.name].append(str(file.relative_to(ROOT)))
-    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_names_use_hub_and_bytes() -> None:
@@ -347,7 +338,7 @@ def test_no_field_is_set_through_another_object() -> None:
         f"{at(file, node.lineno)}: {ast.unparse(target)}"
         for name, file in modules().items()
         if name not in SET_THROUGH
-        for node in ast.walk(tree(file))
+        for node in nodes(file)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if re.fullmatch(r"(?!self\.)\w+(\.\w+){2,}", ast.unparse(target))
@@ -363,7 +354,7 @@ def test_every_module_opens_with_its_map() -> None:
 def test_docstrings_are_complete_sentences() -> None:
     broken = []
     for file in modules().values():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 broken += [f"{at(file, getattr(node, 'lineno', 1))}: {why}" for why in faults_of_prose(text)]
@@ -420,7 +411,7 @@ def test_error_codes_are_unique_and_in_their_range() -> None:
     classes: dict[str, str] = {}  # by code
     wrong = []
     for name, file in modules().items():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             code = code_of(node) if isinstance(node, ast.ClassDef) else None
             if code is None or not isinstance(node, ast.ClassDef):
                 continue

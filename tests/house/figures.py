@@ -3,12 +3,14 @@
 import json
 import sys
 from collections.abc import Mapping
+from functools import cache
 from statistics import median
 
 from tests.covered import COVERED
 from tests.house.sources import imports, modules, unmirrored
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """Return the modules of the product that each module imports, also for type checking alone."""
     names = set(modules())

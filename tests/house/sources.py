@@ -23,15 +23,25 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"), filename=str(file))
 
 
-def imports(file: Path) -> Iterator[tuple[int, str]]:
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's tree: a walk takes longer than most checks of the nodes."""
+    return tuple(ast.walk(tree(file)))
+
+
+@cache
+def imports(file: Path) -> tuple[tuple[int, str], ...]:
     """Every imported name, as (line, "package.module" or "package.module.name")."""
-    for node in ast.walk(tree(file)):
+    found = []
+    for node in nodes(file):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return tuple(found)
 
 
+@cache
 def committed() -> list[Path]:
     """The files under version control; in an unpacked archive, all files except environments and caches."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -47,7 +57,7 @@ def at(file: Path, line: int) -> str:
 
 def names_in(file: Path) -> set[str]:
     """Return the names that a module defines or uses."""
-    parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in ast.walk(tree(file)))
+    parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in nodes(file))
     return {one for names in parts for one in names if isinstance(one, str)}
 
 
@@ -80,6 +90,7 @@ def faults_of_prose(docstring: str) -> Iterator[str]:
         yield "the second paragraph begins in the middle of a sentence"
 
 
+@cache
 def unmirrored() -> list[str]:
     """Return the modules of the product without a test file of the same name; packages and entry points need none."""
     named = [name for name in modules() if not name.startswith("migrations.")]

@@ -4,8 +4,9 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
-from tests.house.sources import ROOT, committed, modules, tree
+from tests.house.sources import ROOT, committed, modules, nodes, tree
 
 # word | where a function, class, argument or variable may be called so | meaning
 WORDS = """
@@ -20,8 +21,8 @@ tell   |                                                            |
 """  # noqa: E501
 
 
-def definitions(node: ast.AST) -> Iterator[tuple[str, int]]:
-    for one in ast.walk(node):
+def definitions(file: Path) -> Iterator[tuple[str, int]]:
+    for one in nodes(file):
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield one.name, one.lineno
         elif isinstance(one, ast.arg):
@@ -38,7 +39,7 @@ def test_a_word_means_one_thing() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
         for file in modules().values()
-        for name, line in definitions(tree(file))
+        for name, line in definitions(file)
         for word in places.keys() & {name.strip("_"), name.lower().partition("_")[0]}
         if not str(file.relative_to(ROOT)).startswith(places[word])
     ]
@@ -46,12 +47,14 @@ def test_a_word_means_one_thing() -> None:
 
 
 def test_every_class_has_a_name_of_its_own() -> None:
+    """Classes of tests and benchmarks inside functions and classes may have names that others have."""
     places: defaultdict[str, set[str]] = defaultdict(set)
-    for name, file in modules().items():
-        if not name.startswith("migrations."):
-            for node in ast.walk(tree(file)):
+    product = set(modules().values())
+    for file in committed():
+        if file.suffix == ".py" and "migrations" not in file.parts:
+            for node in nodes(file) if file in product else tree(file).body:
                 if isinstance(node, ast.ClassDef):
-                    places[node.name].add(name)
+                    places[node.name].add(str(file.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
@@ -64,7 +67,7 @@ def test_names_of_tests_are_statements() -> None:
         f"{file.relative_to(ROOT)}:{line}: {name}"
         for file in committed()
         if file.name.startswith("test_") and file.suffix == ".py"
-        for name, line in definitions(tree(file))
+        for name, line in definitions(file)
         if RIDDLE.match(name)
     ]
     assert found == []
