@@ -33,7 +33,7 @@ class RemoveTrust(Arguments, frozen=True, kw_only=True):
     fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of its certificate.")]
 
 
-class TrustingNode(Protocol):
+class NodeWithAuthorities(Protocol):
     """The parts of a node that the operations use."""
 
     def identity_in_use(self) -> NodeIdentity:
@@ -46,7 +46,7 @@ class TrustingNode(Protocol):
 class TrustOperations:
     """The handlers of ``trust.*``."""
 
-    def __init__(self, node: TrustingNode) -> None:
+    def __init__(self, node: NodeWithAuthorities) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> dict[str, Any]:
