@@ -43,7 +43,6 @@ def _read(line: str) -> KindOfTests:
 
 # place below tests/ | marks | group; the first matching row counts
 TABLE = """
-crash/test_campaign.py::test_documents_change_ways  slow,processes,deep  crash
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
 crash/test_rabbitmq.py                 slow,processes        -
