@@ -35,7 +35,7 @@ class BulkAct:
     key: str
     who: str
     act: str  #: a key of ``words.ACTS``
-    back: str  #: address of the list from which it was prepared
+    back: str  #: address of the list from which the act was prepared
     total: int
     sample: list[dict[str, Any]]
     work: Work = field(repr=False)

@@ -97,9 +97,9 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
     return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}
 
 
-def percent(part: float, whole: float) -> int:
-    """Return a part of a whole as an integer from 0 to 100."""
-    return 0 if whole <= 0 else max(0, min(100, int(100 * part / whole)))
+def percent(part: float, total: float) -> int:
+    """Return a part of a total in percent, as an integer from 0 to 100."""
+    return 0 if total <= 0 else max(0, min(100, int(100 * part / total)))
 
 
 def state_of(row: Row) -> str:

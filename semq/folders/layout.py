@@ -69,8 +69,8 @@ class Layout:
     def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
         """Return at most ``at_most`` files in ``out``, the oldest first.
 
-        Left out are hidden files, files with a name of NOT_OFFERED, everything that is no regular file, and the folders
-        of the targets ``without``.
+        Hidden files, files whose names end as in NOT_OFFERED, everything that is no regular file, and the folders of
+        the targets ``without`` are left out.
         """
         files = list(islice(_files(self.out, without), at_most))
         return sorted(files, key=lambda file: (file.modified_ns, file.path))

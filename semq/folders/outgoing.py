@@ -30,10 +30,8 @@ log = structlog.get_logger("semq.folders")
 
 FILES_MAX = 20_000  # files of one search; further files are found by the next search
 PARALLEL_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
-PAUSE_S_MIN, PAUSE_S_MAX = (
-    1.0,
-    30.0,
-)  # between two attempts while the node is unavailable, or accepts no documents for a target
+# Between two attempts while the node is unavailable, or accepts no documents for a target
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
 SEARCH_S = 30.0  # longest time between two searches if no change is reported
 
 
@@ -73,9 +71,8 @@ class Outgoing:
         self._clock = clock
         self._incomplete: dict[str, _Incomplete] = {}
         self._waiting_targets: dict[str, _WaitingTarget] = {}  #: by the name of the folder in ``out``
-        self._unmoved: dict[
-            Offered, tuple[Mapping[str, object], Sent | None]
-        ] = {}  #: note and answer of each file that could not be moved
+        #: note and answer of each file that could not be moved
+        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}
         self._retried_moves_at = clock.monotonic()
         self.accepted = self.refused = 0
 

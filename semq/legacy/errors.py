@@ -42,6 +42,4 @@ class UnreadableSource(BadInput):
     """A CSV file cannot be read."""
 
     code = "SEMQ-2506"
-    remedy = (
-        "The file must be UTF-8 with a line of column names; --mapping names the columns and the encoding of payloads."
-    )
+    remedy = "It must be UTF-8 with a line of column names; --mapping names the columns and the encoding of payloads."

@@ -30,8 +30,8 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_written_any_more_is_an_error_of_the_import(tmp_path: Path) -> None:
     journal = ImportJournal(tmp_path / "j")
-    with closing(sqlite3.connect(tmp_path / "j")) as other, other:
-        other.execute("DROP TABLE taken")
+    with closing(sqlite3.connect(tmp_path / "j")) as connection, connection:
+        connection.execute("DROP TABLE taken")
     with pytest.raises(JournalUnusable):
         journal.add([("a", "sent", "L1")])
     with pytest.raises(JournalUnusable):

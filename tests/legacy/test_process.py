@@ -195,18 +195,18 @@ def test_an_import_from_mariadb_sends_each_unfinished_row_once(network: Network,
     assert first.status == 1  # the row with an unknown status is listed
     assert (planned["tb_0031"]["rows"], done["tb_0031"]["rows"]) == (4, 4)
     assert (done["tb_0031"]["sent"], done["tb_0031"]["finished"], done["tb_0032"]["sent"]) == (2, 1, 1)
-    again = json.loads(semq(*command).out)["tables"]
-    assert (again["tb_0031"]["known"], again["tb_0032"]["known"]) == (2, 1)
+    repeated = json.loads(semq(*command).out)["tables"]
+    assert (repeated["tb_0031"]["known"], repeated["tb_0032"]["known"]) == (2, 1)
     assert asyncio.run(bodies(network, 2)) == {"订单-20001": b"order 20001", "S20002": large}
 
 
 async def bodies(network: Network, count: int) -> dict[str, bytes]:
     """Return the next documents that the receiver's application gets, by their keys."""
-    found: dict[str, bytes] = {}
+    payloads: dict[str, bytes] = {}
     async with Client(network.receiver.url, patience_s=60) as client, client.receive(USER, idle_s=60) as documents:
         async for document in documents:
-            found[document.app_key.key] = bytes(document.body)
+            payloads[document.app_key.key] = bytes(document.body)
             await document.ack()
-            if len(found) == count:
+            if len(payloads) == count:
                 break
-    return found
+    return payloads

@@ -97,8 +97,8 @@ async def test_each_status_has_its_result_and_nothing_is_sent_twice(
     ]  # fmt: skip
     assert [(key, body) for key, body, _ in await received(sender, 1, "bob")] == [("T1", b"note 1")]
 
-    again = await imported(sender, tmp_path, **options)
-    assert results(again) == {"known": 4, "finished": 1}
+    repeated = await imported(sender, tmp_path, **options)
+    assert results(repeated) == {"known": 4, "finished": 1}
     without_journal = await imported(sender, tmp_path, journal=tmp_path / "another", **options)
     assert results(without_journal) == {"known": 2, "already_received": 2, "finished": 1}
     assert accepted(sender) == 3

@@ -39,10 +39,10 @@ class Browser(httpx.AsyncClient):
         return await self.post(path, data={"csrf": self.csrf, **fields})
 
     async def look(self, path: str = "/account") -> httpx.Response:
-        """Open a page and take its token."""
+        """Open a page and store its token for ``post_form``."""
         response = await self.get(path)
-        found = re.search(r'name="csrf" (?:content|value)="([0-9a-f]+)"', response.text)
-        self.csrf = found[1] if found else ""
+        match = re.search(r'name="csrf" (?:content|value)="([0-9a-f]+)"', response.text)
+        self.csrf = match[1] if match else ""
         return response
 
 
@@ -54,7 +54,7 @@ class Site:
         self.server = server
         self.url = server.url
         self.link = link  #: the one-time link
-        self.tokens: list[Token] = []  #: the newest last
+        self.tokens: list[Token] = []  #: made by ``token``, the newest last
         self._stack = stack
         self._users = 0
 
@@ -74,14 +74,14 @@ class Site:
         return browser
 
     async def token(self, *scopes: str, **more: Any) -> str:
-        """Return the text of a new token."""
-        made, text = new_token("erp", scopes, "test", self.web.clock, **more)
-        await self.web.database.write(add_token, made)
-        self.tokens.append(made)
+        """Return the text of a new token with these scopes."""
+        token, text = new_token("erp", scopes, "test", self.web.clock, **more)
+        await self.web.database.write(add_token, token)
+        self.tokens.append(token)
         return text
 
     async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
-        """Return a client with a new token."""
+        """Return a client with a new token with these scopes."""
         text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
@@ -90,12 +90,12 @@ class Site:
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
         """Return the audit log, the oldest line first: user, act, outcome."""
-        found = await self.web.database.read(lines, Wanted(act=act, limit=1000))
-        return [(line["who"], line["act"], line["outcome"]) for line in reversed(found)]
+        newest_first = await self.web.database.read(lines, Wanted(act=act, limit=1000))
+        return [(line["who"], line["act"], line["outcome"]) for line in reversed(newest_first)]
 
     async def users(self) -> dict[str, tuple[str, ...]]:
         """Return the users and their roles."""
-        return {one.name: one.roles for one in await self.web.database.read(accounts)}
+        return {account.name: account.roles for account in await self.web.database.read(accounts)}
 
 
 @asynccontextmanager

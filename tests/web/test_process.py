@@ -30,26 +30,27 @@ PATIENCE_S = 120.0
 @contextmanager
 def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Run a hub with [http]; its output goes to a file."""
-    config, result = folder / "hub.toml", folder / "output"
+    config, output = folder / "hub.toml", folder / "output"
     config.write_text(HUB)
     command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
-    with result.open("w") as out, (folder / "log").open("w") as log:
+    with output.open("w") as out, (folder / "log").open("w") as log:
         node = subprocess.Popen(command, stdout=out, stderr=log, text=True)
         try:
-            yield node, result
+            yield node, output
         finally:
             node.terminate()
             node.wait(PATIENCE_S)
 
 
-def console_lines(log: Path) -> list[str]:
-    return [line.split()[1] for line in log.read_text().splitlines() if line.startswith("console ")]
+def console_lines(output: Path) -> list[str]:
+    """Return the addresses that the node has printed."""
+    return [line.split()[1] for line in output.read_text().splitlines() if line.startswith("console ")]
 
 
 def children(pid: int) -> list[int]:
     """Return the processes of a node that serve its console."""
-    found = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
-    return [int(word) for word in found.stdout.split()]
+    pgrep = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
+    return [int(word) for word in pgrep.stdout.split()]
 
 
 def is_away(url: str) -> bool:
@@ -61,8 +62,8 @@ def is_away(url: str) -> bool:
 
 
 def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> None:
-    with hub(tmp_path) as (node, result):
-        (link,) = until_sync(lambda: console_lines(result), PATIENCE_S)
+    with hub(tmp_path) as (node, output):
+        (link,) = until_sync(lambda: console_lines(output), PATIENCE_S)
         origin = link.partition("/first/")[0]
         assert origin != link
         with httpx.Client(base_url=origin, timeout=60, follow_redirects=True, verify=False) as browser:
@@ -70,19 +71,19 @@ def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> No
             assert "2.hub" in browser.get("/").text
             assert browser.get("/static/web/base.css").status_code == 200
 
-        # After a kill it is restarted on another port: there is no user yet, so there is a new link, and the old one is
-        # void.
+        # A killed process is restarted on another port. There is no user yet, so it prints a new link, and the former
+        # link is not valid any more.
         (web,) = children(node.pid)
         os.kill(web, signal.SIGKILL)
-        again = until_sync(lambda: console_lines(result)[1:], PATIENCE_S)[0]
-        assert httpx.get(again.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
-        assert httpx.get(again).status_code == 303
+        new_link = until_sync(lambda: console_lines(output)[1:], PATIENCE_S)[0]
+        assert httpx.get(new_link.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
+        assert httpx.get(new_link).status_code == 303
 
-        by_hand = subprocess.run(
+        command = subprocess.run(
             [sys.executable, "-P", "-m", "semq.cli", "web", "--link", "--config", str(tmp_path / "hub.toml")],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert httpx.get(by_hand.stdout.strip()).status_code == 303  # with the port that the system chose
+        assert httpx.get(command.stdout.strip()).status_code == 303  # with the port that the system chose
 
         node.kill()  # its pipe to the web process ends
-        until_sync(lambda: is_away(again), PATIENCE_S)
+        until_sync(lambda: is_away(new_link), PATIENCE_S)

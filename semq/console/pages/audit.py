@@ -20,8 +20,8 @@ async def audit(visit: Visit) -> Response:
     chosen: dict[str, Any] = {name: value for name, value in filters.items() if value}
     payloads, before = visit.query.get("payloads") == "1", visit.query.get("before", "")
     before_number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    wanted = Wanted(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
-    rows = await visit.read(lines, wanted)
+    selection = Wanted(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
+    rows = await visit.read(lines, selection)
     next_page = (
         href("/audit", **chosen, payloads=int(payloads) or None, before=rows[ROWS_MAX - 1]["number"])
         if len(rows) > ROWS_MAX

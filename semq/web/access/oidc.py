@@ -176,7 +176,7 @@ class OidcProvider:
             if self._metadata is None or self._clock.monotonic() - self._metadata[0] > CACHE_S:
                 metadata = await _fetch_object(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
                 if metadata.get("issuer") != self._section.issuer:
-                    raise OidcAway("The metadata of the provider name another issuer than http.oidc.issuer.")
+                    raise OidcAway("The provider's metadata has another issuer than http.oidc.issuer.")
                 for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                     _check_address(metadata.get(name), self._section.issuer)
                 self._metadata = self._clock.monotonic(), metadata

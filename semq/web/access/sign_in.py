@@ -23,7 +23,7 @@ from semq.web.services import Web
 log = structlog.get_logger("semq.web")
 
 NODE_ROLES = ("admin", "payload")  # roles of a user who may administer the node
-LINK_ROLES = ("admin", "payload")
+LINK_ROLES = ("admin", "payload")  # roles of the session that the one-time link begins
 NAME_MAX = 64
 REFUSED = "User or password is wrong, or the user is disabled."
 

@@ -24,8 +24,8 @@ EVERYTHING = frozenset(RIGHTS.values())
 
 def rights_of(names: Iterable[str]) -> frozenset[Right]:
     """Return the rights of these names, and the rights that they include; unknown names are ignored."""
-    own = {RIGHTS[name] for name in names if name in RIGHTS}
-    return frozenset(own.union(*(INCLUDED.get(right, ()) for right in own)))
+    named = {RIGHTS[name] for name in names if name in RIGHTS}
+    return frozenset(named.union(*(INCLUDED.get(right, ()) for right in named)))
 
 
 @dataclass(frozen=True, slots=True)

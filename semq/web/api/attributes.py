@@ -39,22 +39,22 @@ def header_of(name: str) -> str:
 
 def attributes_of(request: Request) -> dict[str, Any]:
     """Return the attributes in headers and query of a request, as arguments of ``msg.submit``. Raises BadRequest."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     own_headers: dict[str, Any] = {}
     for name, value in request.headers.raw:
         if name.startswith(OWN_PREFIX):
             own_headers[_text(name[len(OWN_PREFIX) :])] = _text(value)
         elif name in BY_HEADER:
-            _put(given, BY_HEADER[name], _text(value))
+            _put(arguments, BY_HEADER[name], _text(value))
         elif name.startswith(PREFIX):
             raise BadRequest(f"There is no attribute {_text(name)[:60]}.", attributes=" ".join(map(header_of, NAMES)))
     for key, text in request.query_params.multi_items():
-        _put(given, key, text)
-    return given | ({"headers": own_headers} if own_headers else {})
+        _put(arguments, key, text)
+    return arguments | ({"headers": own_headers} if own_headers else {})
 
 
-def _put(given: dict[str, Any], name: str, value: str) -> None:
-    if given.setdefault(name, value) != value:
+def _put(arguments: dict[str, Any], name: str, value: str) -> None:
+    if arguments.setdefault(name, value) != value:
         raise BadRequest(f"The attribute {name[:60]} is given twice, with different values.")
 
 
@@ -65,9 +65,9 @@ def _text(raw: bytes) -> str:
         raise BadRequest("Headers with attributes must be UTF-8.") from None
 
 
-def submission(given: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
+def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
     """Return target, body (of the JSON form), and other arguments of ``Client.send``. Raises BadArguments."""
-    arguments = read_arguments("documents", SubmitDocument, given)
+    arguments = read_arguments("documents", SubmitDocument, attributes)
     values = {name: getattr(arguments, name) for name in (*NAMES, "content_type", "content_encoding", "headers")}
     present = {name: value for name, value in values.items() if value is not None and name != "target"}
     if isinstance(present.get("app_key"), tuple | list):

@@ -34,15 +34,15 @@ ACT = "document.submit"  # in the audit log
 async def submit(call: Call) -> Response:
     """Submit a document. Raises BadArguments, BodyTooLarge, RefusedByNode, NodeBusy, NodeUnreachable."""
     web = call.web
-    given = attributes.attributes_of(call.request)
-    is_form = str(given.get("content_type", "")).partition(";")[0].strip().lower() == FORM
+    given_attributes = attributes.attributes_of(call.request)
+    is_form = str(given_attributes.get("content_type", "")).partition(";")[0].strip().lower() == FORM
     if is_form:
-        del given["content_type"]
+        del given_attributes["content_type"]
         at_most = min(web.settings.protocol.max_document_bytes, FORM_BODY_MAX)
         async with received_object(call, at_most * 4 // 3 + 65_536) as form:
-            target, decoded, arguments = attributes.submission(form | given)
+            target, decoded, arguments = attributes.submission(form | given_attributes)
             return await _submit(call, target, decoded, arguments)
-    target, _, arguments = attributes.submission(given)
+    target, _, arguments = attributes.submission(given_attributes)
     at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)
     async with kept_body(call.request, at_most, web.memory, web.disk) as body:
         return await _submit(call, target, body, arguments)
@@ -103,10 +103,10 @@ async def body(call: Call) -> Response:
 
     Raises RangeNotSatisfiable, RoleMissing, RefusedByNode, NodeUnreachable, BodiesFull.
     """
-    wanted = ByteRange.requested(call.request)
+    byte_range = ByteRange.requested(call.request)
     arguments: dict[str, Any] = {"id": _name(call), "offset": 0}
-    if wanted is not None:
-        arguments |= {"offset": wanted.expected.begin, "length": wanted.expected.size}
+    if byte_range is not None:
+        arguments |= {"offset": byte_range.expected.begin, "length": byte_range.expected.size}
     has_body = call.request.method != "HEAD"
     if not has_body:
         arguments["length"] = 0
@@ -114,7 +114,7 @@ async def body(call: Call) -> Response:
     try:
         answer = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
         tag = entity_tag(str(answer["digest"]))
-        extent = wanted.within(answer["size"]) if wanted and holds(call.request, tag) else None
+        extent = byte_range.within(answer["size"]) if byte_range and holds(call.request, tag) else None
         client = call.who.login or call.web.client
         chunks, size = payload_chunks(client, call.who.name, answer, arguments["offset"], extent)
         chunks = chunks if has_body else ()

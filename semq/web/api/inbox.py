@@ -42,13 +42,13 @@ async def receive(call: Call) -> Response:
     wait_s = _number(call, "wait_s", 0.0, 0.0, WAIT_S_MAX)
     lease_s = _number(call, "lease_s", call.web.http.lease_s, 1.0, max(LEASE_S_MAX, call.web.http.lease_s))
     is_raw = RAW in call.request.headers.get("accept", "")
-    wanted = 1 if is_raw else int(_number(call, "max", 1, 1, AT_MOST_MAX))
+    documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, AT_MOST_MAX))
     owner = call.who.key
     free = call.web.leases.free(owner)
     leave = call.web.streams.enter(owner)
     try:
         client = call.who.login or call.web.client
-        pulled = await client.pull(user, at_most=min(wanted, free), wait_s=wait_s)
+        pulled = await client.pull(user, at_most=min(documents_max, free), wait_s=wait_s)
     finally:
         leave()
     leases = call.web.leases.add(owner, pulled, lease_s)

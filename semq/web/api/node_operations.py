@@ -56,31 +56,39 @@ def _schemas(arguments: type) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def has_nested(schema: Mapping[str, Any]) -> bool:
-    """Whether arguments do not fit into a query."""
-    return any("object" in str(one) for one in schema.get("properties", {}).values())
+    """Whether an argument is an object, or a list of objects, so that the arguments do not fit into a query."""
+    return any(map(_has_object, schema.get("properties", {}).values()))
+
+
+def _has_object(schema: Mapping[str, Any]) -> bool:
+    variants = (schema, *schema.get("anyOf", ()))
+    return any("object" in (variant.get("type"), variant.get("items", {}).get("type")) for variant in variants)
 
 
 def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
     """Yield the arguments as parameters of a query."""
-    for name, one in schema.get("properties", {}).items():
-        bare = {key: value for key, value in one.items() if key != "description"}
-        yield Parameter(name, "query", bare, one.get("description", ""), name in schema.get("required", ()))
+    for name, of_argument in schema.get("properties", {}).items():
+        without_description = {key: value for key, value in of_argument.items() if key != "description"}
+        meaning = of_argument.get("description", "")
+        yield Parameter(name, "query", without_description, meaning, name in schema.get("required", ()))
+
+
+def _is_list(schema: Mapping[str, Any]) -> bool:
+    """Whether an argument is a list, or may be one."""
+    return any(variant.get("type") == "array" for variant in (schema, *schema.get("anyOf", ())))
 
 
 def _by_query(row: Operation) -> CallHandler:
-    lists = {
-        name
-        for name, one in schemas(row)[0].get("properties", {}).items()
-        if one.get("type") == "array" or any(each.get("type") == "array" for each in one.get("anyOf", ()))
-    }
+    properties = schemas(row)[0].get("properties", {})
+    lists = {name for name, of_argument in properties.items() if _is_list(of_argument)}
 
     async def handle(call: Call) -> Response:
         query = call.request.query_params
         for name in set(query):
             if name not in lists and len(query.getlist(name)) > 1:
                 raise BadRequest(f"{name[:60]} is given twice.")
-        given = {name: query.getlist(name) if name in lists else query[name] for name in query}
-        return json_response(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+        arguments = {name: query.getlist(name) if name in lists else query[name] for name in query}
+        return json_response(await call.web.operations.ask(call.who, row.name, arguments, PATIENCE_S))
 
     return handle
 

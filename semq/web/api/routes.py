@@ -51,14 +51,14 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
 def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
     schema, definitions = schemas(table["msg.submit"])
     by_header = [
-        Parameter(attributes.header_of(one.name), "header", one.schema, one.meaning)
-        for one in parameters(schema)
-        if one.name in attributes.NAMES and one.name != "target"
+        Parameter(attributes.header_of(argument.name), "header", argument.schema, argument.meaning)
+        for argument in parameters(schema)
+        if argument.name in attributes.NAMES and argument.name != "target"
     ]
-    target = next(one for one in parameters(schema) if one.name == "target")
+    target = next(argument for argument in parameters(schema) if argument.name == "target")
     key = Parameter("Idempotency-Key", "header", {"type": "string", "maxLength": 200}, "The same as SEMQ-Token.")
     form = {"$ref": "#/components/schemas/SubmitDocument"}
-    search, more = schemas(table["msg.search"])
+    search, search_definitions = schemas(table["msg.search"])
     number = {"type": "number", "minimum": 0}
     pull = (
         Parameter("user", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{0,64}$"}, "User of the inbox."),
@@ -124,7 +124,7 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
                  (AccessScope.SUBMIT,), (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted,
                  act=documents.ACT, definitions=definitions),
         Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
-                 tuple(parameters(search)), definitions=more),
+                 tuple(parameters(search)), definitions=search_definitions),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace",
                  "Show the history of a document at all parties.", documents.trace, VIEWING, (NAME,), answers=shown),
         Endpoint("GET", "/documents/{name:path}/body", "documents.body",

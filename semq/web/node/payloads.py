@@ -23,26 +23,26 @@ def payload_chunks(
     ``by``: name of the visitor, for the ledger; ``answer``: the node's first answer to ``msg.body``, whose bytes start
     at ``begin``; ``extent``: the wanted bytes, by default all.
     """
-    wanted = extent or Extent(0, answer["size"])
-    payload = b64decode(answer["body_base64"]) if begin == wanted.begin else b""
-    if len(payload) >= wanted.size:
-        return chunks_of(payload[: wanted.size]), wanted.size
-    return _in_answers(client, by, answer["lk0"], wanted, payload), wanted.size
+    requested = extent or Extent(0, answer["size"])
+    payload = b64decode(answer["body_base64"]) if begin == requested.begin else b""
+    if len(payload) >= requested.size:
+        return chunks_of(payload[: requested.size]), requested.size
+    return _in_answers(client, by, answer["lk0"], requested, payload), requested.size
 
 
-async def _in_answers(client: Client, by: str, lk0: str, wanted: Extent, payload: bytes) -> AsyncIterator[bytes]:
+async def _in_answers(client: Client, by: str, lk0: str, extent: Extent, payload: bytes) -> AsyncIterator[bytes]:
     """Yield a payload that the node returns in several answers. Raises Unavailable if the node returns no more bytes.
 
     A failure ends the connection, so that the client gets fewer bytes than announced.
     """
-    position = wanted.begin
+    position = extent.begin
     while True:
         for chunk in chunks_of(payload):
             yield chunk
         position += len(payload)
-        if position == wanted.end:
+        if position == extent.end:
             return
-        arguments = {"id": lk0, "offset": position, "length": wanted.end - position}
+        arguments = {"id": lk0, "offset": position, "length": extent.end - position}
         answer = await client.request("msg.body", arguments, timeout_s=ANSWER_S, by=by)
         payload = b64decode(answer["body_base64"])
         if not payload:

@@ -58,8 +58,8 @@ def language_of(request: Request) -> str:
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:
         return chosen
-    wanted = request.headers.get("accept-language", "")[:200].lower()
-    ordered = sorted((_weighed(part) for part in wanted.split(",")), reverse=True)
+    accepted = request.headers.get("accept-language", "")[:200].lower()
+    ordered = sorted((_weighed(part) for part in accepted.split(",")), reverse=True)
     return next((name for _, name in ordered if name in CHOICES), ENGLISH)
 
 

@@ -217,5 +217,5 @@ def _to_sign_in(visit: Visit) -> Response:
     url = visit.request.url
     if visit.request.method != "GET" or "text/event-stream" in visit.request.headers.get("accept", ""):
         return failure_page(visit, NotSignedIn())
-    wanted = url.path + (f"?{url.query}" if url.query else "")
-    return RedirectResponse("/sign-in" + ("" if wanted == "/" else "?" + urlencode({"next": wanted})), 303)
+    requested = url.path + (f"?{url.query}" if url.query else "")
+    return RedirectResponse("/sign-in" + ("" if requested == "/" else "?" + urlencode({"next": requested})), 303)

@@ -46,8 +46,8 @@ class KnownHosts:
 
 def names_of(http: HttpSection) -> frozenset[str]:
     """Return the names of the configured addresses, of this machine, and in ``http.hosts``."""
-    given = (http.host, urlsplit(http.url).hostname or "", "localhost", socket.gethostname(), socket.getfqdn())
-    return frozenset(name.lower().rstrip(".") for name in (*given, *http.hosts) if name)
+    names = (http.host, urlsplit(http.url).hostname or "", "localhost", socket.gethostname(), socket.getfqdn())
+    return frozenset(name.lower().rstrip(".") for name in (*names, *http.hosts) if name)
 
 
 def name_of(host: bytes) -> str:

@@ -45,8 +45,8 @@ class ByteRange(NamedTuple):
     def read(cls, text: str) -> Self | None:
         """Return the range in the header ``Range``; None if the header has to be ignored."""
         unit, _, ranges = text.partition("=")
-        wanted = [part.strip(" \t") for part in ranges.split(",") if part.strip(" \t")]
-        match = RANGE.fullmatch(wanted[0]) if len(wanted) == 1 and unit.strip().lower() == UNIT else None
+        requested = [part.strip(" \t") for part in ranges.split(",") if part.strip(" \t")]
+        match = RANGE.fullmatch(requested[0]) if len(requested) == 1 and unit.strip().lower() == UNIT else None
         if match is None or not any(match.groups()):
             return None
         first, last = (min(int(number), INT64_MAX - 1) if number else None for number in match.groups())

@@ -61,8 +61,8 @@ def _append(spooled: SpooledBody, data: bytes) -> None:
     spooled.flush()
 
 
-async def _in_thread(function: Any, *given: Any) -> Any:
+async def _in_thread(function: Any, *arguments: Any) -> Any:
     try:
-        return await asyncio.to_thread(function, *given)
+        return await asyncio.to_thread(function, *arguments)
     except OSError as error:
         raise SpoolFull(fault=error.strerror, retry_after_s=30) from error

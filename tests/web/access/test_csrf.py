@@ -34,11 +34,11 @@ async def test_a_request_from_another_site_is_refused(inprocess: InProcess, head
 async def test_a_form_without_the_token_of_the_session_is_refused(inprocess: InProcess, token: str) -> None:
     async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("admin")
-        other = await site.signed_in("admin")
-        given = other.csrf if token == "of another session" else token
-        assert (await browser.post("/users/add", data={"csrf": given, **USER})).status_code == 403
+        other_browser = await site.signed_in("admin")
+        sent = other_browser.csrf if token == "of another session" else token
+        assert (await browser.post("/users/add", data={"csrf": sent, **USER})).status_code == 403
         assert (
-            await browser.post("/users/add", headers={"x-csrf-token": quote(given) or "x"}, data=USER)
+            await browser.post("/users/add", headers={"x-csrf-token": quote(sent) or "x"}, data=USER)
         ).status_code == 403
         assert await site.users() == {}
 
@@ -54,7 +54,7 @@ async def test_the_token_may_come_in_a_header(inprocess: InProcess) -> None:
 async def test_a_sign_in_that_another_site_prepared_is_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         browser = await site.browser()
-        given = {"csrf": token_of("another secret"), "name": "eve", "password": PASSWORD}
-        assert (await browser.post("/sign-in", data=given)).status_code == 403
+        form = {"csrf": token_of("another secret"), "name": "eve", "password": PASSWORD}
+        assert (await browser.post("/sign-in", data=form)).status_code == 403
         await browser.get("/sign-in")
-        assert (await browser.post("/sign-in", data=given)).status_code == 403
+        assert (await browser.post("/sign-in", data=form)).status_code == 403

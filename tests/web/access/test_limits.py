@@ -1,4 +1,4 @@
-"""Rates by name, with a clock set by the test."""
+"""Rates by name, with a clock that the test sets."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from tests.clocks import ManualClock
 
 
 def refused(rates: Rates | Attempts, name: str = "a") -> float | None:
+    """Return the time to wait (s) if a request is refused, else None."""
     try:
         rates.count(name) if isinstance(rates, Rates) else rates.check(name)
     except TooManyRequests as error:
@@ -50,7 +51,7 @@ def test_only_failures_count_as_attempts() -> None:
 
 def test_the_time_of_a_refused_sign_in_is_a_multiple_of_a_step() -> None:
     for took_s in (0.0, 0.001, 0.49, 0.5, 0.51, 1.7):
-        whole = (took_s + refusal_pause_s(took_s)) / REFUSED_STEP_S
-        assert whole == pytest.approx(round(whole))
-        assert whole >= 1
+        steps = (took_s + refusal_pause_s(took_s)) / REFUSED_STEP_S
+        assert steps == pytest.approx(round(steps))
+        assert steps >= 1
         assert refusal_pause_s(took_s) >= 0

@@ -1,4 +1,4 @@
-"""The sign-in through a provider started by the tests: permitted persons, hostile providers and browsers."""
+"""Sign-ins through a provider that the test runs: permitted persons, hostile providers and browsers."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from tests.web.running import Browser, Site, serving
 
 CLIENT, SECRET = "semq node", "s3cret & more of it: 0123456789"
 PERSON = {"sub": "7", "preferred_username": "anna", "groups": ["operators", "choir"]}
-EXPECTED = "Basic " + b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode()).decode()
+EXPECTED_AUTHORIZATION = "Basic " + b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode()).decode()
 ROLES = {"operators": ["operator"], "auditors": ["viewer", "payload"]}
 
 
@@ -37,17 +37,18 @@ class Provider:
         self.keys = KeySet([ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})])
         self.signs_with: Any = self.keys.keys[0]
         self.header: dict[str, Any] = {"alg": "ES256", "kid": "1"}
-        self.more: dict[str, Any] = {}  #: claims
-        self.says: dict[str, Any] = {}  #: facts about itself
-        self.codes: dict[str, dict[str, list[str]]] = {}
-        self.token: Callable[[str], Any] = lambda text: {"access_token": "x", "token_type": "Bearer", "id_token": text}
+        self.more_claims: dict[str, Any] = {}
+        self.more_metadata: dict[str, Any] = {}
+        self.requests: dict[str, dict[str, list[str]]] = {}  #: queries of the redirects to the provider, by code
+        #: makes the answer with the ID token
+        self.answer: Callable[[str], Any] = lambda text: {"access_token": "x", "token_type": "Bearer", "id_token": text}
 
     async def configuration(self, request: Request) -> Response:
-        facts = {
+        metadata = {
             "issuer": self.url, "authorization_endpoint": f"{self.url}/authorize?tenant=1",
             "token_endpoint": f"{self.url}/token", "jwks_uri": f"{self.url}/keys",
         }  # fmt: skip
-        return JSONResponse(facts | self.says)
+        return JSONResponse(metadata | self.more_metadata)
 
     async def key_set(self, request: Request) -> Response:
         return JSONResponse(self.keys.as_dict(private=False))
@@ -55,135 +56,144 @@ class Provider:
     async def exchange(self, request: Request) -> Response:
         """Check client, code and PKCE as a provider does."""
         form = await request.form()
-        asked = self.codes.pop(str(form.get("code")), None)
+        query = self.requests.pop(str(form.get("code")), None)
         challenge = urlsafe_b64encode(sha256(str(form["code_verifier"]).encode()).digest()).rstrip(b"=").decode()
         is_right = (
-            asked is not None
-            and request.headers.get("authorization") == EXPECTED
-            and asked["code_challenge"] == [challenge]
-            and asked["redirect_uri"] == [form["redirect_uri"]]
+            query is not None
+            and request.headers.get("authorization") == EXPECTED_AUTHORIZATION
+            and query["code_challenge"] == [challenge]
+            and query["redirect_uri"] == [form["redirect_uri"]]
         )
-        if not is_right or asked is None:
+        if not is_right or query is None:
             return JSONResponse({"error": "invalid_grant"}, 400)
         now = int(SystemClock().wall().timestamp())
-        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"][0]}
-        text = self.made(claims | PERSON | self.more)
-        return JSONResponse(self.token(text))
+        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": query["nonce"][0]}
+        text = self.id_token(claims | PERSON | self.more_claims)
+        return JSONResponse(self.answer(text))
 
-    def made(self, claims: dict[str, Any]) -> str:
-        """The ID token."""
+    def id_token(self, claims: dict[str, Any]) -> str:
+        """Return the signed ID token, or an unsigned one if the test has chosen that."""
         if self.header["alg"] == "none":
-            parts = [urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=").decode() for one in (self.header, claims)]
+            parts = [
+                urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (self.header, claims)
+            ]
             return ".".join([*parts, ""])
         return jwt.encode(self.header, claims, self.signs_with, algorithms=[self.header["alg"]])
 
     def agree(self, address: str) -> dict[str, str]:
         """Return the query with which the browser returns after a person has agreed at the provider."""
-        asked = parse_qs(urlsplit(address).query)
-        assert asked["code_challenge_method"] == ["S256"]
-        assert asked["tenant"] == ["1"]
-        self.codes["a code"] = asked
-        return {"code": "a code", "state": asked["state"][0], "iss": self.url}
+        query = parse_qs(urlsplit(address).query)
+        assert query["code_challenge_method"] == ["S256"]
+        assert query["tenant"] == ["1"]
+        self.requests["a code"] = query
+        return {"code": "a code", "state": query["state"][0], "iss": self.url}
 
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    made = Provider()
+    provider = Provider()
     routes = [
-        Route("/.well-known/openid-configuration", made.configuration),
-        Route("/keys", made.key_set),
-        Route("/token", made.exchange, methods=["POST"]),
+        Route("/.well-known/openid-configuration", provider.configuration),
+        Route("/keys", provider.key_set),
+        Route("/token", provider.exchange, methods=["POST"]),
     ]
     server = Server(HttpSection(port=0), Starlette(routes=routes))
     await server.start()
-    made.url = server.url
-    yield made
+    provider.url = server.url
+    yield provider
     await server.stop()
 
 
 @asynccontextmanager
-async def site_of(inprocess: InProcess, provider: Provider, **more: Any) -> AsyncIterator[Site]:
-    given = {"issuer": provider.url, "client_id": CLIENT, "client_secret": SECRET, "roles": ROLES}
-    async with serving(await inprocess.hub(), oidc=OidcSection(**(given | more)), attempts_per_minute=1000) as site:
+async def site_of(inprocess: InProcess, provider: Provider, **changes: Any) -> AsyncIterator[Site]:
+    section = {"issuer": provider.url, "client_id": CLIENT, "client_secret": SECRET, "roles": ROLES}
+    async with serving(
+        await inprocess.hub(), oidc=OidcSection(**(section | changes)), attempts_per_minute=1000
+    ) as site:
         yield site
 
 
-async def begun(browser: Browser, provider: Provider) -> dict[str, str]:
-    """Go to the provider and agree there."""
-    there = await browser.get("/sign-in/oidc?next=/account")
-    assert there.status_code == 303, there.text
-    assert there.headers["location"].startswith(f"{provider.url}/authorize?tenant=1&")
-    cookie = there.headers["set-cookie"].lower()
+async def begin_sign_in(browser: Browser, provider: Provider) -> dict[str, str]:
+    """Be redirected to the provider and agree there; return the query of the callback."""
+    redirect = await browser.get("/sign-in/oidc?next=/account")
+    assert redirect.status_code == 303, redirect.text
+    assert redirect.headers["location"].startswith(f"{provider.url}/authorize?tenant=1&")
+    cookie = redirect.headers["set-cookie"].lower()
     assert "samesite=lax" in cookie
     assert "httponly" in cookie
-    return provider.agree(there.headers["location"])
+    return provider.agree(redirect.headers["location"])
 
 
 async def test_a_person_with_a_role_signs_in(inprocess: InProcess, provider: Provider) -> None:
     async with site_of(inprocess, provider) as site:
         browser = await site.browser()
         assert "/sign-in/oidc?next=" in (await browser.get("/sign-in")).text
-        back = await begun(browser, provider)
-        page = await browser.get("/sign-in/oidc/callback", params=back)
+        callback_query = await begin_sign_in(browser, provider)
+        page = await browser.get("/sign-in/oidc/callback", params=callback_query)
         assert page.status_code == 200
         assert 'content="0; url=/account"' in page.text
         assert (await browser.get("/account")).status_code == 200
         assert (await browser.get("/users")).status_code == 403
         assert ("oidc:anna", "sign-in", "done") in await site.audit()
-        assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == 400  # once
+        assert (
+            await browser.get("/sign-in/oidc/callback", params=callback_query)
+        ).status_code == 400  # a code is valid once
 
 
+# Change of the provider by which a sign-in is refused
 HOSTILE: dict[str, Callable[[Provider], None]] = {
-    "wrong issuer": lambda one: one.more.update(iss="https://elsewhere.example"),
-    "wrong audience": lambda one: one.more.update(aud="another"),
-    "several audiences": lambda one: one.more.update(aud=[CLIENT, "another"]),
-    "another party": lambda one: one.more.update(azp="another"),
-    "wrong nonce": lambda one: one.more.update(nonce="x"),
-    "no nonce": lambda one: one.more.update(nonce=None),
-    "expired": lambda one: one.more.update(exp=int(SystemClock().wall().timestamp()) - 3600),
-    "not yet": lambda one: one.more.update(iat=int(SystemClock().wall().timestamp()) + 3600),
-    "no times": lambda one: one.more.update(exp="never"),
-    "infinite": lambda one: one.more.update(exp=None),
-    "no subject": lambda one: one.more.update(sub=""),
-    "alg none": lambda one: one.header.update(alg="none"),
-    "another key": lambda one: setattr(one, "signs_with", ECKey.generate_key("P-256", {"kid": "1"})),
-    "a key of the attacker": lambda one: setattr(one, "signs_with", RSAKey.generate_key(2048, {"kid": "9"})),
-    "the secret as key": lambda one: vars(one).update(header={"alg": "HS256"}, signs_with=OctKey.import_key(SECRET)),
-    "no token": lambda one: setattr(one, "token", lambda text: {"access_token": "x"}),
-    "half a token": lambda one: setattr(one, "token", lambda text: {"id_token": text[:-9]}),
-    "a token that is none": lambda one: setattr(one, "token", lambda text: {"id_token": {"a": 1}}),
-    "no role": lambda one: one.more.update(groups=["choir"]),
-    "roles of another form": lambda one: one.more.update(groups={"operators": 1}),
-    "no name": lambda one: one.more.update(preferred_username=None),
-    "a name with control characters": lambda one: one.more.update(preferred_username="a\nb"),
+    "wrong issuer": lambda provider: provider.more_claims.update(iss="https://elsewhere.example"),
+    "wrong audience": lambda provider: provider.more_claims.update(aud="another"),
+    "several audiences": lambda provider: provider.more_claims.update(aud=[CLIENT, "another"]),
+    "another party": lambda provider: provider.more_claims.update(azp="another"),
+    "wrong nonce": lambda provider: provider.more_claims.update(nonce="x"),
+    "no nonce": lambda provider: provider.more_claims.update(nonce=None),
+    "expired": lambda provider: provider.more_claims.update(exp=int(SystemClock().wall().timestamp()) - 3600),
+    "not valid yet": lambda provider: provider.more_claims.update(iat=int(SystemClock().wall().timestamp()) + 3600),
+    "no times": lambda provider: provider.more_claims.update(exp="never"),
+    "no expiry": lambda provider: provider.more_claims.update(exp=None),
+    "no subject": lambda provider: provider.more_claims.update(sub=""),
+    "alg none": lambda provider: provider.header.update(alg="none"),
+    "another key": lambda provider: setattr(provider, "signs_with", ECKey.generate_key("P-256", {"kid": "1"})),
+    "a key of the attacker": lambda provider: setattr(provider, "signs_with", RSAKey.generate_key(2048, {"kid": "9"})),
+    "the secret as key": lambda provider: vars(provider).update(
+        header={"alg": "HS256"}, signs_with=OctKey.import_key(SECRET)
+    ),
+    "no token": lambda provider: setattr(provider, "answer", lambda text: {"access_token": "x"}),
+    "a truncated token": lambda provider: setattr(provider, "answer", lambda text: {"id_token": text[:-9]}),
+    "a token that is no text": lambda provider: setattr(provider, "answer", lambda text: {"id_token": {"a": 1}}),
+    "no role": lambda provider: provider.more_claims.update(groups=["choir"]),
+    "roles of another form": lambda provider: provider.more_claims.update(groups={"operators": 1}),
+    "no name": lambda provider: provider.more_claims.update(preferred_username=None),
+    "a name with control characters": lambda provider: provider.more_claims.update(preferred_username="a\nb"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_an_invalid_token_is_no_sign_in(inprocess: InProcess, provider: Provider, name: str) -> None:
+async def test_an_invalid_token_is_refused(inprocess: InProcess, provider: Provider, name: str) -> None:
     if name == "a key of the attacker":
         provider.header["alg"] = "RS256"
     HOSTILE[name](provider)
     async with site_of(inprocess, provider) as site:
         browser = await site.browser()
-        answer = await browser.get("/sign-in/oidc/callback", params=await begun(browser, provider))
+        answer = await browser.get("/sign-in/oidc/callback", params=await begin_sign_in(browser, provider))
         assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), answer.text
         assert (await browser.get("/account")).status_code == 303
         assert [outcome for _, act, outcome in await site.audit() if act == "sign-in"] == ["refused"]
 
 
-async def test_an_unrequested_answer_is_no_sign_in(inprocess: InProcess, provider: Provider) -> None:
+async def test_an_unrequested_answer_is_refused(inprocess: InProcess, provider: Provider) -> None:
     async with site_of(inprocess, provider) as site:
-        browser, other = await site.browser(), await site.browser()
+        browser, other_browser = await site.browser(), await site.browser()
         for change in ({"state": "x"}, {"iss": "https://elsewhere.example"}, {"code": "another"}):
-            back = await begun(browser, provider)
-            answer = await browser.get("/sign-in/oidc/callback", params=back | change)
+            callback_query = await begin_sign_in(browser, provider)
+            answer = await browser.get("/sign-in/oidc/callback", params=callback_query | change)
             assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), change
-        back = await begun(browser, provider)
-        assert (await other.get("/sign-in/oidc/callback", params=back)).status_code == 400
-        back = await begun(browser, provider)
-        del back["code"]
-        answer = await browser.get("/sign-in/oidc/callback", params=back | {"error": "access_denied"})
+        callback_query = await begin_sign_in(browser, provider)
+        assert (await other_browser.get("/sign-in/oidc/callback", params=callback_query)).status_code == 400
+        callback_query = await begin_sign_in(browser, provider)
+        del callback_query["code"]
+        answer = await browser.get("/sign-in/oidc/callback", params=callback_query | {"error": "access_denied"})
         assert (answer.status_code, "access_denied" in answer.text) == (400, True)
         assert (await browser.get("/account")).status_code == 303
 
@@ -191,10 +201,10 @@ async def test_an_unrequested_answer_is_no_sign_in(inprocess: InProcess, provide
 async def test_an_address_counts_only_if_the_provider_has_verified_it(inprocess: InProcess, provider: Provider) -> None:
     async with site_of(inprocess, provider, name_claim="email") as site:
         for verified, status in ((False, 400), ("true", 400), (True, 200)):
-            provider.more = {"email": "anna@bank.example", "email_verified": verified}
+            provider.more_claims = {"email": "anna@bank.example", "email_verified": verified}
             browser = await site.browser()
-            back = await begun(browser, provider)
-            assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == status, verified
+            callback_query = await begin_sign_in(browser, provider)
+            assert (await browser.get("/sign-in/oidc/callback", params=callback_query)).status_code == status, verified
 
 
 async def test_new_keys_of_the_provider_are_found(
@@ -206,18 +216,18 @@ async def test_new_keys_of_the_provider_are_found(
             provider.signs_with = ECKey.generate_key("P-256", {"kid": number, "use": "sig"})
             provider.keys, provider.header = KeySet([provider.signs_with]), {"alg": "ES256", "kid": number}
             browser = await site.browser()
-            back = await begun(browser, provider)
-            assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == 200, number
+            callback_query = await begin_sign_in(browser, provider)
+            assert (await browser.get("/sign-in/oidc/callback", params=callback_query)).status_code == 200, number
 
 
 @pytest.mark.parametrize(
-    "says",
+    "metadata",
     [{"issuer": "https://elsewhere.example"}, {"jwks_uri": None, "token_endpoint": 3}, {"more": "x" * (2 << 20)}],
 )
 async def test_a_provider_that_answers_wrongly_is_away(
-    inprocess: InProcess, provider: Provider, says: dict[str, Any]
+    inprocess: InProcess, provider: Provider, metadata: dict[str, Any]
 ) -> None:
-    provider.says = says
+    provider.more_metadata = metadata
     async with site_of(inprocess, provider) as site:
         browser = await site.browser()
         answer = await browser.get("/sign-in/oidc")
@@ -226,7 +236,7 @@ async def test_a_provider_that_answers_wrongly_is_away(
         assert (answer.status_code, "SEMQ-1413" in answer.text) == (503, True)
 
 
-async def test_sign_ins_that_have_begun_are_bounded(
+async def test_the_number_of_sign_ins_in_progress_is_bounded(
     inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.web.access.oidc.PENDING_MAX", 3)

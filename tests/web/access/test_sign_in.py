@@ -18,12 +18,14 @@ WITH_USERS = HUB_CONFIG.replace(
 )
 
 
-async def with_user(site: Site, *roles: str) -> None:
+async def add_user(site: Site, *roles: str) -> None:
+    """Add the user ann, by default an administrator."""
     account = Account("ann", await passwords.new_hash(PASSWORD), roles or ("admin",), site.web.clock.wall(), "test")
     await site.web.database.write(add_account, account)
 
 
 async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[int, str]:
+    """Post the form of the sign-in in a new browser; return the status and the cookies."""
     browser = await site.browser()
     await browser.look("/sign-in")
     page = await browser.get("/sign-in")
@@ -34,13 +36,13 @@ async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[in
 
 async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        browser, other = await site.browser(), await site.browser()
-        assert (await browser.head(site.link)).status_code == 400  # a preview does not use the link up
+        browser, other_browser = await site.browser(), await site.browser()
+        assert (await browser.head(site.link)).status_code == 400  # a preview does not consume the link
         answer = await browser.get(site.link)
         assert (answer.status_code, answer.headers["location"]) == (303, "/users")
         page = await browser.look("/users")
         assert page.status_code == 200
-        assert (await other.get(site.link)).status_code == 403
+        assert (await other_browser.get(site.link)).status_code == 403
         added = await browser.post_form("/users/add", name="ann", password=PASSWORD, roles=["admin", "payload"])
         assert added.status_code == 303
         assert await site.users() == {"ann": ("admin", "payload")}
@@ -53,17 +55,17 @@ async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProce
         ]
 
 
-async def test_sign_ins_at_once_count_as_those_one_after_another(inprocess: InProcess) -> None:
+async def test_parallel_sign_ins_count_like_consecutive_ones(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=2) as site:
-        await with_user(site)
-        found = await asyncio.gather(*(sign_in(site, "ann", "wrong wrong wrong") for _ in range(8)))
-        assert 2 <= [status for status, _ in found].count(401) <= 3
+        await add_user(site)
+        answers = await asyncio.gather(*(sign_in(site, "ann", "wrong wrong wrong") for _ in range(8)))
+        assert 2 <= [status for status, _ in answers].count(401) <= 3
 
 
 async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess) -> None:
     node = await inprocess.hub()
     async with serving(node) as site:
-        await with_user(site)
+        await add_user(site)
     async with serving(node) as site:
         assert urlsplit(site.link).path == "/"
 
@@ -78,7 +80,7 @@ async def test_without_a_session_the_sign_in_is_shown(inprocess: InProcess) -> N
 
 async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
-        await with_user(site)
+        await add_user(site)
         status, cookie = await sign_in(site, "ann", PASSWORD)
         assert status == 303
         assert "HttpOnly" in cookie
@@ -117,7 +119,7 @@ async def test_a_name_that_the_database_cannot_store_is_refused(inprocess: InPro
 
 async def test_after_too_many_failures_no_password_is_checked(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
-        await with_user(site)
+        await add_user(site)
         assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(4)] == [401, 401, 401, 429]
         assert (await sign_in(site, "ann", PASSWORD))[0] == 429
 
@@ -140,7 +142,7 @@ async def test_administrators_of_the_node_sign_in_with_its_password(
 
 async def test_a_session_from_before_the_sign_in_is_not_valid(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site)
+        await add_user(site)
         browser = await site.browser()
         browser.cookies.set(site.web.sessions.cookie, "chosen-by-somebody-else")
         page = await browser.get("/sign-in")
@@ -173,5 +175,5 @@ async def test_signing_out_ends_the_session_at_the_server(inprocess: InProcess) 
         ("", "/"),
     ],
 )
-def test_no_address_of_another_site_follows_the_sign_in(path: str, own: str) -> None:
+def test_the_sign_in_does_not_redirect_to_another_site(path: str, own: str) -> None:
     assert own_path(path) == own

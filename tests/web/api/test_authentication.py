@@ -1,4 +1,4 @@
-"""Users of the API: tokens with scopes, users of the node, sessions; none beyond its rights."""
+"""Callers of the API: tokens with scopes, users of the node, sessions; each within its rights."""
 
 import asyncio
 import time
@@ -34,10 +34,10 @@ INCLUDED = {
 async def test_without_a_valid_token_nothing_is_answered(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
         browser = await site.browser()
-        wrong = ["", "Bearer x", "Bearer semq_a_b", "Basic x", "Basic Z3Vlc3Q6Z3Vlc3Q=", "Digest a", "x" * 9000]
-        for given in wrong:
-            answer = await browser.get("/api/v1/node/status", headers={"authorization": given})
-            assert (answer.status_code, answer.json()["code"]) == (401, "SEMQ-1400"), given
+        invalid = ["", "Bearer x", "Bearer semq_a_b", "Basic x", "Basic Z3Vlc3Q6Z3Vlc3Q=", "Digest a", "x" * 9000]
+        for authorization in invalid:
+            answer = await browser.get("/api/v1/node/status", headers={"authorization": authorization})
+            assert (answer.status_code, answer.json()["code"]) == (401, "SEMQ-1400"), authorization
             assert "Bearer" in answer.headers["www-authenticate"]
         assert (await browser.get("/api/v1/node/status")).status_code == 401
 
@@ -46,8 +46,8 @@ async def test_repeated_failed_sign_ins_are_refused(inprocess: InProcess) -> Non
     async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
         browser = await site.browser()
         headers = {"authorization": "Bearer semq_0_0"}
-        found = [(await browser.get("/api/v1/node/status", headers=headers)).status_code for _ in range(4)]
-        assert found == [401, 401, 401, 429]
+        statuses = [(await browser.get("/api/v1/node/status", headers=headers)).status_code for _ in range(4)]
+        assert statuses == [401, 401, 401, 429]
 
 
 async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(inprocess: InProcess) -> None:
@@ -55,20 +55,20 @@ async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(inprocess: 
         program, browser = await site.program("viewer"), await site.browser()
         assert (await program.get("/who")).status_code == 200
         headers = {"authorization": "Bearer semq_0_0"}
-        found = [(await browser.get("/api/v1/who", headers=headers)).status_code for _ in range(2)]
-        assert found == [401, 429]
+        statuses = [(await browser.get("/api/v1/who", headers=headers)).status_code for _ in range(2)]
+        assert statuses == [401, 429]
         site.web.tokens.forget()
         assert (await program.get("/who")).status_code == 200
 
 
-async def test_guesses_of_a_password_at_once_count_as_those_one_after_another(inprocess: InProcess) -> None:
+async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
     async with serving(hub, attempts_per_minute=2) as site:
         browser = await site.browser()
-        asked = [browser.get("/api/v1/who", auth=("ops", f"wrong {number}")) for number in range(8)]
-        began = time.monotonic()
-        refused = [answer.status_code for answer in await asyncio.gather(*asked)].count(401)
-        assert 2 <= refused <= 3 + (time.monotonic() - began) * 2 / 60  # one more is allowed every thirty seconds
+        requests = [browser.get("/api/v1/who", auth=("ops", f"wrong {number}")) for number in range(8)]
+        began_at = time.monotonic()
+        refused = [answer.status_code for answer in await asyncio.gather(*requests)].count(401)
+        assert 2 <= refused <= 3 + (time.monotonic() - began_at) * 2 / 60  # one more is allowed every thirty seconds
 
 
 async def test_revoked_and_expired_tokens_are_refused(inprocess: InProcess) -> None:
@@ -94,7 +94,7 @@ async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kin
     hub = await inprocess.hub()
     async with serving(hub if kind == "hub" else await inprocess.local("10008", hub.port), burst=100_000) as site:
         programs = {role: await site.program(role.value) for role in AccessRole}
-        programs_of_scopes = await site.program("submit", "receive", "events")
+        program_with_scopes = await site.program("submit", "receive", "events")
         for row in site.web.operations.table.values():
             path = "/" + row.name.replace(".", "/")
             for role, program in programs.items():
@@ -103,7 +103,7 @@ async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kin
                 assert (await program.post(path, json={})).status_code == 403, (row.name, role)
                 if row.kind is Kind.LOOK:
                     assert (await program.get(path)).status_code in (403, 405), (row.name, role)
-            assert (await programs_of_scopes.post(path, json={})).status_code == 403
+            assert (await program_with_scopes.post(path, json={})).status_code == 403
 
 
 async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
@@ -128,7 +128,7 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
             assert (await erp.get("/events")).status_code == 403
 
 
-async def test_a_session_needs_the_token_of_forms_for_acts(inprocess: InProcess) -> None:
+async def test_a_session_needs_the_csrf_token_for_acts(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("admin")
         assert (await browser.get("/api/v1/node/status")).status_code == 200
@@ -151,8 +151,8 @@ async def test_other_origins_get_no_permission_to_read(inprocess: InProcess) -> 
 
 async def test_a_program_above_its_rate_gets_a_time_to_retry(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), burst=3, requests_per_s=0.5) as site:
-        program, other = await site.program("viewer"), await site.program("viewer")
+        program, other_program = await site.program("viewer"), await site.program("viewer")
         answers = [await program.get("/who") for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
         assert (answers[3].headers["retry-after"], answers[3].json()["code"]) == ("2", "SEMQ-1410")
-        assert (await other.get("/who")).status_code == 200
+        assert (await other_program.get("/who")).status_code == 200

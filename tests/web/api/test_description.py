@@ -24,7 +24,9 @@ def test_the_committed_document_is_current(kind: str) -> None:
 @pytest.mark.parametrize("kind", PAGES)
 def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
     content = json.loads(page(kind))
-    rights = {one["operationId"]: one["x-semq-rights"] for path in content["paths"].values() for one in path.values()}
+    rights = {
+        method["operationId"]: method["x-semq-rights"] for path in content["paths"].values() for method in path.values()
+    }
     for row in table(kind).values():
         assert rights[f"{row.name}.post"] == [row.role.value]
 
@@ -36,23 +38,25 @@ def test_all_references_lead_somewhere_and_all_schemas_are_schemas(kind: str) ->
         Draft202012Validator({**schema, "components": content["components"]})
     text = json.dumps(content)
     for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/')[1:]}:
-        place = content
+        node = content
         for step in reference.split("/"):
-            place = place[step]
+            node = node[step]
 
 
-async def test_it_is_made_once_however_many_ask(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+async def test_the_document_is_made_once_for_all_requests(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_kinds: list[str] = []
 
-    def noted(kind: str, rows: Iterable[Endpoint]) -> dict[str, Any]:
-        made.append(kind)
+    def noted_description(kind: str, rows: Iterable[Endpoint]) -> dict[str, Any]:
+        made_kinds.append(kind)
         return description(kind, rows)
 
-    monkeypatch.setattr(routes, "description", noted)
+    monkeypatch.setattr(routes, "description", noted_description)
     async with serving(await inprocess.hub()) as site:
         browser = await site.browser()
         answers = [await browser.get("/api/v1/openapi.json") for _ in range(3)]
-        assert len({answer.text for answer in answers}) == len(made) == 1
+        assert len({answer.text for answer in answers}) == len(made_kinds) == 1
 
 
 async def test_an_address_with_an_additional_slash_has_no_route(inprocess: InProcess) -> None:
@@ -61,7 +65,7 @@ async def test_an_address_with_an_additional_slash_has_no_route(inprocess: InPro
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
 
 
-async def test_the_node_serves_it_to_everybody(inprocess: InProcess) -> None:
+async def test_everybody_may_read_the_document(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         answer = await (await site.browser()).get("/api/v1/openapi.json")
         assert answer.json() == json.loads(page("platform"))

@@ -1,6 +1,6 @@
 """Requests that Schemathesis makes from the OpenAPI document, with each right alone and with all rights.
 
-None may end in a failure of the server, and none is answered without the right that the document names.
+No request may end in a failure of the server, and none is answered without the right that the document names.
 """
 
 import asyncio
@@ -21,11 +21,10 @@ from tests.service.inprocess import InProcess, linked
 from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
-GIVEN = ("method", "params", "json", "data", "content")
+REQUEST_ARGUMENTS = ("method", "params", "json", "data", "content")
 EXAMPLES, DEEP = 2, 10  # examples of each endpoint
 QUERY_MAX = 65_536  # characters, of httpx
-# Streams do not end; draining and reloading have tests of their own; the other operations on trust would end the links
-# of the node.
+# Streams do not end, and polls of the inbox wait; draining, reloading and this document have tests of their own.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
 
 ALL = tuple(str(right) for right in (*AccessRole, *AccessScope))
@@ -36,13 +35,13 @@ Ask = Callable[[tuple[str, ...], dict[str, Any]], tuple[int, str]]
 async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
     inprocess: InProcess, kind: str, pytestconfig: pytest.Config
 ) -> None:
-    """With --deep also those that both kinds of nodes have, at the hub."""
+    """At the hub, operations that both kinds of nodes have are searched only with --deep."""
     is_deep = pytestconfig.getoption("deep")
     examples = DEEP if is_deep else EXAMPLES
     left_out = set(LEFT_OUT)
     if kind == "platform" and not is_deep:
-        same = operations_of("local")
-        left_out |= {name for name, one in operations_of(kind).items() if same.get(name) == one}
+        local = operations_of("local")
+        left_out |= {name for name, operation in operations_of(kind).items() if local.get(name) == operation}
     hub = await inprocess.hub()
     node = hub if kind == "platform" else await inprocess.local("10008", hub.port)
     if kind == "local":
@@ -60,8 +59,8 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
 
 def search(kind: str, left_out: set[str], ask: Ask, examples: int) -> None:
     schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
-    for found in schema.get_all_operations():
-        operation: Any = found.ok()  # type: ignore[union-attr] # the document is valid: test_description
+    for result in schema.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr] # the document is valid: test_description
         if operation.definition.raw["operationId"] not in left_out:
             try_out(operation, ask, examples)
 
@@ -83,7 +82,7 @@ def is_short_enough(request: dict[str, Any]) -> bool:
 
 
 def try_out(operation: Any, ask: Ask, examples: int) -> None:
-    """Make each request with all rights; the first one with each right alone before."""
+    """Make each request with all rights; before, make the first request with each right alone."""
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
     alone = [(right,) for right in ALL]
@@ -93,20 +92,20 @@ def try_out(operation: Any, ask: Ask, examples: int) -> None:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(strategy)
-    def one(case: Any) -> None:
+    def make_requests(case: Any) -> None:
         request = request_of(case)
         assume(is_short_enough(request))
         while alone:
             check(operation, alone.pop(), request, ask)
         check(operation, ALL, request, ask)
 
-    one()
+    make_requests()
 
 
 def request_of(case: Any) -> dict[str, Any]:
     """Return the arguments with which httpx makes this request."""
     request = case.as_transport_kwargs(base_url="http://any")
-    wanted = {name: request[name] for name in GIVEN if request.get(name) is not None}
+    wanted = {name: request[name] for name in REQUEST_ARGUMENTS if request.get(name) is not None}
     if isinstance(wanted.get("data"), bytes | str):
         wanted["content"] = wanted.pop("data")
     headers = {name: value for name, value in (request.get("headers") or {}).items() if is_possible(name, value)}
@@ -114,6 +113,7 @@ def request_of(case: Any) -> dict[str, Any]:
 
 
 def check(operation: Any, rights: tuple[str, ...], request: dict[str, Any], ask: Ask) -> None:
+    """Make a request; check that its status is expected, and that it is refused without the right."""
     needed = operation.definition.raw["x-semq-rights"]
     is_allowed = not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
     status, kind = ask(rights, request)

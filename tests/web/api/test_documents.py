@@ -1,4 +1,4 @@
-"""Documents over HTTP: accepted after the commit, once for a token, refused with codes; state, trace and body."""
+"""Documents over HTTP: answered after the commit, once for each token, refused with codes; state, trace and body."""
 
 import time
 from base64 import b64encode
@@ -17,16 +17,18 @@ FORM = "application/vnd.semq.document+json"
 
 
 async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
-    async def look() -> dict[str, Any] | None:
+    """Wait until a document is delivered; return its record."""
+
+    async def record() -> dict[str, Any] | None:
         content = (await program.get(f"/documents/{lk0}")).json()
         return content if content.get("outcome") == "DELIVERED" else None
 
-    found: dict[str, Any] = await until(look)
-    return found
+    delivered_record: dict[str, Any] = await until(record)
+    return delivered_record
 
 
-async def acts(site: Site, *expected: str) -> bool:
-    """Return whether the audit log has these acts; its lines about submissions follow the answer."""
+async def has_acts(site: Site, *expected: str) -> bool:
+    """Whether the audit log has these acts. Lines about submissions are written after the answer."""
     return [act for _, act, _ in await site.audit()] == list(expected)
 
 
@@ -35,7 +37,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
     sender, receiver = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
     await linked(sender, receiver)
     async with serving(sender) as out, serving(receiver) as into:
-        program, other = await out.program("submit", "events"), await into.program("receive")
+        program, receiving_program = await out.program("submit", "events"), await into.program("receive")
         key = "erp/order//Aufträge/S 1"
         headers = {
             "SEMQ-App-Key": key.encode(),
@@ -49,20 +51,20 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
         lk0 = sent.json()["lk0"]
         assert sent.headers["location"] == f"/api/v1/documents/{lk0}"
 
-        got = await other.post("/inbox/receive", params={"wait_s": 30})
-        (document,) = got.json()["documents"]
+        answer = await receiving_program.post("/inbox/receive", params={"wait_s": 30})
+        (document,) = answer.json()["documents"]
         assert document["body_base64"] == b64encode(b"<order/>").decode()
         assert (document["lk0"], document["source"], document["app_key"]) == (lk0, "1.10008", key)
         assert (document["content_type"], document["headers"]) == (
             "application/xml",
             {"lot": "7", "traceparent": PARENT},
         )
-        assert (await other.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+        assert (await receiving_program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
         assert (await delivered(program, lk0))["lk0"] == lk0
         trace = (await program.get(f"/documents/{lk0}/trace")).json()
         assert {line["node"] for line in trace["events"]} >= {"1.10008", "1.56001"}
-        await until(lambda: acts(out, "document.submit"))
-        await until(lambda: acts(into, "inbox.receive", "inbox.ack"))
+        await until(lambda: has_acts(out, "document.submit"))
+        await until(lambda: has_acts(into, "inbox.receive", "inbox.ack"))
 
 
 @pytest.fixture
@@ -77,19 +79,19 @@ async def test_a_repeat_with_the_same_key_is_no_second_document(site: Site) -> N
     first, second = [await program.post("/documents?target=56001", content=b"x", headers=headers) for _ in "12"]
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["lk0"] == second.json()["lk0"]
-    other = await program.post("/documents?target=56001", content=b"y", headers=headers)
-    assert (other.status_code, other.json()["code"]) == (409, "SEMQ-1205")
+    different = await program.post("/documents?target=56001", content=b"y", headers=headers)
+    assert (different.status_code, different.json()["code"]) == (409, "SEMQ-1205")
 
 
-async def test_a_document_may_come_as_json(site: Site) -> None:
+async def test_a_document_may_be_submitted_as_json(site: Site) -> None:
     program = await site.program("submit", "payload")
     form = {"target": "56001", "body_base64": b64encode(b"\0\xff").decode(), "app_key": ["a", "b", "", "c/d"]}
     form["headers"] = {"Lot": 7, "deep": {"list": [1, "two"]}}  # type: ignore[assignment]
     sent = await program.post("/documents", json=form, headers={"Content-Type": FORM})
     assert sent.status_code == 201
-    looked = await program.get(f"/documents/{sent.json()['lk0']}/body")
-    assert (looked.content, looked.headers["content-type"]) == (b"\0\xff", "application/octet-stream")
-    assert looked.headers["content-disposition"] == "attachment"
+    answer = await program.get(f"/documents/{sent.json()['lk0']}/body")
+    assert (answer.content, answer.headers["content-type"]) == (b"\0\xff", "application/octet-stream")
+    assert answer.headers["content-disposition"] == "attachment"
     assert await site.audit("msg.body") == [
         ("erp (" + site.tokens[0].id + ")", "msg.body", outcome) for outcome in ("asked", "done")
     ]

@@ -1,4 +1,4 @@
-"""Events as server-sent events: from now on, or kept in a named queue."""
+"""Events as server-sent events: only new events, or also those kept in a named queue."""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,6 +24,7 @@ async def site(inprocess: InProcess) -> Any:
 async def following(
     program: httpx.AsyncClient, last: str = "", **query: str
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """Open a stream of events; ``last``: identifier of the last event that the client received."""
     headers = {"Last-Event-ID": last} if last else {}
     async with program.stream("GET", "/events", params=query, headers=headers) as answer:
         assert answer.status_code == 200
@@ -32,23 +33,25 @@ async def following(
 
 
 async def read(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    found: dict[str, Any] = {}
+    """Yield the events of a stream by field; data in JSON are decoded."""
+    fields: dict[str, Any] = {}
     async for line in answer.aiter_lines():
         name, _, value = line.partition(": ")
         if name in ("id", "event", "data"):
-            found[name] = value
-        elif not line and found:
-            yield found | {"data": json.loads(found["data"]) if found["data"].startswith("{") else found["data"]}
-            found = {}
+            fields[name] = value
+        elif not line and fields:
+            data = fields["data"]
+            yield fields | {"data": json.loads(data) if data.startswith("{") else data}
+            fields = {}
 
 
-async def test_events_are_followed_from_now_on(site: Site) -> None:
+async def test_a_stream_without_a_queue_has_new_events(site: Site) -> None:
     program = await site.program("events")
     async with following(program, keys="stored.#") as events:
         sent = await site.web.client.send("56001", b"x", app_key="a/b//c")
-        result = await anext(events)
-        assert (result["event"], result["data"]["lk0"], result["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
-        assert result["id"] == f"{sent.lk0}:stored:{result['data']['attempt']}"
+        event = await anext(events)
+        assert (event["event"], event["data"]["lk0"], event["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
+        assert event["id"] == f"{sent.lk0}:stored:{event['data']['attempt']}"
 
 
 async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
@@ -69,14 +72,14 @@ async def test_a_connection_in_use_outlives_its_idle_time(
     await linked(node)
     monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
     async with serving(node) as site:
-        ops, other = [
+        ops, other_user = [
             httpx.AsyncClient(
                 base_url=f"{site.url}/api/v1", auth=(name, "swordfish swordfish"), timeout=60, verify=False
             )
             for name in ("ops", "other")
         ]
-        async with ops, other, following(ops, keys="stored.#") as events:
-            assert (await other.get("/who")).status_code == 200  # its connection leads to a search for idle ones
+        async with ops, other_user, following(ops, keys="stored.#") as events:
+            assert (await other_user.get("/who")).status_code == 200  # a new connection closes idle ones
             assert list(site.web.logins._logins) == ["ops", "other"]
             sent = await site.web.client.send("56001", b"x")
             assert (await anext(events))["data"]["lk0"] == sent.lk0
@@ -93,21 +96,21 @@ async def test_a_queue_keeps_events_without_a_consumer(site: Site) -> None:
 
 
 async def test_a_stream_continues_after_the_last_event_that_its_client_received(site: Site) -> None:
-    """What was sent and not received comes again, whether or not the web process remembers what it sent."""
+    """Events that were sent and not received are sent again, also if the web process has forgotten them."""
     program = await site.program("events")
     query = {"queue": "erp", "keys": "stored.#"}
     async with following(program, **query) as events:
         sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(4)]
-        result = [await anext(events) for _ in sent]
-    assert [one["data"]["lk0"] for one in result] == sent
+        first_events = [await anext(events) for _ in sent]
+    assert [event["data"]["lk0"] for event in first_events] == sent
     await until(lambda: not site.web.streams._open)
     sent.append((await site.web.client.send("56001", b"x")).lk0)
-    async with following(program, last=result[1]["id"], **query) as events:
+    async with following(program, last=first_events[1]["id"], **query) as events:
         assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]
     await until(lambda: not site.web.streams._open)
     site.web.sent_events = SentEvents()
-    async with following(program, last=result[3]["id"], **query) as events:
-        assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]  # repeats, and no gap
+    async with following(program, last=first_events[3]["id"], **query) as events:
+        assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]  # repeated, and none is missing
 
 
 async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site: Site) -> None:

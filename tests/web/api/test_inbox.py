@@ -1,4 +1,4 @@
-"""The inbox over HTTP: long polling, leases that end, owners, restart of the web process."""
+"""The inbox over HTTP: long polling, leases and their owners, memory of answers, a restart of the web process."""
 
 import asyncio
 from base64 import b64decode
@@ -41,35 +41,35 @@ async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(sit
     program = await site.program("receive")
     await send(site, b"a")
     (first,) = await receive(program, lease_s=1)
-    (again,) = await receive(program)
-    assert (again["lk0"], first["redelivered"], again["redelivered"]) == (first["lk0"], False, True)
+    (repeated,) = await receive(program)
+    assert (repeated["lk0"], first["redelivered"], repeated["redelivered"]) == (first["lk0"], False, True)
     late = await program.post(f"/inbox/leases/{first['lease']}/ack")
     assert (late.status_code, late.json()["code"]) == (410, "SEMQ-1406")
-    assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 204
-    assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 410
+    assert (await program.post(f"/inbox/leases/{repeated['lease']}/ack")).status_code == 204
+    assert (await program.post(f"/inbox/leases/{repeated['lease']}/ack")).status_code == 410
     assert await receive(program, wait_s=0) == []
 
 
-async def test_one_answer_has_a_bounded_number_of_bytes_and_exactly_what_was_sent(
+async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bodies shorter and longer than a chunk; the documents beyond the limit are in the next answer."""
     monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
     site.web.leases = Leases(10)
     program = await site.program("receive")
-    bodies = [bytes(range(256)) * (size // 256 + 1) for size in (30_000, 29_999, 1, CHUNK, 3)]
-    bodies = [body[:size] for body, size in zip(bodies, (30_000, 29_999, 1, CHUNK, 3), strict=True)]
+    pattern = bytes(range(256)) * (CHUNK // 256 + 1)
+    bodies = [pattern[:size] for size in (30_000, 29_999, 1, CHUNK, 3)]
     await send(site, *bodies)
     await until(lambda: waiting(site, 5))
     first = await receive(program, max=10)
     second = await receive(program, max=10)
-    assert [one["bytes"] for one in first] == [30_000, 29_999, 1]
-    assert [b64decode(one["body_base64"]) for one in (*first, *second)] == bodies
+    assert [document["bytes"] for document in first] == [30_000, 29_999, 1]
+    assert [b64decode(document["body_base64"]) for document in (*first, *second)] == bodies
     assert site.web.memory._free == site.web.memory._size
 
 
 async def waiting(site: Site, count: int) -> bool:
-    """Whether so many documents wait in the inbox."""
+    """Whether the inbox has this number of documents."""
     answer = await site.web.client.request("msg.list", {"side": "inbound"})
     return len(answer) == count
 
@@ -78,15 +78,15 @@ async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(si
     program = await site.program("receive")
     await send(site, b"x" * 1000)
     release = await site.web.memory.reserve(site.web.memory._size - 10)
-    full = await program.post("/inbox/receive", params={"wait_s": 30})
-    assert (full.status_code, full.json()["code"]) == (503, "SEMQ-1412")
-    assert full.headers["retry-after"] == "5"
+    refused = await program.post("/inbox/receive", params={"wait_s": 30})
+    assert (refused.status_code, refused.json()["code"]) == (503, "SEMQ-1412")
+    assert refused.headers["retry-after"] == "5"
     release()
     (document,) = await receive(program)
     assert (document["bytes"], document["redelivered"]) == (1000, True)
 
 
-async def test_documents_of_a_failed_answer_stay_with_no_owner_although_they_cannot_be_returned(
+async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_be_returned(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unreachable(document: Document) -> None:
@@ -131,16 +131,16 @@ async def test_a_poll_waits_for_a_document(site: Site) -> None:
     assert document["bytes"] == 1
 
 
-async def test_a_poll_that_does_not_wait_receives_what_waits(site: Site) -> None:
+async def test_a_poll_without_a_wait_receives_the_documents_in_the_inbox(site: Site) -> None:
     program = await site.program("receive")
     await send(site, b"a", b"b")
     await until(lambda: waiting(site, 2))
-    assert [one["bytes"] for one in await receive(program, wait_s=0)] == [1]
+    assert [document["bytes"] for document in await receive(program, wait_s=0)] == [1]
     assert len(await receive(program, wait_s=0, max=10)) == 1
     assert await receive(program, wait_s=0) == []
 
 
-async def test_parallel_polls_receive_all_that_waits_and_none_of_them_waits_in_vain(site: Site) -> None:
+async def test_parallel_polls_receive_one_document_each(site: Site) -> None:
     """Eight polls for eight documents, in rounds with and without an order key."""
     site.web.leases = Leases(100)
     program = await site.program("receive")
@@ -149,16 +149,16 @@ async def test_parallel_polls_receive_all_that_waits_and_none_of_them_waits_in_v
         for number, key in enumerate(keys):
             await send(site, bytes([number]), **key)
         await until(lambda: waiting(site, 8))
-        found = [one for answer in await asyncio.gather(*(polled(program) for _ in range(8))) for one in answer]
-        assert len(found) == 8, round_
+        answers = await asyncio.gather(*(polled(program) for _ in range(8)))
+        assert sum(map(len, answers)) == 8, round_
 
 
 async def polled(program: httpx.AsyncClient) -> list[dict[str, Any]]:
     """Receive one document and acknowledge it."""
-    found = await receive(program, wait_s=20)
-    for one in found:
-        assert (await program.post(f"/inbox/leases/{one['lease']}/ack")).status_code == 204
-    return found
+    documents = await receive(program, wait_s=20)
+    for document in documents:
+        assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+    return documents
 
 
 async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operator(site: Site) -> None:
@@ -174,23 +174,23 @@ async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operato
 
 
 async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
-    program, other = await site.program("receive"), await site.program("receive")
+    program, other_program = await site.program("receive"), await site.program("receive")
     await send(site, b"a")
     (document,) = await receive(program)
     for act in ("ack", "requeue", "park"):
-        assert (await other.post(f"/inbox/leases/{document['lease']}/{act}")).status_code == 410
-    assert (await other.post(f"/inbox/leases/{document['lease']}/eat")).status_code == 404
+        assert (await other_program.post(f"/inbox/leases/{document['lease']}/{act}")).status_code == 410
+    assert (await other_program.post(f"/inbox/leases/{document['lease']}/eat")).status_code == 404
     assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
 
 
-async def test_a_full_number_of_leases_refuses_further_ones(site: Site) -> None:
+async def test_an_owner_has_a_limited_number_of_leases(site: Site) -> None:
     program = await site.program("receive")
     await send(site, *(bytes([number]) for number in range(5)))
     first = await receive(program, max=2)
     second = await receive(program, max=100)
     assert (len(first), len(second)) == (2, 1)
-    full = await program.post("/inbox/receive")
-    assert (full.status_code, full.headers["retry-after"]) == (429, "1")
+    refused = await program.post("/inbox/receive")
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
     await program.post(f"/inbox/leases/{first[0]['lease']}/ack")
     assert len(await receive(program)) == 1
 
@@ -230,6 +230,6 @@ async def test_documents_of_an_ended_web_process_are_delivered_again(inprocess: 
         await send(site, b"a")
         (document,) = await receive(await site.program("receive"))
     async with Client(url_of(node.settings, node.port)) as client, client.receive(idle_s=30) as documents:
-        again = await anext(documents)
-        assert (again.lk0, again.payload, again.redelivered) == (document["lk0"], b"a", True)
-        await again.ack()
+        repeated = await anext(documents)
+        assert (repeated.lk0, repeated.payload, repeated.redelivered) == (document["lk0"], b"a", True)
+        await repeated.ack()

@@ -41,13 +41,13 @@ async def test_wrong_requests_get_an_error_that_names_the_fault(
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_parameter_that_is_there_twice_is_refused(inprocess: InProcess) -> None:
+async def test_a_parameter_that_is_given_twice_is_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         program = await site.program("viewer")
         assert (await program.get("/msg/list?limit=1&limit=2")).status_code == 400
 
 
-async def test_acts_leave_two_lines_and_refused_ones_one(inprocess: InProcess) -> None:
+async def test_an_act_has_two_lines_in_the_audit_log_and_a_refused_act_one(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
@@ -60,7 +60,7 @@ async def test_acts_leave_two_lines_and_refused_ones_one(inprocess: InProcess) -
         assert unknown.status_code == 404
         assert (await viewer.post("/msg/cancel", json={"id": sent.lk0})).status_code == 403
         outcomes = [(act, outcome) for _, act, outcome in await site.audit("msg.cancel")]
-        assert outcomes == [("msg.cancel", one) for one in ("asked", "done", "asked", "refused", "refused")]
+        assert outcomes == [("msg.cancel", outcome) for outcome in ("asked", "done", "asked", "refused", "refused")]
 
 
 async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:

@@ -1,4 +1,4 @@
-"""The connections to the node's database: slow pages do not delay acts."""
+"""The connections to the node's database: slow queries of pages do not delay acts."""
 
 import asyncio
 import threading
@@ -12,12 +12,12 @@ from tests.web.running import serving
 async def test_slow_pages_do_not_keep_the_audit_log_waiting(inprocess: InProcess) -> None:
     released = threading.Event()
 
-    def slow(connection: Connection) -> bool:
+    def slow_query(connection: Connection) -> bool:
         return released.wait(60)
 
     async with serving(await inprocess.hub()) as site:
-        pages = [asyncio.create_task(site.web.database.read(slow)) for _ in range(8)]
+        slow_reads = [asyncio.create_task(site.web.database.read(slow_query)) for _ in range(8)]
         await asyncio.sleep(0)  # let all of them begin
         assert await site.web.database.write(lambda connection: connection.execute(text("SELECT 1")).scalar()) == 1
         released.set()
-        assert await asyncio.gather(*pages) == [True] * 8
+        assert await asyncio.gather(*slow_reads) == [True] * 8

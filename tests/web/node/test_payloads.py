@@ -1,4 +1,4 @@
-"""Downloads of bodies in ranges: cut and continued, refused, or whole; only the needed pieces are read."""
+"""Downloads of bodies: interrupted and continued, in ranges, or complete; only the needed pieces are read."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -34,21 +34,21 @@ async def site(inprocess: InProcess) -> AsyncIterator[Site]:
 
 
 def pieces_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the list of the pieces that the node reads from now on."""
+    """Return a list to which the BREF of each piece is added that the node reads."""
     store = site.node.store  # type: ignore[attr-defined]
     brefs: list[int] = []
-    unwatched = store.read
+    read = store.read
 
-    async def watched(query: Any, *arguments: Any) -> Any:
+    async def noted_read(query: Any, *arguments: Any) -> Any:
         if query is views.payload:
             brefs.append(arguments[0])
-        return await unwatched(query, *arguments)
+        return await read(query, *arguments)
 
-    monkeypatch.setattr(store, "read", watched)
+    monkeypatch.setattr(store, "read", noted_read)
     return brefs
 
 
-async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> None:
+async def test_an_interrupted_download_continues_where_it_ended(site: Site) -> None:
     program = await site.program("payload")
     parts: list[bytes] = []
     tag, answers = "", 0
@@ -61,18 +61,18 @@ async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> No
                 assert (answer.status_code, answer.headers["etag"]) == (206, tag)
                 assert answer.headers["content-range"] == f"bytes {position}-{SIZE - 1}/{SIZE}"
             tag, answers = answer.headers["etag"], answers + 1
-            cut = position + 3_500_000
+            interrupted_at = position + 3_500_000
             async for part in answer.aiter_raw():
                 parts.append(part)
-                if sum(map(len, parts)) > cut:
-                    break  # the connection is closed in the middle of the body
+                if sum(map(len, parts)) > interrupted_at:
+                    break  # closes the connection in the middle of the body
     assert b"".join(parts) == body_of(SIZE)
     assert answers >= 3
     await until(lambda: site.web.memory._free == site.web.memory._size)
 
 
 @pytest.mark.parametrize(
-    ("text", "begin", "end", "read"),
+    ("text", "begin", "end", "pieces"),
     [
         ("bytes=0-0", 0, 1, 1),
         (f"bytes={PIECE_BYTES - 1}-{PIECE_BYTES}", PIECE_BYTES - 1, PIECE_BYTES + 1, 2),
@@ -83,14 +83,14 @@ async def test_a_download_that_is_cut_continues_where_it_ended(site: Site) -> No
     ],
 )
 async def test_only_the_pieces_of_the_range_are_read(
-    site: Site, monkeypatch: pytest.MonkeyPatch, text: str, begin: int, end: int, read: int
+    site: Site, monkeypatch: pytest.MonkeyPatch, text: str, begin: int, end: int, pieces: int
 ) -> None:
     brefs = pieces_read(site, monkeypatch)
     program = await site.program("payload")
     answer = await program.get(PATH, headers={"range": text})
     assert (answer.status_code, answer.headers["content-range"]) == (206, f"bytes {begin}-{end - 1}/{SIZE}")
     assert answer.content == body_of(SIZE)[begin:end]
-    assert (len(brefs), len(set(brefs))) == (read, read)
+    assert (len(brefs), len(set(brefs))) == (pieces, pieces)
 
 
 async def test_a_range_beyond_the_body_is_refused_with_its_size(site: Site) -> None:
@@ -112,7 +112,7 @@ async def test_a_range_beyond_the_body_is_refused_with_its_size(site: Site) -> N
         {"if-range": '"another"'},
     ],
 )
-async def test_the_whole_body_is_sent_without_one_range_that_holds(site: Site, headers: dict[str, str]) -> None:
+async def test_the_whole_body_is_sent_unless_one_range_is_valid(site: Site, headers: dict[str, str]) -> None:
     program = await site.program("payload")
     answer = await program.get(PATH, headers=headers)
     assert (answer.status_code, answer.content == body_of(SIZE)) == (200, True)

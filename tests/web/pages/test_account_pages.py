@@ -1,13 +1,14 @@
-"""Users: administrators add, change and disable them; each user changes the own password."""
+"""Users: administrators add, change and disable users; each user changes the own password."""
 
 import pytest
 
 from tests.service.inprocess import InProcess
-from tests.web.access.test_sign_in import sign_in, with_user
+from tests.web.access.test_sign_in import add_user, sign_in
 from tests.web.running import PASSWORD, Browser, Site, serving
 
 
-async def ann(site: Site) -> Browser:
+async def browser_of_ann(site: Site) -> Browser:
+    """Return a browser in which the user ann is signed in."""
     browser = await site.browser()
     secret = await site.web.sessions.open("ann", None, "127.0.0.1")
     browser.cookies.set(site.web.sessions.cookie, secret)
@@ -27,20 +28,20 @@ async def test_only_administrators_see_and_change_users(inprocess: InProcess, ro
         assert await site.users() == {}
 
 
-async def test_a_change_of_roles_holds_at_once(inprocess: InProcess) -> None:
+async def test_a_change_of_roles_takes_effect_at_once(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site)
-        browser, admin = await ann(site), await site.signed_in("admin")
+        await add_user(site)
+        browser, admin = await browser_of_ann(site), await site.signed_in("admin")
         assert (await browser.get("/users")).status_code == 200
         changed = await admin.post_form("/users/change", name="ann", act="roles", roles=["viewer"])
         assert changed.status_code == 303
         assert (await browser.get("/users")).status_code == 403
 
 
-async def test_a_disabled_user_is_signed_out_and_stays_out(inprocess: InProcess) -> None:
+async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site)
-        browser, admin = await ann(site), await site.signed_in("admin")
+        await add_user(site)
+        browser, admin = await browser_of_ann(site), await site.signed_in("admin")
         assert (await admin.post_form("/users/change", name="ann", act="disable")).status_code == 303
         assert (await browser.get("/account")).headers["location"] == "/sign-in?next=%2Faccount"
         assert (await sign_in(site, "ann", PASSWORD))[0] == 401
@@ -48,10 +49,10 @@ async def test_a_disabled_user_is_signed_out_and_stays_out(inprocess: InProcess)
         assert (await sign_in(site, "ann", PASSWORD))[0] == 303
 
 
-async def test_the_own_password_needs_the_old_one(inprocess: InProcess) -> None:
+async def test_a_user_changes_the_own_password_with_the_present_one(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site, "viewer")
-        browser, other = await ann(site), await ann(site)
+        await add_user(site, "viewer")
+        browser, other_browser = await browser_of_ann(site), await browser_of_ann(site)
         wrong = await browser.post_form("/account/password", old="wrong", new="another password")
         assert wrong.status_code == 400
         short = await browser.post_form("/account/password", old=PASSWORD, new="short")
@@ -59,7 +60,7 @@ async def test_the_own_password_needs_the_old_one(inprocess: InProcess) -> None:
         changed = await browser.post_form("/account/password", old=PASSWORD, new="another password")
         assert changed.status_code == 303
         assert (await browser.get("/account")).status_code == 200
-        assert (await other.get("/account")).status_code == 303
+        assert (await other_browser.get("/account")).status_code == 303
         assert (await sign_in(site, "ann", PASSWORD))[0] == 401
         assert (await sign_in(site, "ann", "another password"))[0] == 303
 
@@ -77,7 +78,7 @@ async def test_the_own_password_needs_the_old_one(inprocess: InProcess) -> None:
 )
 async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, fields: dict[str, str]) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site)
+        await add_user(site)
         admin = await site.signed_in("admin")
         assert (await admin.post_form("/users/add", **fields)).status_code == 400
         assert await site.users() == {"ann": ("admin",)}
@@ -85,8 +86,8 @@ async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, f
 
 async def test_an_administrator_cannot_remove_its_own_rights(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        await with_user(site)
-        browser = await ann(site)
+        await add_user(site)
+        browser = await browser_of_ann(site)
         for act in ("roles", "disable"):
             assert (await browser.post_form("/users/change", name="ann", act=act, roles=["viewer"])).status_code == 400
         assert await site.users() == {"ann": ("admin",)}

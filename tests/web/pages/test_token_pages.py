@@ -1,4 +1,4 @@
-"""The page of tokens: shown once, stored as hashes, revoked."""
+"""The page of tokens: they are shown once, stored as hashes, and revoked."""
 
 import re
 
@@ -39,22 +39,22 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
 
 
 async def test_only_users_with_the_payload_right_grant_it(inprocess: InProcess) -> None:
-    """Tokens, new users, roles, and passwords of users who may: otherwise an administrator would sign in as one."""
+    """For tokens, new users, roles, and passwords of users with this right, as whom an administrator could sign in."""
     async with serving(await inprocess.hub()) as site:
-        full, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
+        payload_admin, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
         program = await site.program("admin")
         for scope in ("payload", "receive"):
             assert (await admin.post_form("/tokens/create", name="x", scopes=[scope])).status_code == 403, scope
-            asked = {"name": "x", "scopes": ["submit", scope]}
-            assert (await program.post("/token/create", json=asked)).status_code == 403, scope
+            arguments = {"name": "x", "scopes": ["submit", scope]}
+            assert (await program.post("/token/create", json=arguments)).status_code == 403, scope
         user = {"name": "eve", "password": PASSWORD}
         assert (await admin.post_form("/users/add", **user, roles=["viewer", "payload"])).status_code == 403
         assert (await admin.post_form("/users/add", **user, roles=["viewer"])).status_code == 303
         change = {"name": "eve", "act": "roles", "roles": ["payload"]}
         assert (await admin.post_form("/users/change", **change)).status_code == 403
-        assert (await full.post_form("/users/change", **change)).status_code == 303
+        assert (await payload_admin.post_form("/users/change", **change)).status_code == 303
         reset = {"name": "eve", "act": "password", "password": PASSWORD}
         assert (await admin.post_form("/users/change", **reset)).status_code == 403
-        assert (await full.post_form("/users/change", **reset)).status_code == 303
+        assert (await payload_admin.post_form("/users/change", **reset)).status_code == 303
         assert (await admin.post_form("/tokens/create", name="x", scopes=["submit"])).status_code == 200
         assert ("user2", "token.create", "refused") in await site.audit("token")

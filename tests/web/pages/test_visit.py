@@ -1,4 +1,4 @@
-"""Forms: read in bounded memory, and noted in the audit log if a role is missing."""
+"""Forms: read in bounded memory; recorded in the audit log if a role is missing."""
 
 from collections.abc import AsyncIterator
 
@@ -20,19 +20,20 @@ async def pieces(first: bytes, size: int) -> AsyncIterator[bytes]:
         yield b"a" * 65_536
 
 
-async def posted(browser: Browser, size: int) -> list[int]:
-    found = [await browser.post("/language", content=b"a" * (size + 1), headers=URLENCODED)]
-    found.append(await browser.post("/language", content=pieces(b"a=", size), headers=URLENCODED))
-    found.append(await browser.post("/language", content=pieces(FILE, size), headers=MULTIPART))
-    return [answer.status_code for answer in found]
+async def statuses(browser: Browser, size: int) -> list[int]:
+    """Return the statuses of three forms with more than ``size`` bytes."""
+    answers = [await browser.post("/language", content=b"a" * (size + 1), headers=URLENCODED)]
+    answers.append(await browser.post("/language", content=pieces(b"a=", size), headers=URLENCODED))
+    answers.append(await browser.post("/language", content=pieces(FILE, size), headers=MULTIPART))
+    return [answer.status_code for answer in answers]
 
 
 async def test_forms_are_read_in_bounded_memory(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visit, "FORM_MAX", 256 << 10)
     async with serving(await inprocess.hub()) as site:
         stranger, person = await site.browser(), await site.signed_in("viewer")
-        assert await posted(stranger, visit.STRANGER_FORM_MAX) == [413] * 3
-        assert await posted(person, visit.FORM_MAX) == [413] * 3
+        assert await statuses(stranger, visit.STRANGER_FORM_MAX) == [413] * 3
+        assert await statuses(person, visit.FORM_MAX) == [413] * 3
         assert (await person.post_form("/language", language="zh", more="a" * 2 * visit.STRANGER_FORM_MAX)).is_redirect
         assert site.web.memory._free == site.web.http.memory_bytes
 

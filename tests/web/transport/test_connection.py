@@ -16,8 +16,8 @@ from tests.web.running import Site, serving
 PATIENCE_S = 60
 
 
-async def answer_to(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
-    """Return the answer of the server before it disconnects."""
+async def answer_to(site: Site, *pieces: bytes) -> bytes:
+    """Return the bytes that the server sends before it disconnects; empty if it only disconnects."""
     host, port = site.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -25,7 +25,7 @@ async def answer_to(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
-            return await reader.read() if finish else await reader.read(1)
+            return await reader.read()
     except ConnectionError:
         return b""
     finally:
@@ -41,7 +41,7 @@ async def test_a_client_with_an_incomplete_head_is_disconnected(inprocess: InPro
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
-async def test_line_ends_between_requests_do_not_hold_a_connection(inprocess: InProcess) -> None:
+async def test_line_ends_between_requests_do_not_keep_a_connection_open(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), head_s=0.2) as site:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -49,7 +49,7 @@ async def test_line_ends_between_requests_do_not_hold_a_connection(inprocess: In
         await until(
             lambda: all(getattr(one, "timeout_keep_alive_task", None) for one in site.server._state.connections)
         )
-        writer.write(b"\r\n")  # uvicorn ends its own limit of idle connections
+        writer.write(b"\r\n")  # at these bytes uvicorn ends its own limit of idle connections
         async with asyncio.timeout(PATIENCE_S):
             assert await reader.read() == b""
         writer.close()
@@ -65,7 +65,7 @@ async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        b"Host: localhost\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, in one piece
+        b"Host: localhost\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, and sent at once
         b"",
         b"Host: localhost\r\nHost: b\r\n",
     ],
@@ -81,7 +81,7 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
         assert {b"content-type: application/problem+json", b"x-content-type-options: nosniff"} <= {*head.split(b"\r\n")}
         good = await answer_to(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 200")
-        probe = await answer_to(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
+        probe = await answer_to(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP/1.0 does not need the header Host
         assert b" 200 " in probe.split(b"\r\n")[0]
 
 
@@ -93,9 +93,9 @@ async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_fre
         program = await site.program("submit")
         token = program.headers["authorization"]
         head = f"POST /api/v1/documents?target=56001 HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n".encode()
-        slow = [answer_to(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
+        announced = [answer_to(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
         chunked = answer_to(site, head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-        assert all(answer == b"" or b" 400 " in answer for answer in await asyncio.gather(*slow, chunked))
+        assert all(answer == b"" or b" 400 " in answer for answer in await asyncio.gather(*announced, chunked))
         assert (await program.post("/documents?target=56001", content=b"x")).status_code == 201
         assert site.web.memory._free == site.web.http.memory_bytes
 
@@ -118,9 +118,9 @@ async def test_connections_beyond_the_limit_are_refused_with_a_reason(inprocess:
             clients = [
                 await stack.enter_async_context(httpx.AsyncClient(base_url=site.url, verify=False)) for _ in range(3)
             ]
-            found = [(await client.get("/sign-in")).status_code for client in clients]
-        assert found[0] == 200
-        assert found[2] == 503
+            statuses = [(await client.get("/sign-in")).status_code for client in clients]
+        assert statuses[0] == 200
+        assert statuses[2] == 503
         assert (await (await site.browser()).get("/sign-in")).status_code in (200, 503)
 
 
@@ -134,7 +134,7 @@ async def test_input_that_is_not_http_is_refused(inprocess: InProcess, request_:
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
-async def test_one_address_has_so_many_connections_and_no_more(inprocess: InProcess) -> None:
+async def test_the_number_of_connections_from_an_address_is_limited(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), max_connections_per_address=2) as site:
         port = site.server.port
         first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in "12"]

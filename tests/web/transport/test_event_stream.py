@@ -8,11 +8,11 @@ from tests.waiting import until
 
 
 def test_no_text_ends_an_event_or_begins_another() -> None:
-    result = event("a\nevent: b", "1\r\n2\r3\n\n4", "7\n\ndata: x\0")
-    assert result == "id: 7data: x\nevent: aevent: b\ndata: 1\ndata: 2\ndata: 3\ndata: \ndata: 4\n\n"
+    text = event("a\nevent: b", "1\r\n2\r3\n\n4", "7\n\ndata: x\0")
+    assert text == "id: 7data: x\nevent: aevent: b\ndata: 1\ndata: 2\ndata: 3\ndata: \ndata: 4\n\n"
 
 
-async def test_a_stream_that_is_left_ends_its_source() -> None:
+async def test_a_stream_whose_client_disconnects_ends_its_source() -> None:
     ended: list[str] = []
 
     async def events() -> AsyncIterator[str]:

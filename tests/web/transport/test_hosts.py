@@ -1,4 +1,4 @@
-"""Requests for foreign names: refused by console and API, unless the name is in the configuration."""
+"""Requests for foreign host names: refused by console and API, unless the name is in the configuration."""
 
 import socket
 
@@ -28,13 +28,13 @@ async def test_a_foreign_name_is_refused_everywhere(inprocess: InProcess, path: 
 
 async def test_names_may_be_configured(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    for more in ({"hosts": ["semq.example"]}, {"url": "https://Semq.example/"}, {"hosts": ["*"]}):
-        async with serving(hub, **more) as site:
+    for http in ({"hosts": ["semq.example"]}, {"url": "https://Semq.example/"}, {"hosts": ["*"]}):
+        async with serving(hub, **http) as site:
             browser, path = await site.browser(), f"http://127.0.0.1:{site.server.port}/livez"
             for host in ("semq.example", "semq.example:443", "SEMQ.example."):
                 assert (await browser.get(path, headers={"host": host})).status_code == 200
-            other = await browser.get(path, headers={"host": "other.example"})
-            assert other.status_code == (200 if more == {"hosts": ["*"]} else 421)
+            answer = await browser.get(path, headers={"host": "other.example"})
+            assert answer.status_code == (200 if http == {"hosts": ["*"]} else 421)
 
 
 def test_a_host_is_a_name_or_an_address() -> None:

@@ -1,4 +1,4 @@
-"""Ranges of bytes in requests: those that are answered, those that are ignored, and those that no body can satisfy."""
+"""Ranges of bytes in requests: answered, ignored, or refused because the body has none of the bytes."""
 
 import pytest
 from hypothesis import given

@@ -32,11 +32,12 @@ def fingerprint(certificate: Path) -> str:
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).hexdigest()
 
 
-def context(files: dict[str, Any], *, shows: bool = False) -> ssl.SSLContext:
-    made = ssl.create_default_context(cafile=str(files["certificate"]))
-    if shows:
-        made.load_cert_chain(files["certificate"], files["key"])
-    return made
+def context(files: dict[str, Any], *, presents: bool = False) -> ssl.SSLContext:
+    """Return the TLS context of a client, which may present the certificate."""
+    tls = ssl.create_default_context(cafile=str(files["certificate"]))
+    if presents:
+        tls.load_cert_chain(files["certificate"], files["key"])
+    return tls
 
 
 async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
@@ -44,7 +45,7 @@ async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
 ) -> None:
     rights: dict[str, Any] = {"certificates": {fingerprint(files["certificate"]): ["viewer"]}}
     async with serving(await inprocess.hub(), **files, client_authorities=files["certificate"], **rights) as site:
-        async with httpx.AsyncClient(base_url=site.url, verify=context(files, shows=True)) as known:
+        async with httpx.AsyncClient(base_url=site.url, verify=context(files, presents=True)) as known:
             content = (await known.get("/api/v1/who")).json()
             assert (content["via"], content["rights"]) == ("certificate", ["viewer"])
             assert (await known.post("/api/v1/node/reload", json={})).status_code == 403
@@ -52,7 +53,7 @@ async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
             assert (await unknown.get("/api/v1/who")).status_code == 401
 
 
-async def test_under_tls_cookies_stay_under_tls(inprocess: InProcess, files: dict[str, Any]) -> None:
+async def test_cookies_of_https_are_not_sent_over_http(inprocess: InProcess, files: dict[str, Any]) -> None:
     async with serving(await inprocess.hub(), **files) as site:
         assert site.link.startswith("https://127.0.0.1:")
         async with httpx.AsyncClient(verify=context(files)) as browser:
@@ -63,7 +64,7 @@ async def test_under_tls_cookies_stay_under_tls(inprocess: InProcess, files: dic
         assert "max-age" in answer.headers["strict-transport-security"]
 
 
-async def test_files_that_are_no_certificate_are_named(inprocess: InProcess, files: dict[str, Any]) -> None:
+async def test_an_invalid_certificate_is_an_error_with_its_file(inprocess: InProcess, files: dict[str, Any]) -> None:
     hub = await inprocess.hub()
     files["certificate"].write_text("no certificate")
     with pytest.raises(UnusablePath, match=r"certificate\.pem"):
@@ -71,9 +72,9 @@ async def test_files_that_are_no_certificate_are_named(inprocess: InProcess, fil
             pass
 
 
-async def test_a_port_that_is_taken_is_named(inprocess: InProcess) -> None:
+async def test_a_port_in_use_is_an_error_with_its_number(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
-        taken = site.web.http.model_copy(update={"port": site.server.port})
+        http = site.web.http.model_copy(update={"port": site.server.port})
         with pytest.raises(WebPortTaken) as raised:
-            await Server(taken, site.server._config.app).start()  # type: ignore[arg-type]
+            await Server(http, site.server._config.app).start()  # type: ignore[arg-type]
         assert raised.value.facts["port"] == site.server.port

@@ -1,4 +1,4 @@
-"""Large documents over HTTP: stored in files, within the disk limit; no file of an incomplete one remains."""
+"""Large documents over HTTP: stored in files, within the limit of the disk; no file of an incomplete body remains."""
 
 import asyncio
 import resource
@@ -18,14 +18,14 @@ from tests.waiting import until
 from tests.web.running import Site, serving
 
 MIB = 1 << 20
-SIZE = 9 * MIB + 5  # above what a client keeps in memory
+SIZE = 9 * MIB + 5  # more than a client keeps in memory
 RAW = {"accept": "application/octet-stream"}
 SUBMITTED = "SELECT (SELECT count(*) FROM tb_0031_submit) + (SELECT count(*) FROM tb_0031_piece)"
 
 
 @pytest.fixture
 async def site(inprocess: InProcess) -> Any:
-    """Serve a node that sends to itself, large documents in pieces."""
+    """Serve a node that sends large documents to itself, in pieces."""
     hub = await inprocess.hub()
     node = await local(inprocess, "10008", hub.port)
     await linked(node)
@@ -40,12 +40,11 @@ async def parts(body: bytes, size: int = 70_001) -> AsyncIterator[bytes]:
 
 
 def is_free(site: Site) -> bool:
-    """Whether no body is counted any more."""
-    both = (site.web.memory, site.web.disk)
-    return all(one._free == one._size for one in both)
+    """Whether no bytes are reserved."""
+    return all(budget._free == budget._size for budget in (site.web.memory, site.web.disk))
 
 
-def rows(site: Site) -> int:
+def rows_submitted(site: Site) -> int:
     return counted(site.node, SUBMITTED)  # type: ignore[attr-defined]
 
 
@@ -56,14 +55,14 @@ async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_ch
     content = parts(body) if is_chunked else body
     sent = await program.post("/documents?target=10008", content=content, headers=key)
     assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
-    again = await program.post("/documents?target=10008", content=body, headers=key)
-    assert (again.status_code, again.json()["repeated"]) == (200, True)
+    repeated = await program.post("/documents?target=10008", content=body, headers=key)
+    assert (repeated.status_code, repeated.json()["repeated"]) == (200, True)
     assert is_free(site)
 
-    got = await program.post("/inbox/receive?wait_s=60", headers=RAW)
-    assert (got.status_code, got.content == body) == (200, True)
-    assert got.headers["semq-digest"] == sha256(body).hexdigest()
-    assert (await program.post(f"/inbox/leases/{got.headers['semq-lease']}/requeue")).status_code == 204
+    raw = await program.post("/inbox/receive?wait_s=60", headers=RAW)
+    assert (raw.status_code, raw.content == body) == (200, True)
+    assert raw.headers["semq-digest"] == sha256(body).hexdigest()
+    assert (await program.post(f"/inbox/leases/{raw.headers['semq-lease']}/requeue")).status_code == 204
     (document,) = (await program.post("/inbox/receive?wait_s=60")).json()["documents"]
     assert b64decode(document["body_base64"]) == body
     assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
@@ -82,9 +81,9 @@ async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> 
     program, body = await site.program("submit"), body_of(SIZE)
     release = site.web.disk.reserve_now(site.web.http.spool_bytes - 4 * MIB)
     for content in (body, parts(body)):
-        full = await program.post("/documents?target=10008", content=content)
-        assert (full.status_code, full.json()["code"], full.json()["retry"]) == (507, "SEMQ-1414", True)
-    assert rows(site) == 0
+        refused = await program.post("/documents?target=10008", content=content)
+        assert (refused.status_code, refused.json()["code"], refused.json()["retry"]) == (507, "SEMQ-1414", True)
+    assert rows_submitted(site) == 0
     release()
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
     large = await program.post("/documents?target=10008", content=body_of(2 * SIZE + 1))
@@ -93,57 +92,59 @@ async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> 
 
 @contextmanager
 def small_files(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: the system refuses as it does on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    """Limit the size of the files of this process: the system refuses further bytes, as on a full disk."""
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard_limit))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
 
 
 async def test_a_full_disk_refuses_the_document(site: Site) -> None:
     program, body = await site.program("submit"), body_of(SIZE)
     with small_files(3 * MIB):
-        full = await program.post("/documents?target=10008", content=body)
-    assert (full.status_code, full.json()["code"]) == (507, "SEMQ-1414")
-    assert full.json()["facts"]["fault"] == "File too large"
-    assert rows(site) == 0
+        refused = await program.post("/documents?target=10008", content=body)
+    assert (refused.status_code, refused.json()["code"]) == (507, "SEMQ-1414")
+    assert refused.json()["facts"]["fault"] == "File too large"
+    assert rows_submitted(site) == 0
     assert is_free(site)
 
 
 async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
     token, body = await site.token("submit"), body_of(SIZE)
-    for announced, ending in ((SIZE, b""), (SIZE, body[: SIZE // 2]), (SIZE // 2, body[: SIZE // 2] + b"\0 more")):
+    for announced, sent in ((SIZE, b""), (SIZE, body[: SIZE // 2]), (SIZE // 2, body[: SIZE // 2] + b"\0 more")):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(
             f"POST /api/v1/documents?target=10008 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             f"Idempotency-Key: {announced}\r\nContent-Length: {announced}\r\n\r\n".encode()
         )
-        writer.write(ending)
+        writer.write(sent)
         await writer.drain()
-        if len(ending) < announced:
+        if len(sent) < announced:
             await until(lambda: not is_free(site))
             writer.close()
-        else:  # bytes after the announced length are no request
+        else:  # the bytes after the announced length are not a request
             assert b"HTTP/1.1 400 " in await reader.read()
             writer.close()
         await until(lambda: is_free(site))
     program = await site.program("viewer")
     sizes = {row["size"] for row in (await program.get("/msg/list")).json()}
-    assert sizes <= {SIZE // 2}  # the one that was complete may have been accepted
+    assert sizes <= {SIZE // 2}  # the complete body may have been accepted
 
 
-async def test_the_body_of_a_received_document_is_read_in_parts(site: Site) -> None:
+async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site) -> None:
     program, body = await site.program("submit", "payload", "viewer"), body_of(SIZE)
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
 
-    async def read() -> httpx.Response | None:  # while it is on its way it belongs to the sender, who has no body of it
+    async def downloaded() -> (
+        httpx.Response | None
+    ):  # None until the document has arrived: the sender's row has no body
         rows = (await program.get("/msg/list?side=inbound")).json()
         answer = await program.get(f"/documents/{rows[0]['lk0']}/body") if rows else None
         return answer if answer is not None and answer.status_code == 200 else None
 
-    answer = await until(read)
+    answer = await until(downloaded)
     assert answer.content == body
     assert (answer.headers["semq-digest"], answer.headers["content-length"]) == (sha256(body).hexdigest(), str(SIZE))
     person = await site.signed_in("viewer", "payload")
@@ -160,10 +161,10 @@ async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site)
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         (lease,) = site.web.leases._open.values()
         assert (answer.headers["semq-lease"], lease.timer) == (lease.id, None)
-        got = [part async for part in answer.aiter_bytes()]
-        assert b"".join(got) == body
-    (again,) = await until(lambda: received(program))
-    assert (again["lk0"], again["redelivered"]) == (lease.document.lk0, True)
+        received_parts = [part async for part in answer.aiter_bytes()]
+        assert b"".join(received_parts) == body
+    (repeated,) = await until(lambda: received(program))
+    assert (repeated["lk0"], repeated["redelivered"]) == (lease.document.lk0, True)
 
 
 async def test_a_document_whose_reader_disconnects_is_delivered_again(site: Site) -> None:
@@ -171,8 +172,8 @@ async def test_a_document_whose_reader_disconnects_is_delivered_again(site: Site
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
         await anext(answer.aiter_bytes())
-    (again,) = await until(lambda: received(program))
-    assert (again["bytes"], again["redelivered"]) == (SIZE, True)
+    (repeated,) = await until(lambda: received(program))
+    assert (repeated["bytes"], repeated["redelivered"]) == (SIZE, True)
     await until(lambda: is_free(site))
 
 
