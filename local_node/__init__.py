@@ -1,1 +1,14 @@
-"""An institution's node: connects applications, store, link and ``semq.engine.local_engine``."""
+"""An institution's node: connects applications, store, link and ``semq.engine.local_engine``.
+
+| module               | subject                                                                       |
+|----------------------|-------------------------------------------------------------------------------|
+| node                 | the node as a process; ``ports``: the part of it that operations use          |
+| doors                | exchanges, queues and tables through which applications send and receive      |
+| link                 | the connections to the hub and to partners                                    |
+| pieces               | documents that are too large for one message                                  |
+| operations           | operations of administrators                                                  |
+| enrolment, renewal   | the node's certificate; ``errors``: the errors of both                        |
+| succession           | a change of the hub's authority                                               |
+| virtual              | the nodes of many institutions in one process                                 |
+| plain_broker         | a node without a hub, as an AMQP broker                                       |
+"""

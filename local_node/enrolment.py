@@ -1,5 +1,5 @@
-"""Enrolment of a node: the first certificate for a token, later ones with the previous one
-(``platform_node.enrolment``).
+"""Enrolment of a node at the hub (``platform_node.enrolment``): the first certificate is issued for a token, each later
+one on a request with the certificate before it.
 
 Enrolment is pinned: the operator receives the fingerprint of the hub's authority together with the token. The hub sends
 the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends nothing. If
@@ -42,16 +42,16 @@ class HubAddress(msgspec.Struct, frozen=True):
 
     host: str
     port: int
-    minimum: str = "1.3"
+    tls_minimum: str = "1.3"
 
     @classmethod
-    def of(cls, text: str, minimum: str = "1.3") -> "HubAddress":
+    def of(cls, text: str, tls_minimum: str = "1.3") -> "HubAddress":
         """Read ``host:port`` or a URL. Raises BadInput."""
         try:
             parts = urlsplit(text if "//" in text else f"//{text}")
             if not parts.hostname:
                 raise ValueError("no host")
-            return cls(parts.hostname, parts.port or 5671, minimum)
+            return cls(parts.hostname, parts.port or 5671, tls_minimum)
         except ValueError as error:
             raise BadInput("The address of the hub is not HOST:PORT.", fault=str(error)) from None
 
@@ -63,16 +63,16 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
     same certificate for the same key.
     """
     trust = await _authority(hub, fingerprint)
-    context, user = client_context(trust, None, hub.minimum), f"enroll/{ring.node}"
+    context, user = client_context(trust, None, hub.tls_minimum), f"enroll/{ring.node}"
 
-    async def ask(request: str) -> Mapping[str, Any]:
-        return await _ask(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
+    async def send_request(request: str) -> Mapping[str, Any]:
+        return await _send(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
 
-    answer = await _signed(ring, clock, ask)
+    answer = await _request_certificate(ring, clock, send_request)
     trust = TrustStore.from_pem(str(answer["trust"]).encode())
-    made = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
+    certificate = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
     write_safely(ring.trust_path, trust.pem)
-    await _try(ring, hub, trust, made, clock)
+    await _test_login(ring, hub, trust, certificate, clock)
     return ring.rotate(clock.wall())
 
 
@@ -81,54 +81,57 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
 
     Raises RefusedByHub, DialFailed, Untrusted, KeyRefused.
     """
-    waiting = ring.slots().next
-    made = ring.certificate(waiting) if waiting else None
-    if made is not None and made.not_after > clock.wall():
+    key_id = ring.slots().next
+    untested = ring.certificate(key_id) if key_id else None
+    if untested is not None and untested.not_after > clock.wall():
         try:
-            await _try(ring, hub, trust, made, clock)
+            await _test_login(ring, hub, trust, untested, clock)
         except RefusedByHub:
-            pass  # it may have been revoked: the hub then refuses to sign the key again
+            pass  # the certificate may have been revoked: the hub then refuses to sign its key again
         else:
-            return made
+            return untested
 
-    async def ask(request: str) -> Mapping[str, Any]:
-        return await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", {"request": request})
+    async def send_request(request: str) -> Mapping[str, Any]:
+        return await _send(hub, client_context(trust, ring, hub.tls_minimum), clock, "renew", {"request": request})
 
-    answer = await _signed(ring, clock, ask)
-    made = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
-    await _try(ring, hub, trust, made, clock)
-    return made
+    answer = await _request_certificate(ring, clock, send_request)
+    certificate = ring.store_certificate(str(answer["certificate"]).encode(), trust, clock.wall())
+    await _test_login(ring, hub, trust, certificate, clock)
+    return certificate
 
 
-async def _signed(ring: KeyRing, clock: Clock, ask: Callable[[str], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
+async def _request_certificate(
+    ring: KeyRing, clock: Clock, send_request: Callable[[str], Awaitable[Mapping[str, Any]]]
+) -> Mapping[str, Any]:
     """Return the hub's answer for the key in slot next, or for a new key if that one was revoked."""
     try:
-        return await ask(new_request(ring.next_key(), ring.node).decode("ascii"))
+        return await send_request(new_request(ring.next_key(), ring.node).decode("ascii"))
     except RefusedByHub as error:
         if error.facts.get("reason") != KeyRevoked.code:
             raise
     ring.retire_next(clock.wall())
-    return await ask(new_request(ring.next_key(), ring.node).decode("ascii"))
+    return await send_request(new_request(ring.next_key(), ring.node).decode("ascii"))
 
 
-async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCertificate, clock: Clock) -> None:
-    """Log in at the hub with the certificate before anything depends on it."""
-    context = client_context(trust, None, hub.minimum)
-    name = made.key_id
-    load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
-    answer = await _ask(hub, context, clock, "who", {})
+async def _test_login(
+    ring: KeyRing, hub: HubAddress, trust: TrustStore, certificate: NodeCertificate, clock: Clock
+) -> None:
+    """Log in at the hub with the certificate before anything depends on it. Raises RefusedByHub, DialFailed."""
+    context = client_context(trust, None, hub.tls_minimum)
+    key_id = certificate.key_id
+    load_pair(context, ring.certificate_path(key_id), ring.key_path(key_id), ring.passphrase())
+    answer = await _send(hub, context, clock, "who", {})
     if answer.get("node") != str(ring.node):
-        raise RefusedByHub("The hub takes this certificate for another node's.", found=str(answer.get("node"))[:80])
-
-
-# ------------------------------------------------------------------------------------------------- the two connections
+        raise RefusedByHub(
+            "The hub reads the name of another node in this certificate.", found=str(answer.get("node"))[:80]
+        )
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority, if it matches the operator's fingerprint."""
+    """Return the hub's authority. Raises NoSuchFingerprint unless it matches the operator's fingerprint; DialFailed."""
     greeting = await _greeting(hub)
-    shown = greeting.get(AUTHORITY)
-    trust = TrustStore.from_pem(shown.encode() if isinstance(shown, str) else b"")
+    pem = greeting.get(AUTHORITY)
+    trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")
     wanted = plain_fingerprint(fingerprint)
     if len(trust.authorities) != 1 or trust.fingerprints != [wanted]:
         raise NoSuchFingerprint(wanted=wanted[:80], found=trust.fingerprints[:3])
@@ -140,7 +143,7 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.minimum_version = VERSIONS[hub.minimum]
+    context.minimum_version = VERSIONS[hub.tls_minimum]
     machine = ClientConnection(ConnectionLimits())
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -163,7 +166,7 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
     return machine.peer_properties
 
 
-async def _ask(
+async def _send(
     hub: HubAddress,
     context: ssl.SSLContext,
     clock: Clock,

@@ -19,7 +19,7 @@ from local_node.doors.user_presence import UserPresence
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.direct import DirectLinks, PartnerLogins, is_withdrawn, partner_address
-from local_node.link.hub_addresses import HubAddresses, ways_to_hub
+from local_node.link.hub_addresses import DialAddresses, hub_dial_configs
 from local_node.link.hub_request import VIRTUAL_HOST
 from local_node.link.partner_questions import PartnerQuestions
 from local_node.link.uplink import Uplink, UplinkSettings, link_limits
@@ -78,7 +78,7 @@ from semq.umx_t.agreement import agreed_text
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_CHECK_S = 10.0
-# NOTIFY starts a read immediately; this poll finds rows that were written without the functions of SQL.md
+# NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md.
 SQL_POLL_S = 10.0
 SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
 
@@ -108,8 +108,8 @@ class LocalNode(Node[LocalEngine]):
             # The link has no TLS; documents can still be sealed.
             self.who = NodeIdentity(self.settings, self.clock)
         if self.who is not None:
-            known = await self.store.read(certificates)
-            self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, known)
+            partner_certificates = await self.store.read(certificates)
+            self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, partner_certificates)
 
     def tls(self) -> ssl.SSLContext | None:
         return self.who.server() if self.who is not None and self.settings.amqp.tls else None
@@ -190,12 +190,12 @@ class LocalNode(Node[LocalEngine]):
             links = Links(lambda: self.engine, self.turn, credit_bytes, datagrams=self.offering)
             self.direct = DirectLinks(self.settings.direct, links, self._partner_link, self._is_withdrawn)
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
-            asking = self.server.vhosts[VIRTUAL_HOST]
-            asking.register(PartnerQuestions(answers).exchange(asking))
+            questions_vhost = self.server.vhosts[VIRTUAL_HOST]
+            questions_vhost.register(PartnerQuestions(answers).exchange(questions_vhost))
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
 
-    def _partner_link(self, partner: Address, addresses: HubAddresses) -> Uplink:
+    def _partner_link(self, partner: Address, addresses: DialAddresses) -> Uplink:
         settings = self._uplink_settings(self.settings.direct[partner.id])
         return Uplink(
             self.address, addresses, settings, lambda: self.engine, self.identity, self.clock, self.turn,
@@ -203,8 +203,9 @@ class LocalNode(Node[LocalEngine]):
         )  # fmt: skip
 
     def _taking_end(self) -> TakingEnd | None:
-        """Return the end of datagrams for a link that this node dials; with direct links the configured port is that of
-        the end that listens.
+        """Return the datagram end of a link that this node dials; None without section ``datagrams``.
+
+        With direct links the configured port belongs to the listening end (``offering``).
         """
         section = self.settings.datagrams
         if section is None:
@@ -214,22 +215,23 @@ class LocalNode(Node[LocalEngine]):
 
     def _sizes(self) -> Sizes:
         p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
-        if p.pieces_from_bytes > p.max_document_bytes:  # a smaller limit of documents is the limit of all
+        if p.pieces_from_bytes > p.max_document_bytes:  # no document is sent in pieces
             return Sizes(message_max, message_max, message_max)
         return Sizes(p.max_document_bytes, p.pieces_from_bytes, max(p.max_large_document_bytes, message_max))
 
-    def _hub_addresses(self) -> HubAddresses:
+    def _hub_addresses(self) -> DialAddresses:
         """Return the addresses of the hub; none if there is no hub."""
         hub = self.settings.hub
         if hub is None:
-            return HubAddresses([])
+            return DialAddresses([])
         tls = self.who.client() if self.who is not None and hub.is_tls else None
         limits = link_limits(self.link_bytes_max)
-        return HubAddresses([replace(way, limits=limits) for way in ways_to_hub(hub, self.address, tls, UMX)])
+        configs = hub_dial_configs(hub, self.address, tls, UMX)
+        return DialAddresses([replace(config, limits=limits) for config in configs])
 
     def _hub_address(self) -> HubAddress:
-        way = self.uplink.way_to(UMX)
-        return HubAddress(way.host, way.port, self.settings.tls.minimum)
+        config = self.uplink.dial_config_for(UMX)
+        return HubAddress(config.host, config.port, self.settings.tls.minimum)
 
     def _uplink_settings(self, dialled: DialledSection | None) -> UplinkSettings:
         p, pauses = self.settings.protocol, dialled or DialledSection()
@@ -299,7 +301,7 @@ class LocalNode(Node[LocalEngine]):
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
     async def _maintain_certificate(self) -> None:
-        await self._adopt()
+        await self._adopt_certificate()
         if self.direct is not None:
             await self.direct.check(self.clock.wall())
         if self.renewing is not None:
@@ -310,8 +312,8 @@ class LocalNode(Node[LocalEngine]):
             self._introduced = self.sealing.introduction()
             self.engine.introduce()
 
-    async def _adopt(self) -> None:
-        """Use the certificate that ``semq node enroll`` has installed in the meantime."""
+    async def _adopt_certificate(self) -> None:
+        """Use a certificate that ``semq node enroll`` has installed since the last check."""
         if self.who is None or not self.who.is_outdated():
             return
         try:
@@ -387,7 +389,7 @@ class LocalNode(Node[LocalEngine]):
         }  # fmt: skip
         if self.uplink.datagrams is not None:
             uplinks = self.direct.uplinks.values() if self.direct is not None else ()
-            dialled = (one.datagrams for one in (self.uplink, *uplinks))
+            dialled = (uplink.datagrams for uplink in (self.uplink, *uplinks))
             base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
         sent = self.engine.uplink.sent_directly
         base["direct"] = self.direct.status(sent) if self.direct is not None else {}
@@ -438,7 +440,7 @@ class LocalNode(Node[LocalEngine]):
         return self.engine.core.latency.histograms
 
     async def drained(self, timeout_s: float) -> bool:
-        """Wait until nothing is in progress; False after a timeout."""
+        """Wait until no document is under way; return False after the time limit."""
         deadline = self.clock.monotonic() + timeout_s
         while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):
             if self.clock.monotonic() > deadline:

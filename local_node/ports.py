@@ -43,4 +43,4 @@ class OperatedLocalNode(ReadableNode, Protocol):
         """Use more authorities than before; the link stays."""
 
     async def drained(self, timeout_s: float) -> bool:
-        """Accept no more documents, and wait until all are settled; return whether they are in time."""
+        """Wait until no document is under way; return False after the time limit."""

@@ -1,4 +1,4 @@
-"""Renewal of a local node's certificate: at two thirds of its lifetime, tested, then used on a new link.
+"""Renewal of a local node's certificate at two thirds of its lifetime. The new one is tested, then used on a new link.
 
 A job checks every few seconds whether renewal is due. A failed renewal is repeated after a growing pause; until then
 the old certificate stays in use.
@@ -21,11 +21,12 @@ log = structlog.get_logger("semq.renewing")
 
 
 class Renewing:
-    """The renewal of one identity by the hub at the address in use; ``renewed`` is called after a new certificate."""
+    """The renewal of the certificate of one identity by the hub."""
 
     def __init__(
         self, who: NodeIdentity, hub: Callable[[], HubAddress], clock: Clock, renewed: Callable[[], Awaitable[None]]
     ) -> None:
+        """``hub`` returns the address in use; ``renewed`` is called when a new certificate is in use."""
         self._who = who
         self._hub = hub
         self._clock = clock
@@ -39,14 +40,14 @@ class Renewing:
         self._who.maintain()
         if self._who.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:
-                await self.now()
+                await self.renew_now()
             except (SemqError, OSError) as error:
                 self._failures += 1
                 pause_s = retry.backoff(self._failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
                 self._not_before = self._clock.monotonic() + pause_s
                 log.warning("not_renewed", error=str(error), state=self._who.state, again_in_s=round(pause_s))
 
-    async def now(self) -> None:
+    async def renew_now(self) -> None:
         """Renew now. Raises the hub's refusal or the error of the connection."""
         async with self._busy:
             await renew(self._who.ring, self._hub(), self._who.trust, self._clock)

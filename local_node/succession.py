@@ -1,5 +1,4 @@
-"""The node's side of a change of the hub's authority: the requests of the hub over the link, and what the node does
-about each of them.
+"""The node's side of a change of the hub's authority: the requests of the hub over the link, and the node's acts.
 
 | the hub asks | the node                                                              |
 |--------------|-----------------------------------------------------------------------|
@@ -7,7 +6,7 @@ about each of them.
 | renew        | also renews its certificate, unless the new authority has signed it   |
 | withdraw     | also removes the former authority from those that it trusts           |
 
-An answer states which certificate and authorities the node uses at that moment; the hub repeats its request until the
+An answer states which of the two authorities the node trusts at that moment; the hub repeats its request until the
 answer is as required. A node accepts a new authority only with the signature of the former authority
 (``semq.pki.succession``).
 """
@@ -33,8 +32,8 @@ class SuccessionQuestion(msgspec.Struct):
     succession: Succession
 
 
-class SucceededNode(Protocol):
-    """The part of the node that a change uses."""
+class TrustingNode(Protocol):
+    """The part of the node that a change of the authority uses."""
 
     renewing: Renewing | None
 
@@ -48,14 +47,15 @@ class SucceededNode(Protocol):
 class SuccessionDuty:
     """Carries out the requests of the hub."""
 
-    def __init__(self, node: SucceededNode) -> None:
+    def __init__(self, node: TrustingNode) -> None:
         self._node = node
         self._renewal: asyncio.Task[None] | None = None
         self._fault = ""
 
     async def carry_out(self, question: SuccessionQuestion) -> dict[str, Any]:
-        """Carry out the request, or begin to, and return which certificate and authorities are in use now. Raises
-        WrongAuthority, NoIdentity.
+        """Carry out the request, and return which authorities are trusted now. A renewal is only begun.
+
+        Raises WrongAuthority, NoIdentity.
         """
         who, succession = self._node.identity_in_use(), question.succession
         new = succession.new
@@ -67,8 +67,8 @@ class SuccessionDuty:
             self._renew()
         if question.step == "withdraw" and is_renewed and former in who.trust.fingerprints:
             verify_succession(succession, who.trust)
-            pairs = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
-            self._trust(who, [one for name, one in pairs if name != former])
+            authorities = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
+            self._trust(who, [authority for name, authority in authorities if name != former])
         trusted = who.trust.fingerprints
         return {"trusts_new": fingerprint in trusted, "trusts_former": former in trusted, "fault": self._fault}
 
@@ -86,7 +86,7 @@ class SuccessionDuty:
 
     async def _renewed(self, renewing: Renewing) -> None:
         try:
-            await renewing.now()
+            await renewing.renew_now()
         except (SemqError, OSError) as error:
             self._fault = str(error)
             log.warning("not_renewed", error=str(error))

@@ -45,8 +45,8 @@ NONCE_MAX = 64  # characters
 # Lines that name the target reliably; lines of violations repeat the statement of an impostor.
 NAMED_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 Events = Sequence[Mapping[str, Any]]
-LINES, STORY = "ask.lines", "ask.story"  # questions to other instances
-HUB = "hub"  # their user
+LINES, STORY = "ask.lines", "ask.story"  # operations of questions to other instances
+HUB = "hub"  # user of these questions
 
 
 class TraceQuestion(msgspec.Struct, frozen=True):
@@ -70,13 +70,16 @@ class AskService:
         return RequestExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
-        """Return all lines of the hub's ledger about one message. Raises BadLocator."""
+        """Answer a question about one message: the hub's lines, and with a nonce the answer of the other end.
+
+        Raises BadLocator, TokenRefused.
+        """
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._reads.turn(str(asker)):
             events, unreached = await self._all_lines(str(lk0))
         targets = _targets(events)
-        is_theirs = asker == lk0.node or str(asker) in targets
-        answer = {"node": str(self._node.address), "events": events if is_theirs else []}
+        is_party = asker == lk0.node or str(asker) in targets
+        answer = {"node": str(self._node.address), "events": events if is_party else []}
         answer |= {"unreached": unreached} if unreached else {}
         nonce = question.nonce[:NONCE_MAX]
         if not nonce:
@@ -101,9 +104,11 @@ class AskService:
         if member is None:
             return events, []
         others = [store for store in member.stores() if store != member.store]
-        answers = await asyncio.gather(*(member.store_questions.ask(one, LINES, {"lk0": lk0}, HUB) for one in others))
-        events += [line for one in answers for line in one.result or ()]
-        unreached = [store_text(one.store) for one in answers if one.unreached or one.error]
+        answers = await asyncio.gather(
+            *(member.store_questions.ask(store, LINES, {"lk0": lk0}, HUB) for store in others)
+        )
+        events += [line for answer in answers for line in answer.result or ()]
+        unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
@@ -112,23 +117,21 @@ class AskService:
         session, member = self._node.engine.sessions.get(other), self._node.membership
         link = session.link if session is not None else None
         if member is not None and isinstance(link, CarriedLink):  # present at another instance
-            asked = await member.store_questions.ask_life(link.life, STORY, {"other": other, "question": question}, HUB)
-            if asked.result is None:
-                why = asked.unreached or f"{(asked.error or {}).get('code')} {(asked.error or {}).get('text')}"
-                return {"node": other, "unanswered": shortened(why, 300)}
-            return self._passed_on(other, asked.result)
+            passed_on = {"other": other, "question": question}
+            reply = await member.store_questions.ask_life(link.life, STORY, passed_on, HUB)
+            if reply.result is None:
+                return {"node": other, "unanswered": shortened(reply.unreached, 300) or _error_text(reply.error)}
+            return self._answer(other, reply.result)
         try:
             answer = await self._node.questions.ask(other, question)
         except SemqError as error:
             return {"node": other, "unanswered": str(error)}
-        return self._passed_on(other, answer)
+        return self._answer(other, answer)
 
-    def _passed_on(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
-            failure = answer.get("error")
-            why = failure if isinstance(failure, dict) else {}
-            return {"node": other, "unanswered": shortened(f"{why.get('code')} {why.get('text')}", 300)}
+            return {"node": other, "unanswered": _error_text(answer.get("error"))}
         return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
     async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
@@ -138,12 +141,12 @@ class AskService:
 
     async def with_parties(self, traced: dict[str, Any]) -> dict[str, Any]:
         """Add the ledger lines of sender and receiver to those of the hub."""
-        me, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
-        own = [{"node": me, **event} for event in traced["events"]]
+        hub, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
+        own = [{"node": hub, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
-        asked = await asyncio.gather(*(self._ask(party, me, lk0, "hub") for party in parties))
+        answers = await asyncio.gather(*(self._ask(party, hub, lk0, "hub") for party in parties))
         lines_of_all, unanswered = list(own), list[dict[str, str]]()
-        for answer in asked:
+        for answer in answers:
             try:
                 if "unanswered" in answer:
                     raise ValueError(answer["unanswered"])
@@ -156,6 +159,12 @@ class AskService:
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)
+
+
+def _error_text(error: Any) -> str:
+    """Return code and text of an error that another node has answered."""
+    fields = error if isinstance(error, Mapping) else {}
+    return shortened(f"{fields.get('code')} {fields.get('text')}", 300)
 
 
 def _asker(session: SessionInfo) -> Address:

@@ -10,10 +10,11 @@
 Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
 connected to it, and a phase also waits until every running instance has done what it requires of the hub.
 
-A node counts if it is an institution of this hub, has a valid certificate, and the operator has not left it behind by
-name. ``authority.json`` (``authority_state``) names the phase; each run of the job does everything that the phase
-requires, so a hub that was killed at any step continues from the file. No certificate of the new authority is issued
-before every node trusts it, because partners verify each other's certificates. Operations: ``operations.authority``.
+A node counts if it is an institution of this hub, has a valid certificate, and is not among the nodes that the operator
+has named to be left behind. ``authority.json`` (``authority_state``) names the phase. Each run of the job does
+everything that the phase requires, so a hub that was killed at any step continues from the file. No certificate of the
+new authority is issued before every node trusts it, because partners verify each other's certificates. Operations:
+``operations.authority``.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from platform_node.authority_state import LOCK_FILE, STATE_FILE, STEPS, WORDS, Phase, Roll, folder_of, read_roll
+from platform_node.authority_state import LOCK_FILE, STATE_FILE, STATE_TEXTS, STEPS, Phase, Roll, folder_of, read_roll
 from platform_node.errors import NoRoll
 from platform_node.questions import Questions
 from platform_node.registry import Registry
@@ -67,8 +68,8 @@ class RolledHub(Protocol):
     def renew_own(self) -> None:
         """Issue a new certificate for the hub itself."""
 
-    def greet_anew(self) -> None:
-        """From now on, give enrolling nodes the certificate of the authority that signs now."""
+    def announce_authority(self) -> None:
+        """Present the certificate of the authority that signs now to nodes that enrol."""
 
     def trust_widened(self) -> None:
         """Trust an additional authority; links are kept."""
@@ -99,17 +100,17 @@ class AuthorityRoll:
         """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority."""
         if self._hub.registry.authority is None:
             raise NoAuthority
-        with self._changing():
+        with self._locked_state():
             roll = self.state
             is_new = roll is None or roll.phase is Phase.DONE
             if is_new:
-                roll = self._begun(self._hub.registry.authority, roll.generation + 1 if roll else 2)
+                roll = self._new_roll(self._hub.registry.authority, roll.generation + 1 if roll else 2)
                 log.warning("authority_roll_begins", new=roll.succession.fingerprint, former=roll.succession.former)
             assert roll is not None
             self._save(roll.noted("left", left))
             return is_new
 
-    def _begun(self, former: Authority, generation: int) -> Roll:
+    def _new_roll(self, former: Authority, generation: int) -> Roll:
         folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
         new = read_authority(folder, self._passphrase())  # left by a crash before the state was written
         if new is None:
@@ -119,7 +120,7 @@ class AuthorityRoll:
 
     def leave(self, nodes: Sequence[str]) -> None:
         """Stop waiting for these nodes. Raises NoRoll."""
-        with self._changing():
+        with self._locked_state():
             if self.state is None or self.state.phase is Phase.DONE:
                 raise NoRoll
             self._save(self.state.noted("left", nodes))
@@ -133,7 +134,7 @@ class AuthorityRoll:
                 return
             await self._establish(self.state)
             await self._ask_all(self.state)
-            await self._advance()
+            await self._begin_next_phase()
 
     async def _establish(self, roll: Roll) -> None:
         """Do what the phase requires of the hub itself, unless that is done already, and note it."""
@@ -142,6 +143,7 @@ class AuthorityRoll:
             self._note("established", [self._hub.store_name], roll)
 
     async def _apply(self, roll: Roll) -> None:
+        """Trust, sign with and drop authorities as the phase requires."""
         who, registry = self._hub.identity_in_use(), self._hub.registry
         new, former = roll.succession.fingerprint, roll.succession.former
         trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
@@ -153,13 +155,13 @@ class AuthorityRoll:
         assert registry.authority is not None
         if registry.authority.fingerprint != new:
             registry.authority = read_authority(folder_of(self._folder, roll.generation), self._passphrase())
-            self._hub.greet_anew()
+            self._hub.announce_authority()
         if not is_issued_by(who.certificate, roll.succession.new):
             self._hub.renew_own()
         if roll.phase is Phase.RENEW:
             return
         if former in trusted:
-            who.replace_authorities([one for name, one in trusted.items() if name != former])
+            who.replace_authorities([authority for name, authority in trusted.items() if name != former])
             await self._hub.trust_changed()
             log.warning("authority_withdrawn", former=former)
         if roll.phase is Phase.DONE:
@@ -171,13 +173,13 @@ class AuthorityRoll:
         nodes = [node for node in questions.readers() if not roll.has_done(node)]
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def asked(node: str) -> None:
+        async def ask_in_turn(node: str) -> None:
             async with turns:
                 await self._ask(roll, node)
 
-        await asyncio.gather(*map(asked, nodes))
+        await asyncio.gather(*map(ask_in_turn, nodes))
         if roll.phase is Phase.RENEW:
-            self._note("renewed", [node for node in self._hub.guard.nodes() if self._shows_new(node)])
+            self._note("renewed", [node for node in self._hub.guard.nodes() if self._uses_new_authority(node)])
 
     async def _ask(self, roll: Roll, node: str) -> None:
         step = Phase.WITHDRAW if roll.phase is Phase.DONE else roll.phase
@@ -189,9 +191,9 @@ class AuthorityRoll:
             return
         result = answer.get("result")
         if not answer.get("ok") or not isinstance(result, dict):
-            failure = answer.get("error")
-            why = failure if isinstance(failure, dict) else {}
-            self._faults[node] = shortened(f"{why.get('code')} {why.get('text')}", 300)
+            refusal = answer.get("error")
+            fields = refusal if isinstance(refusal, dict) else {}
+            self._faults[node] = shortened(f"{fields.get('code')} {fields.get('text')}", 300)
             return
         self._faults.pop(node, None)
         if result.get("fault"):
@@ -201,40 +203,41 @@ class AuthorityRoll:
             if result.get("trusts_former") is False:
                 self._note("dropped", [node])
 
-    def _shows_new(self, node: str) -> bool:
-        """Whether the node's session uses a certificate of the new authority, or of one that is not the hub's."""
+    def _uses_new_authority(self, node: str) -> bool:
+        """Whether the node's session uses a certificate that the former authority of the hub has not signed."""
         assert self.state is not None
-        shown, former = self._hub.guard.certificate(node), self.state.succession.former
+        certificate, former = self._hub.guard.certificate(node), self.state.succession.former
         trusted = self._hub.identity_in_use().trust.authorities
-        return shown is not None and not any(
-            fingerprint_of(one) == former and is_issued_by(shown, one) for one in trusted
+        return certificate is not None and not any(
+            fingerprint_of(authority) == former and is_issued_by(certificate, authority) for authority in trusted
         )
 
     def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
         """Add to a list of the state; with ``roll`` only while its phase lasts."""
-        with self._changing():
+        with self._locked_state():
             if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
                 self._save(self.state.noted(name, names))
 
-    async def _advance(self) -> None:
+    async def _begin_next_phase(self) -> None:
+        """Begin the next phase, if no node and no instance is missing in the present one."""
         roll = self.state
         assert roll is not None
         if roll.phase is Phase.DONE or await self._missing(roll) or await self._missing_stores(roll):
             return
-        after = STEPS[roll.phase][0]
-        with self._changing():
+        next_phase = STEPS[roll.phase][0]
+        with self._locked_state():
             if self.state is None or not _is_same_phase(self.state, roll):
-                return  # another instance was quicker
-            self._save(replace(self.state, phase=after, established=()))
-        log.warning("authority_roll_phase", phase=after.value, left=list(roll.left))
+                return  # another instance has begun it
+            self._save(replace(self.state, phase=next_phase, established=()))
+        log.warning("authority_roll_phase", phase=next_phase.value, left=list(roll.left))
         await self._establish(self.state)
 
     async def _missing(self, roll: Roll) -> list[str]:
-        """Return the nodes that are waited for."""
+        """Return the nodes for which the phase waits."""
         return [node for node in await self._active() if node not in roll.left and not roll.has_done(node)]
 
     async def _missing_stores(self, roll: Roll) -> list[str]:
-        """Return the stores of the instances that are waited for."""
+        """Return the stores of the instances for which the phase waits."""
         return [store for store in await self._hub.served_stores() if store not in roll.established]
 
     async def _active(self) -> list[str]:
@@ -243,8 +246,8 @@ class AuthorityRoll:
         return sorted(node for node in valid | set(self._hub.guard.nodes()) if self._hub.is_node(node))
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Read the state that other instances may have changed, and keep them from changing it during the block."""
+    def _locked_state(self) -> Iterator[None]:
+        """Read the state that other instances may have changed, and lock it for the block."""
         with locked(self._folder / LOCK_FILE):
             self.state = read_roll(self._folder)
             yield
@@ -274,15 +277,15 @@ class AuthorityRoll:
         }
 
     def _state_of(self, roll: Roll, node: str) -> dict[str, Any]:
-        has = [word for name, word in WORDS.items() if node in getattr(roll, name)]
+        reached = [text for name, text in STATE_TEXTS.items() if node in getattr(roll, name)]
         return {
             "node": node,
-            "state": has[-1] if has else "trusts the former one",
+            "state": reached[-1] if reached else "trusts the former one",
             "online": self._hub.questions.has_reader(node),
             "left_behind": node in roll.left,
             "fault": self._faults.get(node, ""),
         }
 
 
-def _is_same_phase(one: Roll, other: Roll) -> bool:
-    return (one.generation, one.phase) == (other.generation, other.phase)
+def _is_same_phase(first: Roll, second: Roll) -> bool:
+    return (first.generation, first.phase) == (second.generation, second.phase)

@@ -16,7 +16,7 @@ from semq.foreign_text import shortened
 from semq.pki.errors import KeyRefused
 from semq.pki.succession import Succession
 
-STATE_FILE, LOCK_FILE, LATER = "authority.json", "authority.lock", "authorities"
+STATE_FILE, LOCK_FILE, LATER_FOLDER = "authority.json", "authority.lock", "authorities"
 
 
 class Phase(StrEnum):
@@ -35,7 +35,8 @@ STEPS = {
     Phase.WITHDRAW: (Phase.DONE, "dropped"),
     Phase.DONE: (Phase.DONE, "dropped"),
 }
-WORDS = {
+# List of nodes | state of a node in it, for operators.
+STATE_TEXTS = {
     "believing": "trusts both",
     "renewed": "has a certificate of the new one",
     "dropped": "trusts the new one only",
@@ -83,7 +84,7 @@ def read_roll(folder: Path) -> Roll | None:
 
 def folder_of(pki_dir: Path, generation: int) -> Path:
     """Return the folder of an authority."""
-    return pki_dir if generation == 1 else pki_dir / LATER / str(generation)
+    return pki_dir if generation == 1 else pki_dir / LATER_FOLDER / str(generation)
 
 
 def signing_folder(pki_dir: Path) -> Path:

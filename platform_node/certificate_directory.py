@@ -1,9 +1,9 @@
 """The hub's directory of the institutions' certificates.
 
 A node sends its certificates at each login, in its own session; the hub stores them and passes them on to all partners.
-With authorities the hub accepts only unrevoked certificates signed by them; without (links with passwords, on one
-machine) it passes all on. Receivers check certificates in any case: a dishonest hub can prevent the sealing of
-documents, but cannot open any.
+A hub with authorities accepts only unrevoked certificates signed by them. A hub without authorities (links with
+passwords, on one machine) passes all certificates on. Receivers check certificates in any case: a dishonest hub can
+prevent the sealing of documents, but cannot open any.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,29 +32,33 @@ class TooManyCertificates(BadInput):
 class KnownCertificates:
     """Certificates by node, PEM, in the order of the node: the active one first."""
 
-    def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
-        """Check ``known``, the stored certificates: some may have been revoked or have expired since they were stored.
+    def __init__(self, stored: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
+        """Check the stored certificates: some may have been revoked or have expired since they were stored.
 
         ``check`` returns the time until which a certificate may be passed on; it raises SemqError for one that may not.
         """
-        self._known = {node: tuple(pems) for node, pems in known.items()}
+        self._known = {node: tuple(pems) for node, pems in stored.items()}
         self._check = check
         self._ends = NEVER  # the earliest end of a known certificate
         self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""
+        """Replace a node's certificates by the valid ones of these; return them, or None if nothing changed.
+
+        Raises TooManyCertificates, and the errors of ``check``.
+        """
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
-        good = tuple(pem for place, pem in enumerate(certificates) if self._is_good(node, pem, is_active=not place))
-        if self._known.get(str(node)) == good:
+        valid = tuple(pem for slot, pem in enumerate(certificates) if self._is_valid(node, pem, is_active=slot == 0))
+        if self._known.get(str(node)) == valid:
             return None
-        self._known[str(node)] = good
-        return good
+        self._known[str(node)] = valid
+        return valid
 
-    def _is_good(self, node: Address, pem: str, *, is_active: bool) -> bool:
-        """Return whether to pass a certificate on: not if it has expired, or if its authority is not trusted any more.
-        Raises the errors of ``check`` for others.
+    def _is_valid(self, node: Address, pem: str, *, is_active: bool) -> bool:
+        """Return whether to pass a certificate on. Raises the errors of ``check``, except for expired and revoked ones.
+
+        A certificate of an authority that is no longer trusted raises WrongAuthority only if it is the active one.
         """
         try:
             self._note_end(node, pem)
@@ -81,10 +85,10 @@ class KnownCertificates:
         """Drop revoked and expired certificates; return the nodes whose certificates changed."""
         changed = {}
         self._ends = NEVER
-        for node, good in self._known.items():
-            left = tuple(pem for pem in good if self._passes(node, pem))
-            if left != good:
-                changed[node] = left
+        for node, pems in self._known.items():
+            valid = tuple(pem for pem in pems if self._passes(node, pem))
+            if valid != pems:
+                changed[node] = valid
         self._known |= changed
         return changed
 

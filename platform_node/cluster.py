@@ -1,6 +1,6 @@
 """This hub as one of several instances: control database, homes, carrier (PROTOCOL.md section 10).
 
-Made by ``node`` if the configuration has ``[cluster]``. A hub of one process does not use this module: its own
+Created by ``node`` if the configuration has ``[cluster]``. A hub of one process does not use this module: its own
 database is its control database, and it has no carrier.
 """
 
@@ -57,19 +57,19 @@ class Membership:
     """The membership of this process in its hub."""
 
     def __init__(
-        self, settings: Settings, section: ClusterSection, clock: Clock, own: Read, state: Callable[[], StoreState]
+        self, settings: Settings, section: ClusterSection, clock: Clock, read: Read, state: Callable[[], StoreState]
     ) -> None:
-        """``own`` reads from the own store, ``state`` returns its present state."""
+        """``read`` reads from the store of this instance, ``state`` returns the present state of that store."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
         self.store_questions: StoreQuestions  #: questions of operators to the other instances
         self._settings = settings
         self._section = section
         self._clock = clock
-        self._own_url = None if section.control is None else section.control.get_secret_value()
-        self._reader = None if self._own_url is None else Reader(lambda: self._own_url or "")
+        self._control_url = None if section.control is None else section.control.get_secret_value()
+        self._reader = None if self._control_url is None else Reader(lambda: self._control_url or "")
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
-        self.read: Read = own if self._reader is None else self._reader.read  #: from the control database
+        self.read: Read = read if self._reader is None else self._reader.read  #: from the control database
         self._directory: HubDirectory
         self._state = state
         self._life = 0
@@ -80,11 +80,11 @@ class Membership:
     # --- life
     async def open(self) -> None:
         """Read the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
-        if self._own_url is not None:
-            await asyncio.to_thread(schema_version.check, self._own_url)
+        if self._control_url is not None:
+            await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id
-        drawn = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
-        self._identity = await self.read(rows.claim_identity, *drawn)
+        if_new = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
+        self._identity = await self.read(rows.claim_identity, *if_new)
         if self._identity.hub != hub:
             raise ControlOfAnotherHub(hub=self._identity.hub, configured=hub)
 
@@ -93,17 +93,17 @@ class Membership:
         directory: HubDirectory,
         turn: Turn,
         post: Callable[[Work, bool], None],
-        end_second: Callable[[Address], None],
+        end_older_session: Callable[[Address], None],
     ) -> Cluster:
         """Return the ports of a new engine."""
         self._directory = directory
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
-            self.carrier = AmqpCarrier(self._ways(), hub_id, key, self._clock, turn, post)
+            self.carrier = AmqpCarrier(self._dial_configs(), hub_id, key, self._clock, turn, post)
             self.store_questions = StoreQuestions(
                 self.carrier, self._settings.protocol.max_document_bytes + ANSWER_MORE
             )
-        return Cluster(self.carrier, self.homes, end_second)
+        return Cluster(self.carrier, self.homes, end_older_session)
 
     def begin(self, engine: HubEngine) -> None:
         """Join the others with a new engine."""
@@ -113,28 +113,29 @@ class Membership:
         self.carrier.begin(self._life, self.store, self.store_questions)
 
     def stores(self) -> list[StoreName]:
-        """Return the stores of the hub in the order in which they were added, without those that are retired."""
+        """Return the stores of the hub in the order in which they were added, without retired ones."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def served(self) -> list[str]:
         """Return the names of the stores of all running instances."""
-        found: list[rows.RunningInstance] = await self.read(rows.instances)
-        return sorted({f"{one.semq_id}.{one.semq_db_id}" for one in found if one.is_alive})
+        instances: list[rows.RunningInstance] = await self.read(rows.instances)
+        return sorted({f"{instance.semq_id}.{instance.semq_db_id}" for instance in instances if instance.is_alive})
 
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
-        """Add this instance and its store to the hub; return whether the store lacks commits of which the control
-        database knows. Raises StoreNumberTaken, StoreIsRetired.
+        """Add this instance and its store to the hub. Raises StoreNumberTaken, StoreIsRetired.
+
+        Return whether the store is older than the state that the control database has noted, as after a restore.
         """
         if self.store in {row.name for row, _ in await self.read(retired_stores)}:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
-        known: OpenedStore = await self.read(rows.open_store, self.store, store_uuid)
-        if known.store_uuid != store_uuid:
+        noted: OpenedStore = await self.read(rows.open_store, self.store, store_uuid)
+        if noted.store_uuid != store_uuid:
             store = f"{self.store[0]}.{self.store[1]}"
-            raise StoreNumberTaken(store=store, known=str(known.store_uuid), own=str(store_uuid))
-        found = self._state()
+            raise StoreNumberTaken(store=store, known=str(noted.store_uuid), own=str(store_uuid))
+        present = self._state()
         self._endpoint = endpoint
         await self.follow()
-        return found.boot <= known.state.boot or found[1:] < known.state[1:]
+        return present.boot <= noted.state.boot or present[1:] < noted.state[1:]
 
     async def follow(self) -> None:
         """Write the heartbeat of this instance, and apply the changes of the other instances."""
@@ -146,8 +147,9 @@ class Membership:
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Read stores and changed homes, retire what others have retired, and allot missing homes. Raises
-        StoreIsRetired if others have retired the store of this instance.
+        """Read stores and changed homes, note newly retired stores, and assign missing homes.
+
+        Raises StoreIsRetired if an operator has retired the store of this instance.
         """
         self.homes.stores = await self.read(rows.stores)
         retired = {row.name: row for row, _ in await self.read(retired_stores)}
@@ -159,14 +161,14 @@ class Membership:
         missing = self.homes.missing(self._directory.nodes())
         if missing:
             await self.read(rows.add_homes, missing, self.homes.retired)
-            await self._read_changed()  # another instance may have been quicker
+            await self._read_changed()  # another instance may have assigned some of them before
 
     async def _read_changed(self) -> None:
         changed, self._read_at = await self.read(rows.homes, self._read_at)
         self.homes.homes |= changed
 
     async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
-        """Note in the own store that others are lost, so that inquiries about them are answered."""
+        """Note retired stores in the store of this instance, so that inquiries about them are answered."""
         stores = self._engine.custody.stores
         for name, row in retired.items():
             if name not in stores.retired:
@@ -174,10 +176,10 @@ class Membership:
                 log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
 
     async def retire(self, row: RetiredStore) -> bool:
-        """Declare for all instances that a store is lost; return whether it was before. Raises StoreServed."""
+        """Declare for all instances that a store is lost; return whether it was declared before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
-        # an instance that does not reach the control database still serves its store: ask it over the carrier
+        # An instance that does not reach the control database still serves its store: ask it over the carrier.
         answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)
@@ -200,7 +202,7 @@ class Membership:
         return [ScheduledJob("cluster", FOLLOW_S, follow)]
 
     async def leave(self) -> None:
-        """Leave the carrier before the store is closed; the others notice it immediately."""
+        """Leave the carrier before the store is closed, so that the other instances notice it immediately."""
         if hasattr(self, "carrier"):
             await self.carrier.stop()
 
@@ -210,14 +212,14 @@ class Membership:
             await self._reader.close()
 
     # --- inside
-    def _ways(self) -> list[DialConfig]:
+    def _dial_configs(self) -> list[DialConfig]:
         bytes_max = self._settings.protocol.max_document_bytes + BATCH_OVERHEAD
         limits = ConnectionLimits(
             heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
         )
-        return [self._way(url.get_secret_value(), limits) for url in self._section.carrier]
+        return [self._dial_config(url.get_secret_value(), limits) for url in self._section.carrier]
 
-    def _way(self, url: str, limits: ConnectionLimits) -> DialConfig:
+    def _dial_config(self, url: str, limits: ConnectionLimits) -> DialConfig:
         parts = urlsplit(url)
         is_tls = parts.scheme == "amqps"
         return DialConfig(
@@ -235,8 +237,9 @@ class Membership:
 
 
 def carrier_context(trust: Path | None) -> ssl.SSLContext:
-    """Return the context for connections to the carrier; ``trust``: the authorities of the broker. Raises
-    TrustUnreadable.
+    """Return the context for connections to the carrier. ``trust``: file with the authorities of the broker.
+
+    Raises TrustUnreadable.
     """
     try:
         return ssl.create_default_context(cafile=trust)

@@ -11,7 +11,7 @@ force.
     members = ["56001", "56002"]
 
     [[agreements]]                      # the first one that fits a document counts
-    from = ["10008"]                    # "*": everybody
+    from = ["10008"]                    # "*": all institutions
     to = ["56001"]
     types = ["order", "trade/invoice"]  # type, domain/type or domain/type/subtype; left out: all
     bytes_max = 1_000_000
@@ -25,7 +25,7 @@ With at least one agreement, only documents with an agreement are allowed; witho
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,13 +43,13 @@ NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that the hub serves, and its users to whom others may send one document together."""
+    """A node that the hub serves. One document may be sent to all its ``users`` together."""
 
     name: str = ""
     users: tuple[str, ...] = ()
 
 
-NOBODY = Institution()
+NO_INSTITUTION = Institution()
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,58 +96,56 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
     """Read a document in TOML; ``configured`` are the institutions of the hub's configuration file.
 
-    Without them names are not checked: imported definitions stay in force when an institution leaves the configuration.
+    None: names of institutions are not checked, because imported definitions stay in force when an institution leaves
+    the configuration.
 
     Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an unknown
     institution.
     """
     if len(document) > DOCUMENT_MAX:
         raise DefinitionsRefused("The document is too long.", size=len(document))
-    written: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     try:
-        written = tomllib.loads(document)
-        read = msgspec.convert(written, HubDefinitions)
+        content = tomllib.loads(document)
+        definitions = msgspec.convert(content, HubDefinitions)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DefinitionsRefused(fault=shortened(str(error), 300)) from error
     except msgspec.ValidationError as error:
-        raise DefinitionsRefused(fault=shortened(_located(written, str(error)), 300)) from error
-    known = {*read.nodes, *(configured or ()), ANY}
-    for node in read.nodes:
+        raise DefinitionsRefused(fault=shortened(_located(content, str(error)), 300)) from error
+    institutions = {*definitions.nodes, *(configured or ())}
+    for node in definitions.nodes:
         if not NODE_ID.fullmatch(node):
             raise DefinitionsRefused(
                 f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
             )
-    _check_users(read.nodes)
-    _check_groups(read.groups, None if configured is None else known - {ANY})
-    for number, one in enumerate(read.agreements, 1):
-        if not one.from_ or not one.to or not one.types:
+    _check_users(definitions.nodes)
+    _check_groups(definitions.groups, None if configured is None else institutions)
+    for number, agreement in enumerate(definitions.agreements, 1):
+        if not agreement.from_ or not agreement.to or not agreement.types:
             raise DefinitionsRefused(f"Agreement {number} needs from, to and types that are not empty.")
-        strangers = [name for name in (*one.from_, *one.to) if configured is not None and name not in known]
-        if strangers:
-            raise DefinitionsRefused(
-                f"Agreement {number} names {strangers[0][:80]!r}, which is not an institution of this hub"
-                f"{did_you_mean(strangers[0], known - {ANY}) or '.'}"
-            ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
-    return read
+        if configured is not None:
+            _check_names(f"Agreement {number}", (*agreement.from_, *agreement.to), {*institutions, ANY})
+    return definitions
 
 
 def _check_users(nodes: Mapping[str, Institution]) -> None:
-    """Refuse names that are none, repeated names, and too many users."""
-    if sum(len(one.users) for one in nodes.values()) > MEMBERS_MAX:
+    """Refuse invalid and repeated names, and too many users."""
+    if sum(len(institution.users) for institution in nodes.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
-    for node, one in nodes.items():
-        bad = [name for name in one.users if not NODE_ID.fullmatch(name) or name == PIECES_USER]
-        if bad:
+    for node, institution in nodes.items():
+        users = institution.users
+        invalid = [name for name in users if not NODE_ID.fullmatch(name) or name == PIECES_USER]
+        if invalid:
             raise DefinitionsRefused(
-                f"{bad[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most, and not"
+                f"{invalid[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most, and not"
                 f" {PIECES_USER!r}."
             )
-        if len(one.users) > GROUP_MAX or len(set(one.users)) < len(one.users):
+        if len(users) > GROUP_MAX or len(set(users)) < len(users):
             raise DefinitionsRefused(f"Node {node} has a user twice, or more than {GROUP_MAX}.")
 
 
-def _check_groups(groups: dict[str, Group], known: Collection[str] | None) -> None:
-    """Refuse groups with unknown or repeated members, and too many; without ``known``, all members are accepted."""
+def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None) -> None:
+    """Refuse too many groups, and unknown or repeated members; with None, members are not looked up."""
     if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")
     for name, group in groups.items():
@@ -159,17 +157,23 @@ def _check_groups(groups: dict[str, Group], known: Collection[str] | None) -> No
             raise DefinitionsRefused(f"Group {name} needs 1 to {GROUP_MAX} members.")
         if len(set(group.members)) < len(group.members):
             raise DefinitionsRefused(f"Group {name} names a member twice.")
-        strangers = [one for one in group.members if known is not None and one not in known]
-        if strangers:
-            raise DefinitionsRefused(
-                f"Group {name} names {strangers[0][:80]!r}, which is not an institution of this hub"
-                f"{did_you_mean(strangers[0], known or ()) or '.'}"
-            ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
+        if institutions is not None:
+            _check_names(f"Group {name}", group.members, institutions)
 
 
-def _located(written: dict[str, Any], fault: str) -> str:
-    """Return a fault with its institution, because msgspec names all of them ``$.nodes[...]``."""
-    nodes = written.get("nodes")
+def _check_names(part: str, names: Iterable[str], institutions: Collection[str]) -> None:
+    """Refuse a part of the definitions that names an unknown institution."""
+    unknown = next((name for name in names if name not in institutions), None)
+    if unknown is not None:
+        raise DefinitionsRefused(
+            f"{part} names {unknown[:80]!r}, which is not an institution of this hub"
+            f"{did_you_mean(unknown, {*institutions} - {ANY}) or '.'}"
+        ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{unknown[:64]}"].')
+
+
+def _located(content: dict[str, Any], fault: str) -> str:
+    """Return a fault with the name of its institution, for which msgspec writes ``$.nodes[...]``."""
+    nodes = content.get("nodes")
     for name, value in nodes.items() if isinstance(nodes, dict) else ():
         try:
             msgspec.convert(value, Institution)
@@ -190,7 +194,7 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     lines += [
         f"~ users of {node}: {shortened(', '.join(new.users), 300) or 'none'}"
         for node, new in after.nodes.items()
-        if new.users != before.nodes.get(node, NOBODY).users
+        if new.users != before.nodes.get(node, NO_INSTITUTION).users
     ]
     lines += [f"- group {name}" for name in before.groups if name not in after.groups]
     lines += [
@@ -198,32 +202,27 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
         for name, group in after.groups.items()
         if before.groups.get(name) != group
     ]
-    lines += [f"- {_line(one)}" for one in before.agreements if one not in after.agreements]
-    lines += [f"+ {_line(one)}" for one in after.agreements if one not in before.agreements]
+    lines += [f"- {_line(agreement)}" for agreement in before.agreements if agreement not in after.agreements]
+    lines += [f"+ {_line(agreement)}" for agreement in after.agreements if agreement not in before.agreements]
     if not lines and before.agreements != after.agreements:
         lines.append("~ agreements in another order: the first one that fits counts")
     if bool(before.agreements) != bool(after.agreements):
-        closed = (
-            ("only documents with an agreement are allowed")
+        rule = (
+            "only documents with an agreement are allowed"
             if after.agreements
             else "may_send_to of the configuration decides"
         )
-        lines.append(f"! from now on {closed}")
+        lines.append(f"! from now on {rule}")
     return lines
 
 
-def _line(one: Agreement) -> str:
-    return " ".join(_words(one))
-
-
-def _words(one: Agreement) -> Iterator[str]:
-    yield f"{','.join(one.from_)} -> {','.join(one.to)}: {','.join(one.types)}"
-    bounds: tuple[tuple[str, Any], ...] = (
-        ("bytes_max", one.bytes_max), ("per_minute", one.per_minute), ("waiting_max", one.waiting_max),
-    )  # fmt: skip
-    yield from (f"{name}={value}" for name, value in bounds if value)
-    if one.encrypt:
-        yield "encrypt"
+def _line(agreement: Agreement) -> str:
+    parts = [f"{','.join(agreement.from_)} -> {','.join(agreement.to)}: {','.join(agreement.types)}"]
+    bounds = {name: getattr(agreement, name) for name in ("bytes_max", "per_minute", "waiting_max")}
+    parts += [f"{name}={bound}" for name, bound in bounds.items() if bound]
+    if agreement.encrypt:
+        parts.append("encrypt")
+    return " ".join(parts)
 
 
 def written_from(nodes: Sequence[str]) -> str:

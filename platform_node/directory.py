@@ -25,9 +25,9 @@ from semq.umx_t.records import Presence
 class HubDirectory:
     """The directory of a hub."""
 
-    def __init__(self, accounts: Mapping[str, AccountSection], known: KnownCertificates, clock: Clock) -> None:
+    def __init__(self, accounts: Mapping[str, AccountSection], certificates: KnownCertificates, clock: Clock) -> None:
         self._accounts = accounts
-        self._certificates = known
+        self._certificates = certificates
         self._clock = clock
         self._meter = Meter(DAY_MINUTES)
         self.version = 0
@@ -51,11 +51,11 @@ class HubDirectory:
         return self._index.nodes
 
     def serves(self, node: Address) -> bool:
-        """Return whether an address is one of them."""
+        """Whether this is the address of an institution."""
         return node in self._index.known
 
     def knows(self, name: str) -> bool:
-        """Whether this is the address of an institution."""
+        """Whether this text is the address of an institution."""
         return name in self._names
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
@@ -63,11 +63,11 @@ class HubDirectory:
         return self._index.terms(source, target)
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return those to which an institution may send, or which may send to it; it may be among them."""
+        """Return the institutions with which an institution may exchange documents; it may be among them itself."""
         return self._index.partners(node)
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send, as the records that it gets."""
+        """Return the groups to which an institution may send, as the records that its node gets."""
         return self._index.groups(node)
 
     def users(self, node: Address) -> Collection[str]:
@@ -75,11 +75,11 @@ class HubDirectory:
         return self._index.users(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""
+        """Whether an agreement allows the pair any document; without agreements, whether the configuration does."""
         return self._index.may_send(source, target)
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Take the certificates of a node."""
+        """Note the certificates of a node; return the valid ones, or None if nothing changed."""
         return self._certificates.introduce(node, certificates)
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
@@ -87,8 +87,9 @@ class HubDirectory:
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return why a message can never be delivered, or None; ``waiting`` counts the copies that the hub stores for a
-        pair.
+        """Return the reason for which the hub refuses a message, or None.
+
+        ``waiting(source, target)`` returns the number of copies that the hub stores for a pair.
         """
         source, target = envelope.lk0.node, envelope.target.node
         if target not in self._index.known:
@@ -99,8 +100,9 @@ class HubDirectory:
         return None if agreed is None else self._breach(envelope, agreed, size, waiting)
 
     def _breach(
-        self, envelope: Envelope, agreed: Sequence[Terms], size: int, count: Callable[[str, str], int]
+        self, envelope: Envelope, agreed: Sequence[Terms], size: int, waiting: Callable[[str, str], int]
     ) -> Reason | None:
+        """Return the term that a message does not keep, or None. Only its first attempt counts for limits."""
         source, target = envelope.lk0.node, envelope.target.node
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
@@ -109,9 +111,9 @@ class HubDirectory:
             terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))
-            waiting = count(str(source), str(target)) if terms.waiting_max else 0
-            if envelope.att <= 1 and waiting and waiting >= terms.waiting_max:
-                raise QuotaReached(target=str(target), waiting=waiting)
+            copies = waiting(str(source), str(target)) if terms.waiting_max else 0
+            if envelope.att <= 1 and copies and copies >= terms.waiting_max:
+                raise QuotaReached(target=str(target), waiting=copies)
             if envelope.att <= 1 and not self._meter.take(pair, terms, self._clock.monotonic()):
                 raise TooFast(target=str(target), per_minute=terms.per_minute)
         except SemqError as error:

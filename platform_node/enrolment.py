@@ -1,14 +1,13 @@
-"""Exchange ``semq.enroll`` in virtual host ``enroll``: a node's first certificate for a token, each later one for the
-certificate before.
+"""Exchange ``semq.enroll`` in virtual host ``enroll``: certificates for nodes, the first one for a token.
 
-| operation | who                               | takes          | gives              |
-|-----------|-----------------------------------|----------------|--------------------|
-| enroll    | who logged in by a token          | token, request | certificate, trust |
-| renew     | who logged in by a certificate    | request        | certificate, trust |
-| who       | who logged in by a certificate    |                | node, serial       |
+| operation | session logged in by | arguments      | result             |
+|-----------|----------------------|----------------|--------------------|
+| enroll    | a token              | token, request | certificate, trust |
+| renew     | a certificate        | request        | certificate, trust |
+| who       | a certificate        |                | node, serial       |
 
-It uses the same port and protocol as the links: one address to open in a firewall, one stack to trust. A request always
-concerns the name of the session, never a name in the request.
+The port and the protocol are those of the links: one address to open in a firewall, one stack to trust. A request
+always concerns the name of the session, never a name in the request.
 """
 
 import msgspec
@@ -29,7 +28,7 @@ REQUEST_BYTES_MAX = 64 * 1024
 
 
 class NameQuestion(msgspec.Struct, frozen=True):
-    """No arguments; those of newer versions are ignored."""
+    """No arguments. Arguments of newer versions are ignored."""
 
 
 class NextRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +38,12 @@ class NextRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstRequest(NextRequest, frozen=True, kw_only=True):
-    """The same, with the token of the hub's operator."""
+    """A certificate request, and the token of the hub's operator."""
 
     token: str
 
 
-class Enrolling:
+class EnrolmentService:
     """The handlers."""
 
     def __init__(self, registry: Registry, trust: TrustStore) -> None:
@@ -61,17 +60,17 @@ class Enrolling:
         return RequestExchange(ENROLL_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
-        """Sign a node's first key, or its first after a revocation."""
+        """Sign the first key of a node, or the first one after a revocation."""
         if not session.user.startswith(ENROLLING):
             raise TokenRefused("This session has logged in without a token.")
         node = parse_address(session.user.removeprefix(ENROLLING))
         pem = await self._registry.enrol(node, arguments.token, arguments.request.encode())
-        return self._granted(pem)
+        return self._result(pem)
 
     async def renew(self, session: SessionInfo, arguments: NextRequest) -> dict[str, str]:
         """Sign the next key of the node that has logged in by certificate."""
         current = certificate_of(session.peer)
-        return self._granted(await self._registry.renew(current, arguments.request.encode()))
+        return self._result(await self._registry.renew(current, arguments.request.encode()))
 
     async def who(self, session: SessionInfo, arguments: NameQuestion) -> dict[str, str]:
         """Return the name of the session, to test a certificate before it is used."""
@@ -79,5 +78,5 @@ class Enrolling:
         self._registry.check(current)
         return {"node": str(current.node), "serial": current.serial_text}
 
-    def _granted(self, certificate: bytes) -> dict[str, str]:
+    def _result(self, certificate: bytes) -> dict[str, str]:
         return {"certificate": certificate.decode("ascii"), "trust": self._trust.pem.decode("ascii")}

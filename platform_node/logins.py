@@ -32,11 +32,12 @@ log = structlog.get_logger("semq.logins")
 
 
 class HubLogins:
-    """The hub's ``Authenticator``. ``is_node`` knows the institutions by address; ``registry`` is None without TLS."""
+    """The hub's ``Authenticator``."""
 
     def __init__(
         self, users: UserTable, is_node: Callable[[str], bool], registry: Registry | None, *, allow_plain: bool
     ) -> None:
+        """``is_node`` returns whether a name is the address of an institution. ``registry``: None without TLS."""
         self.mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if registry is not None else ()))
         self._users = users
         self._is_node = is_node
@@ -49,8 +50,8 @@ class HubLogins:
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(ENROLLING):
             return await self._by_token(credentials, peer)
-        is_near = peer.is_loopback or self._allow_plain
-        if not is_near and (peer.tls is None or self._is_node(credentials.user)):
+        may_be_plain = peer.is_loopback or self._allow_plain
+        if not may_be_plain and (peer.tls is None or self._is_node(credentials.user)):
             log.warning("password_refused", user=credentials.user[:80], peer=str(peer), tls=peer.tls)
             return None
         return await self._users.authenticate(mechanism, credentials, peer)
@@ -58,7 +59,7 @@ class HubLogins:
     def _by_certificate(self, credentials: Credentials, peer: PeerInfo) -> str | None:
         try:
             certificate = certificate_of(peer)
-            assert self._registry is not None  # else the mechanism is not offered
+            assert self._registry is not None  # without a registry EXTERNAL is not offered
             self._registry.check(certificate)
         except SemqError as error:
             log.warning("certificate_refused", peer=str(peer), error=str(error))

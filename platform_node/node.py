@@ -17,10 +17,10 @@ from platform_node.authority_state import LOCK_FILE
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
-from platform_node.enrolment import Enrolling
+from platform_node.enrolment import EnrolmentService
 from platform_node.logins import ENROLL, HubLogins
 from platform_node.operations.authority import AuthorityOperations
-from platform_node.operations.definitions import FOLLOW_S, Defining
+from platform_node.operations.definitions import FOLLOW_S, DefinitionOperations
 from platform_node.operations.held import HeldOperations
 from platform_node.operations.instances import InstanceOperations
 from platform_node.operations.registration import RegistryOperations
@@ -95,8 +95,8 @@ class HubNode(Node[HubEngine]):
         # Checked before the first login, or partners would get certificates that were revoked after they were stored.
         self.certificates = await asyncio.to_thread(KnownCertificates, stored, self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
-        self.defining = Defining(self)
-        await self.defining.follow()
+        self.definition_operations = DefinitionOperations(self)
+        await self.definition_operations.follow()
 
     async def _open_control(self) -> None:
         """Open the control database: this node's own, unless it is one of several instances."""
@@ -107,7 +107,7 @@ class HubNode(Node[HubEngine]):
                     self.settings, self.settings.cluster, self.clock, self.store.read, self.store_state
                 )
                 self._cleanup.push_async_callback(self.membership.close)
-                self._cleanup.push_async_callback(self.membership.leave)  # when the sessions have ended
+                self._cleanup.push_async_callback(self.membership.leave)  # after the sessions have ended
             await self.membership.open()
             self.control = self.membership.read
 
@@ -122,7 +122,7 @@ class HubNode(Node[HubEngine]):
     def build_engine(self, recovered: Recovered) -> HubEngine:
         cluster = None
         if self.membership is not None:
-            cluster = self.membership.build(self.directory, self.turn, self._post, self._end_second)
+            cluster = self.membership.build(self.directory, self.turn, self._post, self._end_older_session)
         engine = HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory,
             self.clockwork.on_mail, cluster, self.spans,
@@ -134,7 +134,7 @@ class HubNode(Node[HubEngine]):
     def _post(self, work: Work, later: bool) -> None:
         self.engine.core.post(work, later=later)
 
-    def _end_second(self, node: Address) -> None:
+    def _end_older_session(self, node: Address) -> None:
         self.links.end_session_of(str(node), ConnectionForced("the node has an older session at another instance"))
 
     def authenticator(self) -> Authenticator:
@@ -185,11 +185,11 @@ class HubNode(Node[HubEngine]):
             self.authority_roll = AuthorityRoll(self)
         for name in (UMX, ENROLL):
             self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
-        enrolling = self.server.vhosts[ENROLL]
+        vhost = self.server.vhosts[ENROLL]
         self.ask_service = AskService(self)
-        enrolling.register(self.ask_service.exchange(enrolling))
+        vhost.register(self.ask_service.exchange(vhost))
         if self.who is not None:
-            enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
+            vhost.register(EnrolmentService(self.registry, self.who.trust).exchange(vhost))
 
     def _register_queues(self) -> None:
         """Create the queues of new institutions."""
@@ -200,12 +200,12 @@ class HubNode(Node[HubEngine]):
                 vhost.register(queue)
 
     def defined(self, before: set[Address]) -> None:
-        """Apply definitions that were imported after the start."""
+        """Apply changed institutions and agreements; ``before``: the institutions until now."""
         if self.engine_starts:
             self._register_queues()
-            gone = before - set(self.directory.nodes())
+            removed = before - set(self.directory.nodes())
             self.engine.defined()
-            for node in gone:
+            for node in removed:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
     def _is_elsewhere(self, node: Address) -> bool:
@@ -222,7 +222,7 @@ class HubNode(Node[HubEngine]):
     def jobs(self) -> list[ScheduledJob]:
         jobs = [
             ScheduledJob("node_stores", STORES_S, self.registry.write_stores),
-            ScheduledJob("definitions", FOLLOW_S, self.defining.follow),
+            ScheduledJob("definitions", FOLLOW_S, self.definition_operations.follow),
         ]
         if self.membership is not None:
             jobs += self.membership.jobs(self._fail)
@@ -230,7 +230,7 @@ class HubNode(Node[HubEngine]):
             jobs += [
                 ScheduledJob("revocation", REVOCATION_S, self._check_links),
                 ScheduledJob("certificate", 5.0, self._maintain_certificate),
-                ScheduledJob("certificates", WARN_S, self._warn),
+                ScheduledJob("certificates", WARN_S, self._warn_of_expiry),
                 ScheduledJob("authority", ROLL_S, self._continue_roll),
             ]
         return jobs
@@ -240,9 +240,9 @@ class HubNode(Node[HubEngine]):
         if self.who is None:
             return NEVER
         first, chain = split(pem)
-        found = self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
-        self.registry.check(found)
-        return min(found.not_after, *(one.not_valid_after_utc for one in chain), NEVER)
+        certificate = self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
+        self.registry.check(certificate)
+        return min(certificate.not_after, *(issuer.not_valid_after_utc for issuer in chain), NEVER)
 
     def notified(self, channel: str) -> None:
         if channel == DEFINED:
@@ -273,8 +273,8 @@ class HubNode(Node[HubEngine]):
             if self.certificates.is_due(self.clock.wall()):  # verifying all of them blocks the event loop for a while
                 self._check_certificates()
 
-    async def _warn(self) -> None:
-        """Log the institutions that have not renewed, because their links will end."""
+    async def _warn_of_expiry(self) -> None:
+        """Log the institutions whose certificates end soon, because their links will end."""
         for node, days in (await self.registry.days_left()).items():
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
@@ -287,7 +287,7 @@ class HubNode(Node[HubEngine]):
         """Run the job of the authority's change now."""
         self.clockwork.hasten("authority")
 
-    def greet_anew(self) -> None:
+    def announce_authority(self) -> None:
         """Present the authority that signs now to nodes that enrol."""
         self.server.announce(self.greeting())
 
@@ -319,7 +319,7 @@ class HubNode(Node[HubEngine]):
 
     @property
     def store_name(self) -> str:
-        """The name of the own store."""
+        """The name of the store of this instance."""
         return f"{self.settings.node.semq_id}.{self.settings.node.semq_db_id}"
 
     async def served_stores(self) -> list[str]:
@@ -336,7 +336,7 @@ class HubNode(Node[HubEngine]):
         self.links.end_all(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:
-        """Return the state of the own store, as it is compared after its next opening."""
+        """Return the present state of the store; after the next opening it is compared with the control database."""
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 
@@ -349,7 +349,7 @@ class HubNode(Node[HubEngine]):
             RegistryOperations(self),
             AuthorityOperations(self),
             TrustOperations(self),
-            self.defining,
+            self.definition_operations,
             InquiryOperation(self),
             LedgerCheck(self),
             MessageReading(self),
@@ -375,7 +375,7 @@ class HubNode(Node[HubEngine]):
         return self.who
 
     def schedule_of(self, side: str) -> Schedule | None:
-        """Return the engine's schedule of inquiries about ``outbound`` rows; others have none."""
+        """Return the engine's schedule of inquiries about ``outbound`` rows; None for ``inbound``."""
         return self.engine.custody.schedule if side == "outbound" else None
 
     def engine_time(self) -> float:
@@ -404,8 +404,10 @@ class HubNode(Node[HubEngine]):
         )
 
     def _process(self, node: str) -> dict[str, Any]:
-        one = self.links.statements.get(node)
-        return {"store_uuid": one.store_uuid, "boot": one.boot, "incarnation": one.incarnation} if one else {}
+        stated = self.links.statements.get(node)
+        if stated is None:
+            return {}
+        return {"store_uuid": stated.store_uuid, "boot": stated.boot, "incarnation": stated.incarnation}
 
     async def status(self) -> dict[str, Any]:
         base = await super().status()

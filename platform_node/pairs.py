@@ -1,11 +1,11 @@
-"""Pairs of institutions that may exchange documents, and those that other definitions would stop.
+"""Pairs of institutions that may exchange documents, and pairs that changed definitions would stop.
 
-Read from agreements, and without any from ``may_send_to`` of the configuration. With at least one agreement, only
-documents with an agreement are allowed: importing the first one stops every pair that it does not name. Used by
+Agreements decide; without any agreement, ``may_send_to`` of the configuration decides. With at least one agreement,
+only documents with an agreement are allowed: importing the first one stops every pair that it does not name. Used by
 ``directory`` and ``operations.definitions``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple, Protocol
 
@@ -19,49 +19,56 @@ COMPARED_MAX = 250_000  # pairs, a fraction of a second
 
 
 class InstitutionTerms(Protocol):
-    """The part of an institution's configuration that is used here."""
+    """The part of an institution's configuration that decides about pairs."""
 
     @property
     def may_send_to(self) -> list[str] | None:
-        """The institutions to which it may send; None: all."""
+        """Node ids of the institutions to which this institution may send; None: all."""
 
 
 class PartnerIndex:
     """Agreements and permissions by institution, so that a question about one does not read all others."""
 
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
-        self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]  #: all
-        self.known = frozenset(self.nodes)  #: the same, to look one up
+        #: all institutions, in the order of the configuration, then of the definitions
+        self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]
+        self.known = frozenset(self.nodes)  #: the same, as a set
         self._agreements = definitions.agreements
         self._from: dict[str, list[int]] = {}  #: node id to places of agreements that name it as a sender
         self._to: dict[str, list[int]] = {}
-        self._reached: dict[str, list[str]] = {}  #: without agreements: node id to those whose ``may_send_to`` names it
+        self._named_by: dict[str, list[str]] = {}  #: node id to the node ids whose ``may_send_to`` names it
         self._limits = {node_id: account.may_send_to for node_id, account in accounts.items()}
-        self._free = [node.id for node in self.nodes if self._limits.get(node.id) is None]  # may send to all
+        self._unrestricted = [
+            node.id for node in self.nodes if self._limits.get(node.id) is None
+        ]  # they may send to all
         for place, agreement in enumerate(self._agreements):
             for index, names in ((self._from, agreement.from_), (self._to, agreement.to)):
                 for name in dict.fromkeys(names):
                     index.setdefault(name, []).append(place)
         for node_id, limit in self._limits.items():
             for name in limit or ():
-                self._reached.setdefault(name, []).append(node_id)
-        self._found: dict[Address, Sequence[Address]] = {}
+                self._named_by.setdefault(name, []).append(node_id)
+        self._partners_found: dict[Address, Sequence[Address]] = {}
         self._groups = {
-            name: [one for one in map(_address, group.members) if one in self.known]
+            name: [member for member in map(_address, group.members) if member in self.known]
             for name, group in definitions.groups.items()
         }
-        self._users = {_address(node_id): one.users for node_id, one in definitions.nodes.items() if one.users}
+        self._users = {
+            _address(node_id): institution.users
+            for node_id, institution in definitions.nodes.items()
+            if institution.users
+        }
         self._groups_found: dict[Address, Sequence[Presence]] = {}
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the agreements of a pair, in order; None if no agreements are in force at all."""
         if not self._agreements:
             return None
-        found = (one for one in self._of(self._from, source) if one.is_between(source.id, target.id))
-        return tuple(one.terms for one in found)
+        from_source = self._agreements_of(self._from, source)
+        return tuple(agreement.terms for agreement in from_source if agreement.is_between(source.id, target.id))
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""
+        """Whether an agreement allows the pair any document; without agreements, whether the configuration does."""
         if source not in self.known or target not in self.known:
             return False
         if self._agreements:
@@ -71,80 +78,88 @@ class PartnerIndex:
 
     def partners(self, node: Address) -> Sequence[Address]:
         """Return the partners of an institution; the institution itself may be among them."""
-        found = self._found.get(node)
-        if found is None:
+        partners = self._partners_found.get(node)
+        if partners is None:
             names = dict.fromkeys(self._names(node))
-            # One list for all that have all as partners: a list for each would grow with the square of their number.
-            found = self.nodes if ANY in names else [one for one in map(_address, names) if one in self.known]
-            self._found[node] = found
-        return found
+            # Institutions with all as partners share one list: separate lists would grow with the square of the number.
+            partners = self.nodes if ANY in names else [each for each in map(_address, names) if each in self.known]
+            self._partners_found[node] = partners
+        return partners
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups of which an institution may send to any member, as the records that it gets; also those of
-        the users of an institution. Members to which it may not send are counted, not named."""
-        found = self._groups_found.get(node)
-        if found is None:
-            found = [
-                Presence(
+        """Return the groups to which an institution may send, as the records that its node gets.
+
+        These are groups with at least one member to which it may send, then the users of institutions to which it may
+        send, and its own users. Members to which it may not send are counted, not named.
+        """
+        records = self._groups_found.get(node)
+        if records is None:
+            records = [*self._group_records(node), *self._user_records(node)]
+            self._groups_found[node] = records
+        return records
+
+    def _group_records(self, node: Address) -> Iterator[Presence]:
+        for name, members in self._groups.items():
+            others = [member for member in members if member != node]
+            reachable = [member for member in others if self.may_send(node, member)]
+            if reachable:
+                yield Presence(
                     node=str(Address(NodeType.GROUP, name)),
                     allowed=False,  # a node of an older version must not send to the group as to an institution
-                    members=tuple(str(one) for one in named),
-                    others=len(others) - len(named),
+                    members=tuple(map(str, reachable)),
+                    others=len(others) - len(reachable),
                 )
-                for name, members in self._groups.items()
-                if (others := [one for one in members if one != node])
-                and (named := [one for one in others if self.may_send(node, one)])
-            ]
-            found += [
-                Presence(
-                    node=str(Address(NodeType.USERS, one.id)),
+
+    def _user_records(self, node: Address) -> Iterator[Presence]:
+        for institution in dict.fromkeys((node, *self.partners(node))):
+            if institution in self._users and (institution == node or self.may_send(node, institution)):
+                yield Presence(
+                    node=str(Address(NodeType.USERS, institution.id)),
                     allowed=False,
-                    members=tuple(str(one._replace(user=name)) for name in self._users[one]),
+                    members=tuple(str(institution._replace(user=name)) for name in self._users[institution]),
                 )
-                for one in dict.fromkeys((node, *self.partners(node)))
-                if one in self._users and (one == node or self.may_send(node, one))
-            ]
-            self._groups_found[node] = found
-        return found
 
     def users(self, node: Address) -> Sequence[str]:
         """Return the users of an institution that the definitions name."""
         return self._users.get(node, ())
 
-    def _names(self, node: Address) -> Iterable[str]:
+    def _names(self, node: Address) -> Iterator[str]:
+        """Return the node ids of the partners of an institution, with repetitions; ANY for all institutions."""
         if self._agreements:
-            for agreement in self._of(self._from, node):
+            for agreement in self._agreements_of(self._from, node):
                 yield from agreement.to
-            for agreement in self._of(self._to, node):
+            for agreement in self._agreements_of(self._to, node):
                 yield from agreement.from_
             return
         limit = self._limits.get(node.id)
         yield from (ANY,) if limit is None else limit
-        yield from self._free
-        yield from self._reached.get(node.id, ())
+        yield from self._unrestricted
+        yield from self._named_by.get(node.id, ())
 
-    def _of(self, index: Mapping[str, list[int]], node: Address) -> list[Agreement]:
+    def _agreements_of(self, index: Mapping[str, list[int]], node: Address) -> list[Agreement]:
         places = {*index.get(node.id, ()), *index.get(ANY, ())}
         return [self._agreements[place] for place in sorted(places)]
 
 
-class Stopped(NamedTuple):
-    """Pairs that would stop, as ``10008 -> 56001``; not ``whole`` if the list or the check was cut short."""
+class StoppedPairs(NamedTuple):
+    """Pairs that would stop, as ``10008 -> 56001``. Large lists and checks are cut short: not ``is_complete``."""
 
     pairs: list[str]
-    whole: bool
+    is_complete: bool
 
 
-def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, after: HubDefinitions) -> Stopped:
-    """Return the pairs that ``before`` (without a document, the configuration) allows and ``after`` does not."""
+def stopped_pairs(
+    accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, after: HubDefinitions
+) -> StoppedPairs:
+    """Return the pairs that ``before`` allows and ``after`` does not."""
     old, new = PartnerIndex(accounts, before), PartnerIndex(accounts, after)
     pairs: list[str] = []
     for compared, (source, target) in enumerate(product(old.nodes, old.nodes)):
         if len(pairs) == NAMED_MAX or compared == COMPARED_MAX:
-            return Stopped(pairs, False)
+            return StoppedPairs(pairs, False)
         if source != target and old.may_send(source, target) and not new.may_send(source, target):
             pairs.append(f"{source.id} -> {target.id}")
-    return Stopped(pairs, True)
+    return StoppedPairs(pairs, True)
 
 
 def _address(node_id: str) -> Address:

@@ -1,6 +1,7 @@
-"""Turns for questions about messages, so that many questions of one institution do not delay those of others. There is
-one ``QuestionTurns`` for each party with a limited rate of answers (the node at the other end, the hub's own ledger).
-Questions wait by asker, and askers take turns; the number of waiting questions of one asker and the time of waiting are
+"""Turns for questions about messages, so that many questions of one institution do not delay those of others.
+
+Each party with a limited rate of answers (the node at the other end, the hub's own ledger) has a ``QuestionTurns``.
+Questions wait by asker, and askers take turns. The number of waiting questions of one asker and the time of waiting are
 limited. Used by ``questions`` and ``ask_exchange``.
 """
 
@@ -26,11 +27,11 @@ class ShareUsed(Unavailable):
 class QuestionTurns:
     """Waiting questions by asker, and the order of turns."""
 
-    def __init__(self, clock: Clock, at_once: int, a_second: float = 0.0) -> None:
-        """``a_second``: number of turns that begin in a second, after the first ``at_once``; 0: any number."""
+    def __init__(self, clock: Clock, at_once: int, per_second: float = 0.0) -> None:
+        """``per_second``: number of turns that begin in a second, after the first ``at_once``; 0: any number."""
         self._clock = clock
         self._at_once = at_once
-        self._apart_s = 1 / a_second if a_second else 0.0
+        self._interval_s = 1 / per_second if per_second else 0.0
         self._due = clock.monotonic()  # the time of the next turn if turns were evenly spread
         self._under_way = 0
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  #: by asker, in the order of their next turns
@@ -42,56 +43,56 @@ class QuestionTurns:
         queue = self._waiting.get(asker, ())
         if len(queue) >= WAITING_MAX:
             raise ShareUsed(asker=asker, waiting=len(queue))
-        begins: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(asker, deque()).append(begins)
-        self._give()
+        turn_began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(asker, deque()).append(turn_began)
+        self._begin_due_turns()
         try:
             try:
                 async with asyncio.timeout(WAIT_S):
-                    await begins
+                    await turn_began
             except TimeoutError:
                 raise ShareUsed(f"No turn came within {WAIT_S:g} s.", asker=asker) from None
             yield
         finally:
-            if begins.done() and not begins.cancelled():
+            if turn_began.done() and not turn_began.cancelled():
                 self._end()  # also a turn that began at the moment at which its asker stopped waiting
             else:
-                self._forget(asker, begins)
+                self._forget(asker, turn_began)
 
     def _end(self) -> None:
         self._under_way -= 1
-        self._give()
+        self._begin_due_turns()
 
-    def _forget(self, asker: str, begins: "asyncio.Future[None]") -> None:
+    def _forget(self, asker: str, turn_began: "asyncio.Future[None]") -> None:
         queue = self._waiting.get(asker)
-        if queue is not None and begins in queue:
-            queue.remove(begins)
+        if queue is not None and turn_began in queue:
+            queue.remove(turn_began)
             if not queue:
                 del self._waiting[asker]
 
-    def _give(self) -> None:
+    def _begin_due_turns(self) -> None:
         """Begin the turns that are due."""
         while self._waiting and self._under_way < self._at_once:
-            wait_s = self._due - (self._at_once - 1) * self._apart_s - self._clock.monotonic()
+            wait_s = self._due - (self._at_once - 1) * self._interval_s - self._clock.monotonic()
             if wait_s > 0:
                 if self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(wait_s, self._give_again)
+                    self._timer = asyncio.get_running_loop().call_later(wait_s, self._timer_ended)
                 return
-            begins = self._next()
-            if not begins.done():  # otherwise its asker has stopped waiting in this turn of the loop
-                self._due = max(self._due, self._clock.monotonic()) + self._apart_s
+            turn_began = self._next()
+            if not turn_began.done():  # otherwise the asker has stopped waiting in this turn of the loop
+                self._due = max(self._due, self._clock.monotonic()) + self._interval_s
                 self._under_way += 1
-                begins.set_result(None)
+                turn_began.set_result(None)
 
-    def _give_again(self) -> None:
+    def _timer_ended(self) -> None:
         self._timer = None
-        self._give()
+        self._begin_due_turns()
 
     def _next(self) -> "asyncio.Future[None]":
         """Return the first question of the asker whose turn it is; the asker then waits behind the others."""
         asker = next(iter(self._waiting))
         queue = self._waiting.pop(asker)
-        begins = queue.popleft()
+        turn_began = queue.popleft()
         if queue:
             self._waiting[asker] = queue
-        return begins
+        return turn_began

@@ -1,12 +1,12 @@
 """Questions that the hub passes on to an institution's node, over the session that the node keeps with it.
 
-| thing                   | who              | what                                                              |
+| object                  | used by          | contents                                                          |
 |-------------------------|------------------|-------------------------------------------------------------------|
-| queue ``node.ID.asked`` | that node reads  | a question: JSON, with a correlation id; never kept               |
-| exchange ``semq.answer``| that node writes | its answer, with the same correlation id                          |
+| queue ``node.ID.asked`` | node ID, to read | a question: JSON, with a correlation id; never stored             |
+| exchange ``semq.answer``| the same, to write | the answer, with the same correlation id                        |
 
-A node of an older version reads no such queue and cannot be asked. Used by ``ask_exchange`` and for the hub's own
-operators.
+A node of an older version does not read its queue and cannot be asked. Used by ``ask_exchange`` and
+``authority_roll``.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ ANSWERS = "semq.answer"
 PATIENCE_S = 3.0
 AT_ONCE = 4  # questions to one node that may be open at the same time
 IN_A_SECOND = 16  # questions to one node per second; a node answers 20
-ABSENT = "It is not online, or of a version that answers no questions."
+ABSENT = "The node is not online, or its version answers no questions."
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # an answer contains the story as text
 
 
@@ -44,7 +44,7 @@ class NotAsked(Unavailable):
     """The node at the other end could not be asked."""
 
     code = "SEMQ-1280"
-    remedy = "Ask again when it is online; its own operator sees its lines at any time."
+    remedy = "Ask again when the node is online; its own operator sees its lines at any time."
 
 
 class Questions:
@@ -62,7 +62,7 @@ class Questions:
         return _AnswerExchange(self)
 
     def queue(self, node: Address) -> ServiceQueue:
-        """Return the queues for virtual host ``umx``, one for each institution."""
+        """Return the queue of an institution for virtual host ``umx``."""
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -89,15 +89,15 @@ class Questions:
             async with asyncio.timeout(PATIENCE_S):
                 reply = msgspec.json.decode(await answer, type=dict[str, Any])
         except TimeoutError:
-            raise NotAsked(f"It did not answer within {PATIENCE_S:.0f} s.", node=node) from None
+            raise NotAsked(f"The node did not answer within {PATIENCE_S:.0f} s.", node=node) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise NotAsked("Its answer cannot be read.", node=node) from error
+            raise NotAsked("The answer of the node cannot be read.", node=node) from error
         finally:
             del self._open[correlation_id]
         return reply
 
-    def answered(self, node: str, correlation_id: str, body: bytes) -> None:
-        """Take an answer; an answer without a question, or from another node, is dropped."""
+    def note_answer(self, node: str, correlation_id: str, body: bytes) -> None:
+        """Note an answer. An answer without a question, or from another node, is dropped."""
         asked, answer = self._open.get(correlation_id, ("", None))
         if answer is not None and asked == node and not answer.done():
             answer.set_result(body)
@@ -139,7 +139,7 @@ class _AskedQueue(ServiceQueue):
         self._questions.detach(self._node, consumer)
 
     def resume(self, consumer: ServiceConsumer) -> None:
-        """Do nothing: questions are few and are not kept."""
+        """Do nothing: a question that cannot be delivered at once is not stored."""
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
         """Do nothing."""
@@ -153,6 +153,6 @@ class _AnswerExchange(ServiceExchange):
         self._questions = questions
 
     def publish(self, message: OfferedMessage) -> None:
-        """Take one answer."""
-        self._questions.answered(message.session.user, message.header.correlation_id or "", bytes(message.body))
+        """Note one answer."""
+        self._questions.note_answer(message.session.user, message.header.correlation_id or "", bytes(message.body))
         message.settle(CONFIRMED)

@@ -32,7 +32,7 @@ from semq.umx_t.address import Address, parse_address
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # for connections on the hub's own machine
-Read = Callable[..., Awaitable[Any]]  # PostgresStore.read
+Read = Callable[..., Awaitable[Any]]  # reads or writes one thing in the database, as ``PostgresStore.read`` does
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
@@ -60,8 +60,8 @@ def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clo
     """Issue a certificate for the hub itself, into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
-    made = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
-    return ring.store_certificate(made.pem + authority.pem, TrustStore([authority.certificate]), now)
+    issued = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
+    return ring.store_certificate(issued.pem + authority.pem, TrustStore([authority.certificate]), now)
 
 
 class Registry:
@@ -83,8 +83,9 @@ class Registry:
         self.stores = {store.node: store for store in await self._read(identities.stores)}
 
     async def refresh(self) -> bool:
-        """Read the revoked certificates; return whether there are new ones. A certificate once read as revoked stays
-        revoked, even if the database is restored from a backup.
+        """Read the revoked certificates; return whether there are new ones.
+
+        A certificate once read as revoked stays revoked, even if the database is restored from a backup.
         """
         day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be slow
         before = len(self.revoked)
@@ -109,13 +110,13 @@ class Registry:
 
     async def ticket(self, token: bytes) -> Ticket | None:
         """Return the token, if it is still valid."""
-        found: Ticket | None = await self._read(identities.token, hash_of(token))
-        return found if found is not None and found.expires_at > self._clock.wall() else None
+        ticket: Ticket | None = await self._read(identities.token, hash_of(token))
+        return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
     async def tokens(self) -> list[Ticket]:
         """Return the newest tokens, in any state."""
-        found: list[Ticket] = await self._read(identities.tokens)
-        return found
+        tickets: list[Ticket] = await self._read(identities.tokens)
+        return tickets
 
     async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
         """Sign a node's first key for a token. Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority."""
@@ -123,19 +124,22 @@ class Registry:
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
-        kept: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
-        if kept is None and await self._read(identities.is_revoked_key, issued.key_id):
+        stored: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
+        if stored is None and await self._read(identities.is_revoked_key, issued.key_id):
             log.error("revoked_key", node=str(node), key_id=issued.key_id)
             raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused, for another key
-        if kept is None:
+        if stored is None:
             log.error("token_used_twice", node=str(node), used_at=str(ticket.used_at), serial=ticket.serial)
             raise TokenRefused(node=str(node))
-        log.info("node_enrolled", node=str(node), serial=kept.serial, key_id=kept.key_id)
-        return issued.pem if kept.serial == issued.serial_text else _pem(kept)
+        log.info("node_enrolled", node=str(node), serial=stored.serial, key_id=stored.key_id)
+        # A repeated request for the same key gets the certificate that was stored for the first one.
+        return issued.pem if stored.serial == issued.serial_text else _pem(stored)
 
     async def renew(self, current: NodeCertificate, request: bytes) -> bytes:
-        """Sign the next key of a node that logged in by certificate. Raises Revoked, KeyRevoked, TooManyRenewals,
-        RequestRefused, NoAuthority."""
+        """Sign the next key of a node that logged in by certificate.
+
+        Raises Revoked, KeyRevoked, TooManyRenewals, RequestRefused, NoAuthority.
+        """
         self.check(current)
         if not self._renewals.take(str(current.node), self._clock.monotonic()):
             raise TooManyRenewals(node=str(current.node))
@@ -156,35 +160,35 @@ class Registry:
 
     async def revoke(self, which: str, why: str) -> list[Issued]:
         """Revoke certificates: one by its serial number, or all of a node. Raises NoSuchCertificate."""
-        known: list[Issued] = await self._read(identities.certificates)
-        meant = [one for one in known if which in (one.serial, one.node, one.node.partition(".")[2])]
-        if not meant:
+        serials = [
+            issued.serial
+            for issued in await self.certificates()
+            if which in (issued.serial, issued.node, issued.node.partition(".")[2])
+        ]
+        if not serials:
             raise NoSuchCertificate(which=which[:80])
-        serials = [one.serial for one in meant]
-        changed: list[Issued] = await self._read(identities.revoke, serials, self._clock.wall(), why)
+        revoked: list[Issued] = await self._read(identities.revoke, serials, self._clock.wall(), why)
         self.revoked.update(serials)
-        for one in changed:
-            log.warning("certificate_revoked", node=one.node, serial=one.serial, why=why)
-        return changed
+        for certificate in revoked:
+            log.warning("certificate_revoked", node=certificate.node, serial=certificate.serial, why=why)
+        return revoked
 
     async def certificates(self, node: Address | None = None) -> list[Issued]:
         """List issued certificates, newest first."""
-        found: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
-        return found
+        certificates: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
+        return certificates
 
     async def days_left(self) -> dict[str, float]:
-        """Return the remaining days of each institution's certificates, by the one that ends last; institutions without
-        a certificate are left out.
-        """
+        """Return the days until the last certificate of each institution ends, without institutions that have none."""
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
-    # --- stores of nodes: uuid, and how often it was opened
+    # --- stores of nodes: uuid, and the number of openings
     def note_store(self, node: str, store_uuid: str, boot: int) -> None:
         """Note a login of a node. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
-        before = self.stores.get(node)
-        if before is not None and before.store_uuid != store_uuid:
-            raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
+        bound = self.stores.get(node)
+        if bound is not None and bound.store_uuid != store_uuid:
+            raise SecondStore(node=node, known=bound.store_uuid, now=store_uuid)
         store = self.stores[node] = NodeStore(node, store_uuid, boot, self._clock.wall())
         self._unwritten[node] = store
 
@@ -200,14 +204,15 @@ class Registry:
         """Let a node log in with another store; return whether the hub knew one."""
         self.stores.pop(node, None)
         self._unwritten.pop(node, None)
-        known: bool = await self._read(identities.forget_store, node)
-        log.warning("node_may_come_with_another_store", node=node, known=known)
-        return known
+        was_bound: bool = await self._read(identities.forget_store, node)
+        log.warning("node_may_come_with_another_store", node=node, known=was_bound)
+        return was_bound
 
 
 def renewals(certificate_days: float) -> RateAllowance:
-    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter. Each
-    renewal costs a signature and a permanent row.
+    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter.
+
+    Each renewal costs a signature and a permanent row.
     """
     return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 

@@ -40,16 +40,18 @@ class Guard:
         self._sessions.pop(session, None)
 
     def nodes(self) -> list[str]:
-        """Return the nodes whose links are among these sessions."""
+        """Return the nodes whose links use a certificate."""
         return list({session.user for session in self._sessions if session.vhost == UMX})
 
     def certificate(self, node: str) -> NodeCertificate | None:
-        """Return the certificate of a node's newest link; a session of enrolment may be a trial of another one."""
-        newest_first = reversed(self._sessions.items())
-        return next((one for session, one in newest_first if (session.user, session.vhost) == (node, UMX)), None)
+        """Return the certificate of a node's newest link; sessions of enrolment only test a new certificate."""
+        for session, certificate in reversed(self._sessions.items()):
+            if (session.user, session.vhost) == (node, UMX):
+                return certificate
+        return None
 
     def end_all(self, why: str) -> None:
-        """End every session with a certificate; its node reconnects if the certificate is still valid."""
+        """End every session with a certificate. Nodes reconnect if their certificates are still valid."""
         for session in list(self._sessions):
             del self._sessions[session]
             session.close(ConnectionForced(why))

@@ -4,6 +4,8 @@
 |---------------------------------------|-------------------------------------------------------------|
 | submission, properties, nacks         | exchange ``semq``; AMQP properties; nacked documents        |
 | sql_submissions, refused_submissions  | documents submitted by SQL                                  |
+| schedule                              | the release of scheduled documents                          |
 | inbox, backlog                        | queue ``semq.inbox``; its message count                     |
+| user_presence                         | reports to the hub about users with a consumer              |
 | events                                | exchange ``semq.events``                                    |
 """

@@ -16,49 +16,50 @@ log = structlog.get_logger("semq.inbox")
 FRESH_S = 1.0
 COUNT_MAX = 10_000
 
-Then = Callable[[int], None]
+Report = Callable[[int], None]  # gets the number of waiting documents
 
 
 class Backlog:
-    """The count of one inbox. ``count(at_most)`` reads the rows; ``out`` returns how many of these are delivered."""
+    """The count of one inbox."""
 
     def __init__(
-        self, count: Callable[[int], Awaitable[int]], out: Callable[[], int], now: Callable[[], float]
+        self, count: Callable[[int], Awaitable[int]], delivered: Callable[[], int], now: Callable[[], float]
     ) -> None:
+        """``count(at_most)`` counts the rows; ``delivered`` returns how many of these documents await an ack."""
         self._count = count
-        self._out = out
+        self._delivered = delivered
         self._now = now
-        self._known = 0
-        self._known_at = float("-inf")
-        self._askers: list[Then] = []
+        self._waiting = 0
+        self._counted_at = float("-inf")
+        self._reports: list[Report] = []
         self._counting: asyncio.Task[None] | None = None
 
-    def given(self) -> None:
-        """Subtract a delivered document."""
-        self._known = max(self._known - 1, 0)
+    def subtract_delivered(self) -> None:
+        """Subtract one delivered document."""
+        self._waiting = max(self._waiting - 1, 0)
 
-    def report(self, then: Then) -> None:
+    def report(self, report: Report) -> None:
         """Report the number, at most a second old."""
-        if self._now() - self._known_at < FRESH_S:
-            then(self._known)
+        if self._now() - self._counted_at < FRESH_S:
+            report(self._waiting)
         else:
-            self.count_and_report(then)
+            self.count_and_report(report)
 
-    def count_and_report(self, then: Then) -> None:
-        """Count and report."""
-        self._askers.append(then)
+    def count_and_report(self, report: Report) -> None:
+        """Report the number from the count that begins now, or that is under way."""
+        self._reports.append(report)
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._refresh())
 
     async def _refresh(self) -> None:
         try:
-            found = await self._count(COUNT_MAX + self._out())
-            self._known, self._known_at = max(found - self._out(), 0), self._now()
+            rows = await self._count(COUNT_MAX + self._delivered())
+            self._waiting, self._counted_at = max(rows - self._delivered(), 0), self._now()
         except Unavailable as error:  # report the last known number
             log.warning("not_counted", error=str(error))
-        except Exception:  # a caller waits for the answer in any case
+        except Exception:  # callers wait for the report in any case
             log.exception("not_counted")
         self._counting = None
-        askers, self._askers = self._askers, []
-        for then in askers:
-            then(self._known)
+        reports, self._reports = self._reports, []
+        for report in reports:
+            report(self._waiting)

@@ -17,7 +17,7 @@ from semq.engine.ports import AppEvent
 EVENTS = "semq.events"
 PERSISTENT = 2
 _encode = msgspec.json.Encoder().encode
-_nameless = count(1)  #: unique within the process
+_refusal_numbers = count(1)  #: unique within the process
 
 
 class EventExchange:
@@ -32,13 +32,13 @@ class EventExchange:
         exchange = vhost.exchanges.get(EVENTS)
         if exchange is None or not exchange.bindings:
             return None
-        header, body = describe(event)
+        header, body = event_message(event)
         return vhost.prepare_publish(EVENTS, routing_key(event), header, body)
 
     def publish(self, prepared: Sequence[Any]) -> None:
         """Publish the prepared events, after the commit of the change."""
-        for one in prepared:
-            one.commit()
+        for publication in prepared:
+            publication.commit()
 
 
 def routing_key(event: AppEvent) -> str:
@@ -47,7 +47,7 @@ def routing_key(event: AppEvent) -> str:
     return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"
 
 
-def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
+def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:
     """Return the event as an AMQP message."""
     body = _encode(
         {
@@ -69,7 +69,7 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
         content_type="application/json",
         delivery_mode=PERSISTENT,
         # A refused document has no locator, and its token may be refused again: each refusal is a separate event.
-        message_id=f"{event.lk0 or f'{event.at}-{next(_nameless)}'}/{event.kind}/{event.att}",
+        message_id=f"{event.lk0 or f'{event.at}-{next(_refusal_numbers)}'}/{event.kind}/{event.att}",
         type=f"semq.{event.kind}",
         timestamp=event.at // 1000,
         headers={"@LK0": str(event.lk0 or ""), "@AppKey": str(event.app_key)},

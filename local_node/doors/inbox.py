@@ -56,9 +56,9 @@ class InboxQueue(ServiceQueue):
         self._engine = engine
         self._turn = turn
         self._consumers: deque[ServiceConsumer] = deque()
-        self._early: deque[Delivery] = deque()  #: documents from the engine for which no consumer had credit left
+        self._undelivered: deque[Delivery] = deque()  #: documents from the engine that wait for a consumer with credit
         self._getters: deque[ServiceGetter] = deque()
-        self._backlog = Backlog(lambda at_most: count(user, at_most), self._out, lambda: engine().core.now())
+        self._backlog = Backlog(lambda at_most: count(user, at_most), self._delivered, lambda: engine().core.now())
         self._feeding = False
         self._is_checking = False  #: a notification after the commit of all posted work is pending
         self._checks = 0
@@ -75,14 +75,14 @@ class InboxQueue(ServiceQueue):
     def free(self) -> int:
         """Return the number of documents that the consumers can take now."""
         room = sum(consumer.credit for consumer in self._consumers)
-        taken = len(self._early) + self._joining
+        taken = len(self._undelivered) + self._joining
         return max(room + sum(getter.is_waiting for getter in self._getters) - taken, 0)
 
     def give(self, delivery: Delivery) -> None:
         """Deliver a document to a pending basic.get, else to the next consumer with credit."""
         if self._assembly.is_needed(delivery):
             self._joining += 1
-            self._assembly.join(delivery, self._joined, self._not_joined)
+            self._assembly.join(delivery, self._give_joined, self._note_not_joined)
             return
         while self._getters:
             getter = self._getters.popleft()
@@ -97,15 +97,15 @@ class InboxQueue(ServiceQueue):
                 consumer.deliver(
                     "semq", str(delivery.envelope.target), header, body, delivery.redelivered, delivery.bref
                 )
-                self._backlog.given()
+                self._backlog.subtract_delivered()
                 return
-        self._early.append(delivery)
+        self._undelivered.append(delivery)
 
-    def _joined(self, delivery: Delivery) -> None:
+    def _give_joined(self, delivery: Delivery) -> None:
         self._joining -= 1
         self.give(delivery)
 
-    def _not_joined(self) -> None:
+    def _note_not_joined(self) -> None:
         self._joining -= 1
         self._feed_soon()
 
@@ -118,9 +118,9 @@ class InboxQueue(ServiceQueue):
     def detach(self, consumer: ServiceConsumer) -> None:
         self._consumers.remove(consumer)
         self._changed()
-        if not self._consumers and self._early:
-            early, self._early = self._early, deque()
-            self._engine().answers.give_back([delivery.bref for delivery in early])
+        if not self._consumers and self._undelivered:
+            undelivered, self._undelivered = self._undelivered, deque()
+            self._engine().answers.give_back([delivery.bref for delivery in undelivered])
 
     def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
@@ -139,9 +139,9 @@ class InboxQueue(ServiceQueue):
         self._feed_soon()
 
     def get(self, getter: ServiceGetter) -> None:
-        early = self._next_early()
-        if early is not None:
-            self._answer(getter, early)
+        delivery = self._next_undelivered()
+        if delivery is not None:
+            self._answer(getter, delivery)
             return
         self._getters.append(getter)
         self._checks = 0
@@ -149,7 +149,7 @@ class InboxQueue(ServiceQueue):
         self._check()
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
-        self._backlog.count_and_report(lambda waiting: answer(waiting + len(self._early), len(self._consumers)))
+        self._backlog.count_and_report(lambda waiting: answer(waiting + len(self._undelivered), len(self._consumers)))
 
     # --- inside
     def begin(self) -> None:
@@ -188,16 +188,16 @@ class InboxQueue(ServiceQueue):
     def _answer(self, getter: ServiceGetter, delivery: Delivery) -> None:
         header, body = present(delivery)
         target = str(delivery.envelope.target)
-        found = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
-        self._backlog.given()
-        self._backlog.report(lambda left: getter.answer(found, left + len(self._early)))
+        service_delivery = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
+        self._backlog.subtract_delivered()
+        self._backlog.report(lambda waiting: getter.answer(service_delivery, waiting + len(self._undelivered)))
 
-    def _out(self) -> int:
+    def _delivered(self) -> int:
         return sum(user == self.user for user in self._engine().handover.out.values())
 
-    def _next_early(self) -> Delivery | None:
-        while self._early:
-            delivery = self._early.popleft()
+    def _next_undelivered(self) -> Delivery | None:
+        while self._undelivered:
+            delivery = self._undelivered.popleft()
             # otherwise it was finished in another way, or is delivered again
             if delivery.bref in self._engine().handover.out:
                 return delivery
@@ -210,11 +210,11 @@ class InboxQueue(ServiceQueue):
 
     def _feed(self) -> None:
         self._feeding = False
-        while self._early and any(consumer.credit > 0 for consumer in self._consumers):
-            early = self._next_early()
-            if early is None:
+        while self._undelivered and any(consumer.credit > 0 for consumer in self._consumers):
+            delivery = self._next_undelivered()
+            if delivery is None:
                 break
-            self.give(early)
+            self.give(delivery)
         self._engine().handover.feed(self.user)
 
 
@@ -239,12 +239,12 @@ class Inboxes:
 
     def queue(self, user: str) -> InboxQueue:
         """Return the queue of a user."""
-        found = self.queues.get(user)
-        if found is None:
-            found = self.queues[user] = InboxQueue(
+        queue = self.queues.get(user)
+        if queue is None:
+            queue = self.queues[user] = InboxQueue(
                 user, self._engine, self._turn, self._count, self._assembly, self._changed
             )
-        return found
+        return queue
 
     def users_present(self) -> list[str]:
         """Return the users, by name, whose documents a program receives now."""
@@ -255,10 +255,11 @@ class Inboxes:
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None
-        known = self.queues.get("" if name == INBOX else user)
-        if known is None and len(self.queues) < USERS_MAX:
-            known = self.queue("" if name == INBOX else user)
-        return known
+        if name == INBOX:
+            user = ""
+        if user not in self.queues and len(self.queues) >= USERS_MAX:
+            return None
+        return self.queue(user)
 
     def free(self, user: str) -> int:
         """Return the number of documents that the consumers of this user can take now."""
@@ -281,10 +282,10 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
         return super().__contains__(name) or (isinstance(name, str) and self.get(name) is not None)
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = super().get(name)
-        if found is None and (found := self._inboxes.named(name)) is not None:
-            self[name] = found
-        return default if found is None else found
+        queue = super().get(name)
+        if queue is None and (queue := self._inboxes.named(name)) is not None:
+            self[name] = queue
+        return default if queue is None else queue
 
 
 def present(delivery: Delivery) -> tuple[ContentHeader, Body]:

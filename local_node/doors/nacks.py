@@ -26,8 +26,8 @@ QUIET_S = 10.0
 log = structlog.get_logger("semq.submit")
 
 
-class Name(NamedTuple):
-    """The facts by which a nacked document is reported."""
+class NackedDocument(NamedTuple):
+    """The facts that reports about a nacked document contain."""
 
     target: Address
     app_key: AppKey
@@ -40,42 +40,50 @@ class Nacks:
     def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
         self._engine = engine
         self._turn = turn
-        self._waiting: list[tuple[Name, SemqError]] = []
+        self._waiting: list[tuple[NackedDocument, SemqError]] = []
         self._count = 0
-        self._logged: dict[tuple[str, Address], float] = {}
+        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line by code and target
 
-    def note(self, name: Name, error: Exception) -> None:
+    def note(self, document: NackedDocument, error: Exception) -> None:
         """Note a nacked document."""
-        known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
+        reported = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
         if not self._count:
             self._turn.before_flush(self._report)
         self._count += 1
         if len(self._waiting) < EVENTS_MAX:
-            self._waiting.append((name, known))
+            self._waiting.append((document, reported))
 
     def _report(self) -> None:
         core = self._engine().core
         waiting, self._waiting = self._waiting, []
         count, self._count = self._count, 0
         core.count("nacked", count)
-        for name, error in waiting:
-            self._log(core.now(), name, error)
+        for document, error in waiting:
+            self._log(core.now(), document, error)
         at = core.now_ms()
         events = [
-            AppEvent("refused", None, name.target, name.app_key, at, reason=(error.code, error.text), token=name.token)
-            for name, error in waiting
+            AppEvent(
+                "refused",
+                None,
+                document.target,
+                document.app_key,
+                at,
+                reason=(error.code, error.text),
+                token=document.token,
+            )
+            for document, error in waiting
         ]
         core.post(_write_events(core, events))
 
-    def _log(self, now: float, name: Name, error: SemqError) -> None:
-        reason = (error.code, name.target.node)
-        if now - self._logged.get(reason, now - QUIET_S) < QUIET_S:
+    def _log(self, now: float, document: NackedDocument, error: SemqError) -> None:
+        code_and_target = (error.code, document.target.node)
+        if now - self._logged.get(code_and_target, now - QUIET_S) < QUIET_S:
             return
         if len(self._logged) >= REASONS_MAX:
             self._logged.clear()
-        self._logged[reason] = now
+        self._logged[code_and_target] = now
         log.warning(
-            "document_not_taken", target=str(name.target), app_key=str(name.app_key), token=name.token,
+            "document_not_taken", target=str(document.target), app_key=str(document.app_key), token=document.token,
             error=error.advice(),
         )  # fmt: skip
 

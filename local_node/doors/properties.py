@@ -2,8 +2,8 @@
 
 Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
 therefore travel as headers, bound like all headers. The receiver's application gets the first two as properties again;
-its ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``, and the header
-``x-delay`` ``@NotBefore``. Used by ``submission`` and ``inbox``.
+its ``message_id`` is the LK0. The property ``expiration`` becomes ``@ExpiresAt``; the header ``x-delay`` becomes
+``@NotBefore``. Used by ``submission`` and ``inbox``.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,15 +22,17 @@ SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
 def own_headers(header: ContentHeader) -> dict[str, Any]:
-    """Return the headers of a document with those that carry properties; a header set by the application has priority.
+    """Return the headers of a document, with headers that carry its properties.
+
+    A header that the application has set has priority over a property.
 
     With ``reply_to``, the ``correlation_id`` is used for the answer. Raises FrameError.
     """
     headers = header.headers or {}
-    given = header.locate() if header.spans is None else header.spans
-    if given.keys().isdisjoint(CARRIED):
+    present = header.locate() if header.spans is None else header.spans
+    if present.keys().isdisjoint(CARRIED):
         return headers
-    carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in given}
+    carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in present}
     if header.reply_to:
         carried.pop(CARRIED["correlation_id"], None)
     return carried | headers
@@ -65,8 +67,8 @@ def with_delay(headers: Mapping[str, Any], now_ms: Callable[[], int]) -> dict[st
 
 def restored(headers: Mapping[str, Any]) -> dict[str, str]:
     """Return the properties restored from the headers of a received document."""
-    found = {name: headers.get(CARRIED[name]) for name in RESTORED}
-    return {name: value for name, value in found.items() if isinstance(value, str) and _is_short(value)}
+    carried = {name: headers.get(CARRIED[name]) for name in RESTORED}
+    return {name: value for name, value in carried.items() if isinstance(value, str) and _is_short(value)}
 
 
 def _is_short(text: str) -> bool:

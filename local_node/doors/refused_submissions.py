@@ -1,6 +1,6 @@
 """Refused and withdrawn SQL submissions: their events and ledger lines, and the acts of operators on them.
 
-The row keeps document and reason. The refusal has its own locator, used by the ledger and by ``semq failed``; a
+The row keeps document and reason. A refusal has its own locator, which the ledger and ``semq failed`` show. A
 submission that is tried again and accepted becomes a document with another locator. Used by ``sql_submissions`` and by
 the operations ``failed.requeue`` and ``failed.remove``.
 """
@@ -25,7 +25,6 @@ from semq.umx_t.status import Outcome
 
 DETAIL_MAX = 500  # characters
 WITHDRAWN = "Withdrawn before it was sent."
-REJECTED = "REJECTED"
 
 
 @work
@@ -33,9 +32,9 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
     """Refuse a row: reason, line of the ledger and event in one commit."""
     reason = (error.code, error.text + facts_of(error))
     unit = yield NO_NEEDS
-    at, lk0 = core.now_ms(), _name(core, row)
+    at, lk0 = core.now_ms(), _locator(core, row)
     unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
-    events = _end(core, unit, row, lk0, at, REJECTED, reason)
+    events = _record_end(core, unit, row, lk0, at, Outcome.REJECTED.name, reason)
     yield COMMITTED
     core.count("submission_refused")
     if events:
@@ -45,17 +44,19 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
 
 @work
 def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None], None]) -> Steps:
-    """Refuse a submission that waits, if it does: a document in pieces whose pieces cannot be sent."""
+    """Refuse the waiting submission of a document in pieces, a piece of which cannot be delivered.
+
+    Do nothing if the submission no longer waits.
+    """
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
-    settled = {*unit.taken_submissions, *unit.refused_submissions}
-    rows: list[Submitted] = [row for row in unit.found.get(query, ()) if row.row_id not in settled]
+    rows = _unsettled(unit, query)
     reason, at = (error.code, error.text + facts_of(error)), core.now_ms()
     events: list[Any] = []
     for row in rows:
-        lk0 = _name(core, row)
+        lk0 = _locator(core, row)
         unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
-        events += _end(core, unit, row, lk0, at, REJECTED, reason)
+        events += _record_end(core, unit, row, lk0, at, Outcome.REJECTED.name, reason)
     yield COMMITTED
     core.count("submission_refused", len(rows))
     if events:
@@ -69,17 +70,16 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     reason = (Cancelled.code, f"Withdrawn before it was sent: {why}" if why else WITHDRAWN)
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
-    settled = {*unit.taken_submissions, *unit.refused_submissions}
-    rows: list[Submitted] = [row for row in unit.found.get(query, ()) if row.row_id not in settled]
+    rows = _unsettled(unit, query)
     if not rows:
         raise NotThere("No submission of this number waits (any more).", number=number)
     (row,) = rows
-    at, lk0 = core.now_ms(), _name(core, row)
+    at, lk0 = core.now_ms(), _locator(core, row)
     unit.taken_submissions[row.row_id] = lk0
     if row.envelope and row.token:  # the application has a confirm for it, and may repeat it
         with suppress(BodyUnreadable):
             unit.register_cancelled(row.token, lk0, envelope_of(row).digest)
-    events = _end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
+    events = _record_end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
     yield COMMITTED
     core.count("submission_withdrawn")
     if events:
@@ -87,13 +87,19 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     done(lk0)
 
 
-def _name(core: Core, row: Submitted) -> LK0:
-    """Return the locator of a refusal: that of the document if the node has scheduled it."""
+def _unsettled(unit: Unit, query: OpenSubmission) -> list[Submitted]:
+    """Return the row that was asked for, unless earlier work of this unit has taken or refused it."""
+    settled = {*unit.taken_submissions, *unit.refused_submissions}
+    return [row for row in unit.found.get(query, ()) if row.row_id not in settled]
+
+
+def _locator(core: Core, row: Submitted) -> LK0:
+    """Return the locator of a refusal. A scheduled document has one already; otherwise the locator is new."""
     return parse_lk0(row.lk0) if row.envelope else core.new_lk0()
 
 
-def _end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason) -> list[Any]:
-    """Write the ledger line of an ended submission, and return its event, prepared."""
+def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason) -> list[Any]:
+    """Write the ledger line of an ended submission, and return the prepared event about it."""
     unit.ledger.append(line(row, lk0, at, Event.REFUSED, " ".join(reason)))
     events: list[Any] = []
     event = AppEvent(
@@ -105,8 +111,10 @@ def _end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str
 
 
 @work
-def mend(core: Core, lk0s: Sequence[str], again: bool, why: str, done: Callable[[dict[str, int]], None]) -> Steps:
-    """Requeue or remove refused submissions, on behalf of an operator. ``done`` gets names and numbers."""
+def requeue_or_remove(
+    core: Core, lk0s: Sequence[str], is_requeued: bool, why: str, done: Callable[[dict[str, int]], None]
+) -> Steps:
+    """Requeue or remove refused submissions, on behalf of an operator. ``done`` gets their numbers by LK0."""
     query = RefusedSubmissions(tuple(lk0s))
     unit = yield Needs(queries={query})
     settled = unit.requeued_submissions | unit.removed_submissions
@@ -114,8 +122,8 @@ def mend(core: Core, lk0s: Sequence[str], again: bool, why: str, done: Callable[
     if not rows:
         raise NotThere("No refused submission has that name (any more).", id=shortened(" ".join(lk0s), 200))
     for row in rows:
-        (unit.requeued_submissions if again else unit.removed_submissions).add(row.row_id)
-        act = with_why("to be tried again" if again else "removed", why)
+        (unit.requeued_submissions if is_requeued else unit.removed_submissions).add(row.row_id)
+        act = with_why("to be tried again" if is_requeued else "removed", why)
         unit.ledger.append(line(row, row.lk0, core.now_ms(), Event.OPERATOR, act))
     yield COMMITTED
     done({row.lk0: row.row_id for row in rows})

@@ -16,30 +16,30 @@ class ScheduledDocuments:
     """Releases scheduled documents at their time."""
 
     def __init__(
-        self, engine: Callable[[], LocalEngine], again: Callable[[float], None], released: Callable[[], None]
+        self, engine: Callable[[], LocalEngine], release_in: Callable[[float], None], released: Callable[[], None]
     ) -> None:
-        """``again(seconds)`` has to call ``release_due`` after that time; ``released`` is called when documents were
-        released.
+        """``release_in(seconds)`` has to call ``release_due`` after that time; ``released`` is called after documents
+        were released.
         """
         self._engine = engine
-        self._again = again
+        self._release_in = release_in
         self._released = released
         self._reading: LocalEngine | None = None
-        self._new = 0  #: the earliest time that was scheduled during a read
-        self._next = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
+        self._scheduled_meanwhile = 0  #: the earliest time that was scheduled during a read
+        self._next_at = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
 
     def release_due(self) -> None:
         """Release due documents, unless a read is under way."""
         engine = self._engine()
         if self._reading is not engine:
             self._reading = engine
-            engine.core.post(release_due(engine.core, self._found), failed=lambda error: self._failed())
+            engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
 
     def scheduled(self, at: int) -> None:
         """Note that a document was scheduled for this time."""
         if self._reading is self._engine():
-            self._new = min(self._new or at, at)
-        elif not self._next or at < self._next:
+            self._scheduled_meanwhile = min(self._scheduled_meanwhile or at, at)
+        elif not self._next_at or at < self._next_at:
             self._wait_for(at)
 
     def release(self, number: int, done: Callable[[], None], failed: Callable[[Exception], None]) -> None:
@@ -52,14 +52,15 @@ class ScheduledDocuments:
         core = self._engine().core
         core.post(release_early(number, ended), failed=failed)
 
-    def _found(self, released: int, next_at: int) -> None:
+    def _note_released(self, released: int, next_at: int) -> None:
         self._reading = None
-        next_at, self._new = min(filter(None, (next_at, self._new)), default=0), 0
+        next_at = min(filter(None, (next_at, self._scheduled_meanwhile)), default=0)
+        self._scheduled_meanwhile = 0
         if released:
             self._released()
         if released == DUE_MAX:
             self.release_due()
-        self._next = 0
+        self._next_at = 0
         if next_at:
             self._wait_for(next_at)
 
@@ -68,6 +69,6 @@ class ScheduledDocuments:
 
     def _wait_for(self, at: int) -> None:
         wait_s = (at - self._engine().core.now_ms()) / 1000
-        self._next = at
+        self._next_at = at
         if wait_s < POLL_S:
-            self._again(max(wait_s, 0.0))
+            self._release_in(max(wait_s, 0.0))

@@ -37,10 +37,10 @@ log = structlog.get_logger("semq.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionFate:
+class SubmissionResult:
     """The state of a submission after it was read."""
 
-    state: str  #: accepted, refused or waits
+    state: str  #: accepted, refused, waits; submitted: not read yet
     lk0: str = ""  #: name of the document or of the refusal
     reason: Reason | None = None  #: reason of the refusal or of the wait
 
@@ -48,34 +48,34 @@ class SubmissionFate:
 class SqlSubmissions:
     """Move rows of tb_0031_submit into the engine, a batch at a time."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], again: Callable[[], None]) -> None:
-        """``again`` is called at most once per poll, if rows have to wait, and has to poll a second later."""
+    def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
+        """``poll_again`` is called at most once per poll, if rows have to wait; it has to poll a second later."""
         self._engine = engine
-        self._again = again
+        self._poll_again = poll_again
         self._under_way: set[int] = set()
-        self._withdrawn: set[int] = set()  #: withdrawn rows, skipped if a read under way returns them
-        self._listeners: dict[int, list[Callable[[SubmissionFate], None]]] = {}
+        self._withdrawn: set[int] = set()  #: rows that are being withdrawn; skipped if a read under way returns them
+        self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
-        self._stored: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
+        self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
         self._must_read_again = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
-        """Read new rows. A read under way is repeated, because it may not include the rows this poll is for."""
+        """Read new rows. A read under way is repeated, because it may not see the newest rows."""
         if self._polling is not self._engine():
             self._put_off = {}
             self._begin_read()
             return
         self._must_read_again = True
         if self._put_off:
-            self._again()
+            self._poll_again()
 
-    def listen(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
+    def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
         """Report once the state of a submission after it is read next."""
         self._listeners.setdefault(number, []).append(report)
 
-    def cancel_listening(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
+    def cancel_listening(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
         """Cancel ``listen``."""
         listeners = self._listeners.get(number, [])
         if report in listeners:
@@ -88,17 +88,17 @@ class SqlSubmissions:
         document.
         """
 
-        def report(fate: SubmissionFate) -> None:
-            if fate.state == "accepted":
-                failed(NotThere(number=number, lk0=fate.lk0))
+        def report(result: SubmissionResult) -> None:
+            if result.state == "accepted":
+                failed(NotThere(number=number, lk0=result.lk0))
             else:
                 self.withdraw(number, why, done, failed)
 
-        def gone(lk0: LK0) -> None:
+        def withdrawn(lk0: LK0) -> None:
             self._withdrawn.discard(number)
             done(lk0)
 
-        def stays(error: Exception) -> None:
+        def not_withdrawn(error: Exception) -> None:
             self._withdrawn.discard(number)
             failed(error)
 
@@ -107,25 +107,27 @@ class SqlSubmissions:
             return
         self._withdrawn.add(number)
         core = self._engine().core
-        core.post(withdraw(core, number, why, gone), failed=stays)
+        core.post(withdraw(core, number, why, withdrawn), failed=not_withdrawn)
 
     def _begin_read(self) -> None:
         self._must_read_again = False
         engine = self._polling = self._engine()
-        engine.core.post(self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self.failed())
+        engine.core.post(
+            self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self._read_failed()
+        )
 
     @work
-    def _read_rows(self, engine: LocalEngine, without: tuple[str, ...]) -> Steps:
-        query = SubmittedRows(BATCH, without, engine.core.settings.max_document_bytes)
+    def _read_rows(self, engine: LocalEngine, targets_left_out: tuple[str, ...]) -> Steps:
+        query = SubmittedRows(BATCH, targets_left_out, engine.core.settings.max_document_bytes)
         unit = yield Needs(queries={query})
-        found: Sequence[Submitted] = unit.found.get(query, ())
+        loaded: Sequence[Submitted] = unit.found.get(query, ())
         # The loaded rows include those that earlier work of this unit has taken.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
-        rows = [row for row in found if row.row_id not in settled]
+        rows = [row for row in loaded if row.row_id not in settled]
         yield COMMITTED
-        self.found(engine, rows)
+        self._submit(engine, rows)
 
-    def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
+    def _submit(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse invalid ones. When all are done, read again."""
         self._polling = None
         new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._withdrawn]
@@ -136,23 +138,23 @@ class SqlSubmissions:
                 submissions.append(self._read(row))
             except SemqError as error:
                 self._refuse(row, error)
-            except Exception as error:  # noqa: BLE001  # whatever it holds, a row must not stop those behind it
+            except Exception as error:  # noqa: BLE001  # no content of a row may stop the rows after it
                 self._refuse(row, BadInput("The row cannot be read.", fault=shortened(repr(error), 200)))
         if submissions:
             engine.submit(submissions)
-        self._store_waiting(is_over=not self._under_way)
+        self._store_waits(is_round_over=not self._under_way)
         if self._must_read_again and not new:
             self._begin_read()
 
-    def failed(self) -> None:
+    def _read_failed(self) -> None:
         """Note a failed read; the next poll repeats it."""
         self._polling = None
 
-    def _through(self, row: Submitted, fate: SubmissionFate) -> None:
-        """Note that a row is accepted, refused or put off. After the last row read again: a read is bounded."""
+    def _settle(self, row: Submitted, result: SubmissionResult) -> None:
+        """Note that a row is accepted, refused or put off. After the last row of a read, read further rows."""
         self._under_way.discard(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
-            report(fate)
+            report(result)
         if self._under_way:
             return
         if self._polling is self._engine():
@@ -163,29 +165,29 @@ class SqlSubmissions:
     def _wait(self, row: Submitted, error: Exception) -> None:
         """Pass over the rows to this target until the next poll, which follows soon; note the reason of this row."""
         if not self._put_off:
-            self._again()
-        known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
-        first = self._put_off.setdefault(row.target, (row.row_id, known))
-        if row.row_id < first[0]:
-            self._put_off[row.target] = (row.row_id, known)
-        reason = (known.code, known.text)
+            self._poll_again()
+        cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
+        first_number, _ = self._put_off.setdefault(row.target, (row.row_id, cause))
+        if row.row_id < first_number:
+            self._put_off[row.target] = (row.row_id, cause)
+        reason = (cause.code, cause.text)
         if reason != (row.wait_code, row.wait_text):
             self._engine().core.post(_note_wait(row.row_id, reason))
-        self._through(row, SubmissionFate("waits", reason=reason))
+        self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row; until that is committed, reads still find it."""
+        """Refuse a row. Reads find the row until the refusal is committed, so it stays under way until then."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
-            self._through(row, SubmissionFate("refused", str(lk0), (error.code, error.text)))
+            self._settle(row, SubmissionResult("refused", str(lk0), (error.code, error.text)))
 
         core = self._engine().core
         core.post(refuse(core, row, error, done), failed=lambda fault: self._wait(row, fault))
 
     def _read(self, row: Submitted) -> Submission:
         def done(accepted: Accepted) -> None:
-            self._through(row, SubmissionFate("accepted", str(accepted.lk0)))
+            self._settle(row, SubmissionResult("accepted", str(accepted.lk0)))
 
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):
@@ -218,27 +220,27 @@ class SqlSubmissions:
         check_carried(attributes)
         return attributes, requests
 
-    def _store_waiting(self, *, is_over: bool) -> None:
+    def _store_waits(self, *, is_round_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        Until a round of reads ``is_over``, targets are only added, because the round has not read all rows yet.
+        Until the round of reads is over, targets are only added, because the round has not read all rows yet.
         """
-        now = {} if is_over else dict(self._stored or {})
-        now |= {
+        waits = {} if is_round_over else dict(self._stored_waits or {})
+        waits |= {
             target: TargetWait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()
         }
-        kept = {} if is_over else self.waiting
-        self.waiting = {**kept, **{target: error for target, (_, error) in self._put_off.items()}}
-        if now == self._stored:
+        earlier = {} if is_round_over else self.waiting
+        self.waiting = {**earlier, **{target: error for target, (_, error) in self._put_off.items()}}
+        if waits == self._stored_waits:
             return
-        for target in sorted(self._put_off.keys() - (self._stored or {}).keys()):
+        for target in sorted(self._put_off.keys() - (self._stored_waits or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
-        self._stored = now
-        self._engine().core.post(_write_waits(now), failed=lambda error: self._not_written())
+        self._stored_waits = waits
+        self._engine().core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())
 
-    def _not_written(self) -> None:
+    def _waits_not_written(self) -> None:
         """Note that the content of tb_0031_wait is unknown; the next poll writes it again."""
-        self._stored = None
+        self._stored_waits = None
 
 
 @work

@@ -9,7 +9,7 @@ the error (the document is then nacked, the channel stays open).
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from local_node.doors.nacks import Nacks, Name
+from local_node.doors.nacks import NackedDocument, Nacks
 from local_node.doors.properties import DELAY, expires_at, own_headers, with_delay
 from local_node.pieces.upload import Upload, Uploads
 from semq.amqp import errors as amqp
@@ -52,9 +52,9 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 class Sizes(NamedTuple):
     """Sizes of documents, in bytes."""
 
-    whole: int  #: the largest document in one message
-    pieces_from: int  #: larger ones are sent in pieces, where that is possible
-    large: int  #: the largest document in pieces
+    message_max: int  #: the largest document in one message
+    pieces_from: int  #: documents above this size are sent in pieces (``is_for_pieces``)
+    document_max: int  #: the largest document in pieces
 
 
 def is_for_pieces(submission: Submission) -> bool:
@@ -74,7 +74,7 @@ class SubmitExchange(ServiceExchange):
     def __init__(
         self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, sizes: Sizes, uploads: Uploads
     ) -> None:
-        super().__init__(SEMQ, "x-semq", sizes.large)
+        super().__init__(SEMQ, "x-semq", sizes.document_max)
         self._sizes = sizes
         self._uploads = uploads
         self._vhost = vhost
@@ -86,14 +86,16 @@ class SubmitExchange(ServiceExchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> Upload | None:
-        """Take a large body as it arrives, if it is sent in pieces. A fault of the document is reported before its
-        body by closing the channel, or after its body if an answer was requested.
+        """Return the upload of a document that is sent in pieces; None if it fits into one message.
+
+        A fault of the document closes the channel before the body has arrived; if an answer was requested, the answer
+        reports the fault after the body.
         """
         size = header.body_size
         fault: SemqError | None = None
         try:
             submission = self._read(routing_key, header, b"")
-            if size <= self._sizes.whole and not (size > self._sizes.pieces_from and is_for_pieces(submission)):
+            if size <= self._sizes.message_max and not (size > self._sizes.pieces_from and is_for_pieces(submission)):
                 return None
             self._engine().acceptance.check_in_pieces(submission, size)
         except SemqError as error:
@@ -116,7 +118,7 @@ class SubmitExchange(ServiceExchange):
             settlement.failed(error)
             return
         # The methods of ``settlement`` must not refer to the submission: such a cycle would keep the body.
-        settlement.name = Name(submission.target, submission.attributes.app_key, submission.token)
+        settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed
         if upload is None and len(message.body) > self._sizes.pieces_from and is_for_pieces(submission):
@@ -135,9 +137,9 @@ class SubmitExchange(ServiceExchange):
         # The clock is read only for documents that expire, which are few.
         if (
             header.expiration is not None
-            and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
+            and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None
         ):
-            headers = headers | {"@ExpiresAt": end}
+            headers = headers | {"@ExpiresAt": expiry}
         headers = with_delay(headers, self._engine().core.now_ms) if DELAY in headers else headers
         attributes, requests = read_submission(headers, document_properties(header))
         return Submission(
@@ -158,7 +160,7 @@ class SubmitExchange(ServiceExchange):
 class _Confirmed:
     """Report the result by confirm, nack, or channel.close."""
 
-    name: Name | None = None  #: when the document has been read
+    document: NackedDocument | None = None  #: None until the document has been read
     digest: bytes | None = None  #: digest of the document, if a manifest is accepted in its place
 
     def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
@@ -173,8 +175,8 @@ class _Confirmed:
         """Report that it is not committed, or that the outcome is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
-        if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.name is not None:
-            self._nacks.note(self.name, error)
+        if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:
+            self._nacks.note(self.document, error)
 
 
 class _Answered(_Confirmed):
@@ -199,8 +201,8 @@ class _Answered(_Confirmed):
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
-        answer(self._vhost, self._header, {"ok": False, "error": describe(known)})
+        reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        answer(self._vhost, self._header, {"ok": False, "error": describe(reported)})
         self._settle(NACKED)
 
 
@@ -211,10 +213,11 @@ def reply_text(error: SemqError) -> str:
 
 
 def refusal(error: Exception) -> Outcome:
-    """Return the settlement for an error: bad input closes the channel, other errors are nacked and may be repeated.
+    """Return the settlement for an error: bad input closes the channel; after other errors the document is nacked, and
+    may be submitted again.
 
     A channel without confirms cannot receive a nack and is closed instead, so that the publisher learns of the refusal.
     """
-    known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    closing = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))
+    reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+    closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))
     return Refused(closing) if isinstance(error, BadInput) else ServiceNacked(closing)

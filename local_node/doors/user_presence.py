@@ -1,4 +1,4 @@
-"""The users of this institution who receive documents now, reported to the hub.
+"""Reports to the hub about the users of this institution who receive documents now.
 
 A user is present while a program consumes the user's inbox. Reports are bounded, because each costs a record to all
 partners; the state at the time of a report counts, not each change before it.

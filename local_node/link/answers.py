@@ -1,8 +1,9 @@
-"""Answers of a local node to partners' questions about their messages, which the hub passes on or which a partner asks
-directly (``partner_questions``), and to the hub's own.
+"""Answers of a local node to questions about messages.
 
-Questions arrive over the link, from queue ``node.ID.asked`` (``platform_node.questions``); with ``hub.answer_partners =
-false`` none is answered. ``semq.service.story`` decides what is answered to whom, from this node's ledger.
+Partners ask about their messages: through the hub, which passes questions on over the link by queue ``node.ID.asked``
+(``platform_node.questions``), or directly (``partner_questions``). With ``hub.answer_partners = false`` these questions
+are refused. ``semq.service.story`` selects the lines of this node's ledger that a partner may read. The hub itself asks
+during a change of its authority (``local_node.succession``).
 """
 
 import asyncio
@@ -27,8 +28,9 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
-AT_ONCE = 4
+AT_ONCE = 4  # questions that are being answered
 IN_A_SECOND = 20  # questions of all partners per second: each reads the ledger
+BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")
 
 
@@ -55,46 +57,46 @@ class Answers:
         self._node = node
         self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._second = 0  #: the second of the clock in which ``_asked_in_it`` questions have arrived
-        self._asked_in_it = 0
+        self._second = 0  #: the present second of the clock
+        self._questions_in_second = 0
 
     async def listen(self, client: ClientLink) -> None:
         """Read questions on a separate channel, because an older hub has no such queue and closes the channel."""
         channel = await client.open_channel()
         try:
             queue = f"node.{self._node.address}.asked"
-            await channel.consume(queue, lambda batch: self._asked(channel, batch), no_ack=True)
+            await channel.consume(queue, lambda batch: self._on_questions(channel, batch), no_ack=True)
         except AmqpError as error:
             log.info("hub_asks_nothing", error=str(error))
 
-    def _asked(self, channel: ClientChannel, batch: list[Delivered]) -> None:
+    def _on_questions(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         for delivered in batch:
             correlation_id = delivered.header.correlation_id or ""
             if self._is_too_much():
-                _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable("It is busy."))})
+                _answer(channel, correlation_id, {"ok": False, "error": describe(Unavailable(BUSY))})
                 continue
             task = asyncio.get_running_loop().create_task(
-                self._answered(channel, correlation_id, bytes(delivered.body))
+                self._answer_question(channel, correlation_id, bytes(delivered.body))
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def _is_too_much(self) -> bool:
         second = int(self._node.clock.monotonic())
-        self._asked_in_it = self._asked_in_it + 1 if second == self._second else 1
+        self._questions_in_second = self._questions_in_second + 1 if second == self._second else 1
         self._second = second
-        return len(self._tasks) >= AT_ONCE or self._asked_in_it > IN_A_SECOND
+        return len(self._tasks) >= AT_ONCE or self._questions_in_second > IN_A_SECOND
 
-    async def _answered(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
+    async def _answer_question(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
         try:
-            answer = {"ok": True, "result": await self._answer_of(msgspec.json.decode(body, type=PassedQuestion))}
+            answer = {"ok": True, "result": await self._result(msgspec.json.decode(body, type=PassedQuestion))}
         except SemqError as error:
             answer = {"ok": False, "error": describe(error)}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             answer = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
         _answer(channel, correlation_id, answer)
 
-    async def _answer_of(self, question: PassedQuestion) -> Mapping[str, Any]:
+    async def _result(self, question: PassedQuestion) -> Mapping[str, Any]:
         if question.authority is not None:
             return await self._duty.carry_out(question.authority)
         link = self._node.uplink.link
@@ -105,18 +107,18 @@ class Answers:
     async def story(self, lk0: str, asker: str, nonce: str) -> Mapping[str, Any]:
         """Return the story for a partner that asks directly. Raises BadLocator, NotThere, NotTold, Unavailable."""
         if self._is_too_much():
-            raise Unavailable("It is busy.")
+            raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 
-    async def _story(self, name: str, asker: str, nonce: str, hub: str) -> Mapping[str, Any]:
+    async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> Mapping[str, Any]:
         section = self._node.settings.hub
         if section is not None and not section.answer_partners:
             raise NotTold
-        lk0, me = str(parse_lk0(name)), str(self._node.address)
+        lk0, own = str(parse_lk0(locator)), str(self._node.address)
         events = await self._node.store.read(messages.trace, lk0)
-        text = story.story_for(events, lk0, me, asker, hub)
+        text = story.story_for(events, lk0, own, asker, hub)
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        return {"node": me, "story": text.decode(), "signature": story.sign(keys, me, asker, nonce, lk0, text)}
+        return {"node": own, "story": text.decode(), "signature": story.sign(keys, own, asker, nonce, lk0, text)}
 
 
 def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Direct links with partners: those that this node dials, and the door at its own port for partners that dial it.
+"""Direct links with partners: links that this node dials, and the login of partners that dial this node.
 
 A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub (``semq.service.links``), and is
 refused unless section ``direct`` of the configuration names it. The engine chooses the way of each frame (PROTOCOL.md
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from local_node.link.hub_addresses import CONNECT_S, HubAddresses
+from local_node.link.hub_addresses import CONNECT_S, DialAddresses
 from local_node.link.hub_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, link_limits
 from semq.amqp.errors import ConnectionForced
@@ -34,7 +34,7 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address, NodeType
 
-# Limits of a partner in the virtual host of questions (``partner_questions``).
+# Permissions of a partner in the virtual host of questions (``partner_questions``).
 ASK_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-")
 CertificateCheck = Callable[[NodeCertificate], bool]
 log = structlog.get_logger("semq.direct")
@@ -75,7 +75,7 @@ class PartnerLogins:
         return name
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host; a partner has its queues of the links, and may ask."""
+        """Return a user's permissions in a virtual host; a partner may use its link and ask questions."""
         if user in self._partners:
             return {UMX: link_permissions(user), VIRTUAL_HOST: ASK_PERMISSIONS}.get(vhost)
         return None if vhost in (UMX, VIRTUAL_HOST) else self._users.permissions(user, vhost)
@@ -88,18 +88,18 @@ class DirectLinks:
         self,
         partners: Mapping[str, DirectSection],
         links: Links,
-        dialled: Callable[[Address, HubAddresses], Uplink],
+        new_uplink: Callable[[Address, DialAddresses], Uplink],
         is_withdrawn: CertificateCheck,
     ) -> None:
         self._partners = partners
         self._is_withdrawn = is_withdrawn
         self._links = links
-        self._dialled = dialled
-        self._stops: set[asyncio.Task[None]] = set()  #: ends of links that a reload has removed
+        self._new_uplink = new_uplink
+        self._stops: set[asyncio.Task[None]] = set()  #: tasks that end links which a reload has removed
         self.uplinks: dict[Address, Uplink] = {}
 
     def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
-        """Open the door for partners that dial."""
+        """Accept partners that dial."""
         vhost.register(self._links.exchange(frame_bytes_max))
         self._vhost = vhost
         self._register(self._partners)
@@ -111,10 +111,10 @@ class DirectLinks:
         self._dial(self._partners)
 
     def change(self, partners: Mapping[str, DirectSection]) -> None:
-        """Have links with these partners from now on; the broker ends the sessions of partners that were removed."""
-        before, self._partners = self._partners, partners
-        self._register(partners.keys() - before.keys())
-        changed = [node_id for node_id in {*before, *partners} if before.get(node_id) != partners.get(node_id)]
+        """Replace the partners. The broker ends the sessions of removed partners."""
+        former, self._partners = self._partners, partners
+        self._register(partners.keys() - former.keys())
+        changed = [node_id for node_id in {*former, *partners} if former.get(node_id) != partners.get(node_id)]
         for uplink in (self.uplinks.pop(partner_address(node_id), None) for node_id in changed):
             if uplink is not None:
                 task = asyncio.create_task(uplink.stop(), name="direct link removed")
@@ -130,20 +130,22 @@ class DirectLinks:
     def _dial(self, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
             partner, section = partner_address(node_id), self._partners[node_id]
-            ways = ways_to_partner(section, self._own, partner, self._tls)
-            if ways:
+            configs = partner_dial_configs(section, self._own, partner, self._tls)
+            if configs:
                 limits = link_limits(self._bytes_max)
-                addresses = HubAddresses([replace(way, limits=limits, check=self._check(way.check)) for way in ways])
-                uplink = self.uplinks[partner] = self._dialled(partner, addresses)
+                addresses = DialAddresses(
+                    [replace(config, limits=limits, check=self._check(config.check)) for config in configs]
+                )
+                uplink = self.uplinks[partner] = self._new_uplink(partner, addresses)
                 uplink.start()
 
-    def way_to(self, partner: Address, virtual_host: str) -> DialConfig | None:
+    def dial_config_for(self, partner: Address, virtual_host: str) -> DialConfig | None:
         """Return how to dial a virtual host of a partner; None if this node does not dial it."""
         uplink = self.uplinks.get(partner)
-        return uplink.way_to(virtual_host) if uplink is not None else None
+        return uplink.dial_config_for(virtual_host) if uplink is not None else None
 
     async def restart(self) -> None:
-        """End all sessions, because a new engine or other authorities are in force; they are dialled again."""
+        """End all sessions, because the node has a new engine or trusts other authorities; then dial again."""
         self._links.end_all(ConnectionForced("the node has opened its store again, or trusts other authorities"))
         for uplink in self.uplinks.values():
             await uplink.restart()
@@ -162,7 +164,7 @@ class DirectLinks:
             uplink.use(tls)
 
     async def check(self, now: datetime) -> None:
-        """End the sessions whose partner has shown a certificate that has expired, or that the hub has withdrawn."""
+        """End the sessions of partners whose certificate has expired or was withdrawn by the hub."""
         for name, link in list(self._links.links.items()):
             if self._is_over(link.session.peer, now):
                 self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
@@ -191,18 +193,18 @@ class DirectLinks:
 
     def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
         """Return the state of each partner's link; ``sent``: number of documents by partner."""
-        found: dict[str, dict[str, Any]] = {}
+        states: dict[str, dict[str, Any]] = {}
         for node_id in self._partners:
             partner = partner_address(node_id)
             uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
             is_dialled = uplink is not None and uplink.link is not None
-            found[str(partner)] = {
+            states[str(partner)] = {
                 "link": "up" if is_dialled or session is not None else "down",
                 "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",
                 "last_error": uplink.last_error if uplink is not None else "",
                 "sent": sent.get(partner, 0),
             }
-        return found
+        return states
 
 
 def partner_address(node_id: str) -> Address:
@@ -210,28 +212,30 @@ def partner_address(node_id: str) -> Address:
     return Address(NodeType.LOCAL, node_id)
 
 
-def is_withdrawn(certificate: NodeCertificate, known: Sequence[str] | None) -> bool:
-    """Return whether the hub has withdrawn a partner's certificate. ``known``: the certificates that its directory has
-    for the partner, as PEM; None if it never had any.
+def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None) -> bool:
+    """Return whether the hub has withdrawn a partner's certificate.
 
-    One that was issued after all known ones is a renewal that the directory has not reported yet.
+    ``listed_pems``: the certificates of the partner in the hub's directory; None if the directory never had any. A
+    certificate issued after all listed ones is a renewal that the directory has not reported yet.
     """
-    if known is None:
+    if listed_pems is None:
         return False
-    found = [read_certificate(split(pem)[0].encode()) for pem in known]
-    is_known = any(one.fingerprint == certificate.fingerprint for one in found)
-    return not is_known and all(certificate.not_before <= one.not_before for one in found)
+    listed = [read_certificate(split(pem)[0].encode()) for pem in listed_pems]
+    is_listed = any(entry.fingerprint == certificate.fingerprint for entry in listed)
+    return not is_listed and all(certificate.not_before <= entry.not_before for entry in listed)
 
 
-def ways_to_partner(section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext) -> list[DialConfig]:
+def partner_dial_configs(
+    section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext
+) -> list[DialConfig]:
     """Return how to dial each address of a partner. A peer with the certificate of another node is disconnected."""
-    return [_way(url, own, partner, tls) for url in section.urls]
+    return [_partner_dial_config(url, own, partner, tls) for url in section.urls]
 
 
-def _way(url: str, own: Address, partner: Address, tls: ssl.SSLContext) -> DialConfig:
+def _partner_dial_config(url: str, own: Address, partner: Address, tls: ssl.SSLContext) -> DialConfig:
     parts = urlsplit(url)
-    way = DialConfig(
+    config = DialConfig(
         product=PRODUCT, host=parts.hostname or "127.0.0.1", port=parts.port or 5671, virtual_host=UMX, user=str(own),
         tls=tls, check=must_be(partner),
     )  # fmt: skip
-    return replace(way, connect_s=CONNECT_S)
+    return replace(config, connect_s=CONNECT_S)

@@ -1,7 +1,7 @@
 """The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
 
-They lead to one hub: to its standby, to other instances, or by other networks. A name with several addresses in DNS is
-tried at all of them (``asyncio.loop.create_connection``).
+They lead to one hub: to its standby, to its other instances, or to the same process by another network. A name with
+several addresses in DNS is tried at all of them (``asyncio.loop.create_connection``).
 """
 
 import ssl
@@ -17,14 +17,19 @@ from semq.umx_t.address import Address
 CONNECT_S = 3.0  # for an address among several: a machine that does not run gives no answer at all
 
 
-def ways_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> list[DialConfig]:
+def hub_dial_configs(
+    hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str
+) -> list[DialConfig]:
     """Return how to dial each address of the hub. With ``tls``, a peer whose certificate is not a hub's is
-    disconnected."""
-    ways = [_way(hub, url, address, tls, virtual_host) for url in (hub.url, *hub.more_urls)]
-    return [replace(way, connect_s=CONNECT_S) for way in ways] if len(ways) > 1 else ways
+    disconnected.
+    """
+    configs = [_dial_config(hub, url, address, tls, virtual_host) for url in (hub.url, *hub.more_urls)]
+    return [replace(config, connect_s=CONNECT_S) for config in configs] if len(configs) > 1 else configs
 
 
-def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
+def _dial_config(
+    hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None, virtual_host: str
+) -> DialConfig:
     parts = urlsplit(url)
     return DialConfig(
         product=PRODUCT,
@@ -40,21 +45,21 @@ def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None
 
 
 @dataclass(slots=True)
-class HubAddresses:
-    """The addresses, and the one that is dialled next; none at a node without a hub."""
+class DialAddresses:
+    """The addresses of a hub or of a partner, and the one that is dialled next; none at a node without a hub."""
 
-    ways: list[DialConfig]
+    configs: list[DialConfig]
     _place: int = 0
 
     @property
     def current(self) -> DialConfig:
         """The address that is in use, or dialled next."""
-        return self.ways[self._place]
+        return self.configs[self._place]
 
     def turn(self) -> None:
         """Turn to the next address."""
-        self._place = (self._place + 1) % len(self.ways)
+        self._place = (self._place + 1) % len(self.configs)
 
     def change(self, change: Callable[[DialConfig], DialConfig]) -> None:
         """Change how each address is dialled."""
-        self.ways = [change(way) for way in self.ways]
+        self.configs = [change(config) for config in self.configs]

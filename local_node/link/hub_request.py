@@ -29,15 +29,16 @@ async def request(
     exchange: str,
     operation: str,
     arguments: Mapping[str, Any],
-    asked: str = "The hub",
+    peer_name: str = "The hub",
 ) -> Mapping[str, Any]:
-    """Send the request and return the result; ``asked`` names the other node in errors. Raises DialFailed,
-    RefusedByHub, Unavailable.
+    """Send the request and return the result. ``peer_name`` names the other node in errors.
+
+    Raises DialFailed, RefusedByHub, Unavailable.
     """
     try:
         link = await dial(config, clock, Turn())
     except AmqpError as error:
-        raise RefusedByHub(f"{asked} refused the login.", fault=error.text) from error
+        raise RefusedByHub(f"{peer_name} refused the login.", fault=error.text) from error
     try:
         async with asyncio.timeout(PATIENCE_S):
             channel = await link.open_channel()
@@ -46,24 +47,26 @@ async def request(
             await channel.consume(queue, lambda batch: answer.set_result(bytes(batch[0].body)), no_ack=True)
             body = msgspec.json.encode(arguments)
             header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
-            channel.on_closed = lambda error: _give_up(answer, error)
+            channel.on_closed = lambda error: _fail(answer, error)
             channel.publish(exchange, operation, header, body)
             reply = msgspec.json.decode(await answer, type=dict[str, Any])
     except AmqpError as error:
-        raise RefusedByHub(f"{asked} does not take this request.", operation=operation, fault=error.text) from error
+        raise RefusedByHub(
+            f"{peer_name} does not accept this request.", operation=operation, fault=error.text
+        ) from error
     except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unavailable(f"{asked} did not answer.", host=config.host, cause=repr(error)) from error
+        raise Unavailable(f"{peer_name} did not answer.", host=config.host, cause=repr(error)) from error
     finally:
         await link.close(1.0)
     if not reply.get("ok"):
-        why = reply.get("error") or {}
-        text = f"{asked} refused: {why.get('code')} {why.get('text')}"
-        raise RefusedByHub(text, operation=operation, reason=str(why.get("code")))
+        fault = reply.get("error") or {}
+        text = f"{peer_name} refused: {fault.get('code')} {fault.get('text')}"
+        raise RefusedByHub(text, operation=operation, reason=str(fault.get("code")))
     result = reply.get("result")
     return result if isinstance(result, dict) else {}
 
 
-def _give_up(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:
+def _fail(answer: "asyncio.Future[bytes]", error: Exception | None) -> None:
     """Fail the request, because the channel is closed."""
     if not answer.done():
         answer.set_exception(error or LinkLost("the channel was closed"))

@@ -1,7 +1,7 @@
 """Exchange ``semq.ask`` at a node with direct links: a partner that dials it asks about messages between the two.
 
 The question and the form of the answer are those of a hub (PROTOCOL.md section 20), with the same story, rights and
-signature. Only the dialling node can ask this way. ``answers`` decides.
+signature. Only the node that dials can ask in this way. Module ``answers`` answers.
 """
 
 from typing import Any

@@ -1,5 +1,6 @@
-"""The link to the hub, or a direct link to a partner: dialled, and dialled again after a loss (PROTOCOL.md sections 10
-and 26; ARCHITECTURE.md).
+"""A link that this node dials, and dials again after a loss: to the hub, or directly to a partner.
+
+PROTOCOL.md sections 10 and 26 have the rules of links, ARCHITECTURE.md the names of exchanges and queues.
 
 Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
 acks are flow control only: they bound the traffic in progress, and prove neither custody nor receipt.
@@ -16,7 +17,7 @@ from typing import Any
 import structlog
 from msgspec.structs import replace as replace_packet
 
-from local_node.link.hub_addresses import HubAddresses
+from local_node.link.hub_addresses import DialAddresses
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
@@ -96,14 +97,14 @@ class HubLink:
 
     @property
     def room(self) -> int:
-        """Return the number of messages that may be sent now."""
+        """The number of messages that may be sent now."""
         if not self.is_up or not self._data.may_publish:
             return 0
         return self._unconfirmed_max - self._data.unconfirmed
 
     @property
     def takes_datagrams(self) -> bool:
-        """Return whether best-effort documents leave beside the connection."""
+        """Whether documents with @Reliable=0 leave as datagrams."""
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
@@ -122,32 +123,32 @@ class HubLink:
             log.warning("not_sent", error=str(error))
 
 
-async def _nothing_more(client: ClientLink) -> None:
-    """Do nothing: the session carries frames, and no questions."""
+async def _no_questions(client: ClientLink) -> None:
+    """Do nothing: this session carries only frames."""
 
 
 class Uplink:
-    """The link: keep a session with the hub, or with a partner, until stopped."""
+    """Keeps a session with the hub, or with a partner, until it is stopped."""
 
     def __init__(
         self,
         address: Address,
-        addresses: HubAddresses,
+        addresses: DialAddresses,
         settings: UplinkSettings,
         engine: Callable[[], LocalEngine],
         identity: Callable[[], Mapping[str, Any]],
         clock: Clock,
         turn: Turn,
-        linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
+        on_session: Callable[[ClientLink], Awaitable[None]] = _no_questions,
         datagrams: TakingEnd | None = None,
         partner: Address | None = None,
     ) -> None:
-        """``linked`` is started with each session; ``partner``: the node to be found there, None for the hub."""
+        """``on_session`` is started with each session. ``partner``: the node that must answer; None for the hub."""
         self._partner = partner
-        self._linked = linked
+        self._on_session = on_session
         self.datagrams = datagrams
         self._address = address
-        self._hub = addresses
+        self._addresses = addresses
         self._settings = settings
         self._engine = engine
         self._identity = identity  #: the login properties of this process (PROTOCOL.md section 10)
@@ -165,11 +166,11 @@ class Uplink:
         self.datagram_intake: Intake[None, CarriedDocument] = Intake(
             self._receive_datagrams, lambda work, later: engine().core.post(work, later=later), turn
         )
-        self._last: tuple[ClientChannel, int] | None = None
+        self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag, to be acknowledged
 
     def start(self) -> None:
         """Begin to dial; without addresses of a hub do nothing."""
-        if self._hub.ways:
+        if self._addresses.configs:
             self._task = asyncio.create_task(self._run(), name="uplink")
 
     async def stop(self) -> None:
@@ -183,11 +184,13 @@ class Uplink:
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Use this TLS context for further dials."""
-        self._hub.change(lambda way: replace(way, tls=tls))
+        self._addresses.change(lambda config: replace(config, tls=tls))
 
-    def way_to(self, virtual_host: str) -> DialConfig:
-        """Return how to dial another virtual host of the hub with this node's identity."""
-        return replace(self._hub.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S))
+    def dial_config_for(self, virtual_host: str) -> DialConfig:
+        """Return how to dial another virtual host of the same peer with this node's identity."""
+        return replace(
+            self._addresses.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S)
+        )
 
     @property
     def peer(self) -> PeerInfo | None:
@@ -217,32 +220,32 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._down()
-            # All addresses are tried without a pause between them. After the loss of a session there is a pause,
-            # because many nodes lose their sessions at the same time.
-            self._hub.turn()
-            if is_lost or failures % len(self._hub.ways) == 0:
-                rounds, s = failures // len(self._hub.ways), self._settings
+            # No pause between the addresses of one round. A pause after the loss of a session, because many nodes lose
+            # their sessions at the same time.
+            self._addresses.turn()
+            if is_lost or failures % len(self._addresses.configs) == 0:
+                rounds, s = failures // len(self._addresses.configs), self._settings
                 pause_s = retry.backoff(max(rounds, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
                 await asyncio.sleep(pause_s)
 
     async def _session(self) -> None:
         """Run one session from dialling to its end. Raises the error of a failed dial."""
-        config = replace(self._hub.current, client_properties=self._properties())
+        config = replace(self._addresses.current, client_properties=self._properties())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
             version = agree(client.machine.peer_properties.get(PROPERTY))
             data, control = await client.open_channel(), await client.open_channel()
             await data.confirm_select()
             await data.qos(self._settings.prefetch)
-            data.on_settled = lambda settled: self._room()
-            data.on_ready = self._room
+            data.on_settled = lambda settled: self._report_room()
+            data.on_ready = self._report_room
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
             link = self.link = HubLink(peer, version, data, control, self._settings.unconfirmed_max)
             if self.datagrams is not None:
                 host = client.link.peer.host
-                link.datagrams = self.datagrams.begin(peer, host, link.send, self._take_datagram)
+                link.datagrams = self.datagrams.begin(peer, host, link.send, self._queue_datagram)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", peer=str(peer))
@@ -254,7 +257,8 @@ class Uplink:
                     ended.set_result(error)
 
             data.on_closed = control.on_closed = note_end
-            listening = asyncio.ensure_future(self._linked(client))  # a slow hub delays nothing
+            # A task, because a peer that answers slowly must not delay the end of the session.
+            listening = asyncio.ensure_future(self._on_session(client))
             try:
                 error = await ended
             finally:
@@ -272,18 +276,19 @@ class Uplink:
         return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}
 
     def _peer(self, client: ClientLink) -> Address:
-        """Return the partner, whose certificate was checked at the dial; or the hub's address, from its certificate,
-        else from its login properties."""
+        """Return the address of the peer. That of a partner is known: its certificate was checked at the dial. That of
+        the hub is in its certificate, or without TLS in its login properties. Raises WrongName.
+        """
         if self._partner is not None:
             return self._partner
-        says = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+        claimed = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
         if client.link.peer.certificate is None:
-            return says
+            return claimed
         proven = certificate_of(client.link.peer).node
-        if proven != says:
+        if proven != claimed:
             raise WrongName(
                 "The login properties of the hub name another node than its certificate.",
-                says=str(says),
+                says=str(claimed),
                 proven=str(proven),
             )
         return proven
@@ -304,14 +309,14 @@ class Uplink:
         if self._client is not None:
             await self._client.close(2.0)
 
-    def _room(self) -> None:
+    def _report_room(self) -> None:
         if self.link is not None:
             self._engine().room(self.link)
 
-    # --- what the hub delivers
+    # --- frames from the peer
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._received += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
-        self._last = (channel, batch[-1].delivery_tag)
+        self._last_message = (channel, batch[-1].delivery_tag)
         # Unreadable frames are acknowledged, too: an unacknowledged frame would reduce the session's credit
         # permanently.
         self._turn.before_flush(self._process)
@@ -334,23 +339,25 @@ class Uplink:
 
     def _receive_packets(self, source: str, batch: list[Delivered]) -> None:
         frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
-        now = [frame for frame in frames if not self._is_about_datagrams(frame) and not self._put_off(frame)]
+        for_engine = [
+            frame for frame in frames if not self._handle_datagrams_packet(frame) and not self._queue_presence(frame)
+        ]
         if len(self._presence) > PRESENCE_PARTS_MAX:
             self.intake.hold(source)
-        if self.link is not None and now:
-            self._engine().hear(self.link, now)
+        if self.link is not None and for_engine:
+            self._engine().hear(self.link, for_engine)
         if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
 
-    def _is_about_datagrams(self, frame: Frame) -> bool:
-        """Take a packet about channels of datagrams; those of others than the hub are ignored."""
+    def _handle_datagrams_packet(self, frame: Frame) -> bool:
+        """Handle a packet about channels of datagrams; return False for other frames."""
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
             return False
         if self.link is not None and self.link.datagrams is not None:
             self.link.datagrams.handle_packet(frame)
         return True
 
-    def _take_datagram(self, document: CarriedDocument) -> bool:
+    def _queue_datagram(self, document: CarriedDocument) -> bool:
         if self.datagram_intake.waiting_bytes > DATAGRAM_BYTES_MAX:
             return False
         self.datagram_intake.put(None, document, len(document.header.raw) + len(document.body))
@@ -366,11 +373,11 @@ class Uplink:
         if self.link is not None and frames:
             self._engine().hear(self.link, frames)
 
-    def _put_off(self, frame: Frame) -> bool:
-        """Process presence a few records per turn, because each certificate costs the check of signatures.
+    def _queue_presence(self, frame: Frame) -> bool:
+        """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
 
-        Presence of other speakers is passed to the engine immediately, which refuses it; only records of the hub are
-        delayed.
+        Each turn processes one part, because each certificate costs the check of signatures. Presence of other speakers
+        is not queued: the engine refuses it at once.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False
@@ -410,14 +417,14 @@ class Uplink:
 
     def _process(self) -> None:
         received, self._received = self._received, []
-        last, self._last = self._last, None
+        last_message, self._last_message = self._last_message, None
         if self.link is None:
             return
         if received:
             self._engine().hear(self.link, received)
-        if last is not None:
+        if last_message is not None:
             # After the work that records the messages: the hub's credit returns at the rate of the commits.
-            self._engine().core.post(after_commit(partial(_acknowledge, *last)))
+            self._engine().core.post(after_commit(partial(_acknowledge, *last_message)))
 
 
 def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:

@@ -2,11 +2,12 @@
 
 | module       | operations                                                          |
 |--------------|---------------------------------------------------------------------|
-| table        | all of them, as rows                                                |
+| table        | the table of all operations                                         |
 | submission   | ``msg.submit``                                                      |
 | messages     | cancel, hold, release, resend; requeue and remove; drain            |
-| trace        | ``msg.trace``, over all parties                                     |
-| legacy       | documents of a receiver from before the import of an older SEMQ     |
+| trace        | ``msg.trace``: the records of sender, hub and receiver              |
+| legacy       | messages that an older SEMQ delivered before the import             |
 | failed       | list, show and park failed documents                                |
+| users        | ``users.list``                                                      |
 | certificates | the node's own certificate                                          |
 """

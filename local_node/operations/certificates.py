@@ -34,7 +34,7 @@ class CertificateOperations:
         """Renew the node's certificate now."""
         if self._node.renewing is None:
             raise NoAuthority("The hub does not sign for this node.")
-        await self._node.renewing.now()
+        await self._node.renewing.renew_now()
         return self._node.identity_in_use().status()
 
 

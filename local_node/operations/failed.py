@@ -51,13 +51,15 @@ class FailedOperations:
         return await with_sizes(self._node.store, rows)
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
-        """Show a failed document with its whole error. Raises NotThere; NotAccepted for a waiting submission."""
-        found = await self._node.store.read(list_failed, Filter(limit=1), arguments.id)
-        if not found:
+        """Show a failed document with its complete error. Raises NotThere; NotAccepted for a waiting submission."""
+        failed = await self._node.store.read(list_failed, Filter(limit=1), arguments.id)
+        if not failed:
             row = (await find_accepted(self._node.store, arguments.id))[0]
-            where = row.get("outcome") or row.get("ss_status") or row.get("app_status")
-            raise NotThere("It has not failed.", name=row["name"], state=where).with_remedy("`semq msg show` shows it.")
-        return (await with_sizes(self._node.store, found[:1]))[0]
+            state = row.get("outcome") or row.get("ss_status") or row.get("app_status")
+            raise NotThere("The document has not failed.", name=row["name"], state=state).with_remedy(
+                "`semq msg show` shows it."
+            )
+        return (await with_sizes(self._node.store, failed[:1]))[0]
 
     async def park(self, arguments: ParkDocument, caller: Caller) -> dict[str, Any]:
         """Park a document that waits for its application or is delivered to it."""

@@ -1,5 +1,6 @@
-"""Operations of the import from an older SEMQ (``semq.legacy``): noting the messages that have arrived there, and
-asking about one. A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's
+"""Operations of the import from an older SEMQ (``semq.legacy``): note received messages, and ask about a sent one.
+
+A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's
 import becomes a line of the ledger; the sender's import asks for this line through the hub, as ``msg.trace`` does.
 """
 
@@ -50,24 +51,24 @@ class LegacyOperations:
 
     async def ask(self, arguments: AskImported, caller: Caller) -> dict[str, Any]:
         """Ask the receiver whether a message of an older SEMQ has arrived; null means no answer."""
-        lk0, target = _old(arguments.lk0), parse_address(arguments.target).node
+        lk0, target = _old_locator(arguments.lk0), parse_address(arguments.target).node
         if lk0.node != self._node.address:
-            raise BadArguments("It was sent by another institution.", lk0=str(lk0))
+            raise BadArguments("Another institution has sent this message.", lk0=str(lk0))
         if target == self._node.address:
             return {"received": False, "why": ""}
-        lines, unanswered = await Traces(self._node).asked(str(lk0), str(target))
+        lines, unanswered = await Traces(self._node).ask_parties(str(lk0), str(target))
         if any(line.get("side") == Side.RECEIVER.name.lower() for line in lines):
             return {"received": True, "why": ""}
-        why = next((one["why"] for one in unanswered), "")
+        why = next((party["why"] for party in unanswered), "")
         is_unknown = not unanswered or NotThere.code in why
         return {"received": False if is_unknown else None, "why": why}
 
     async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:
         """Note in the ledger that messages of an older SEMQ have arrived; lines written before stay unchanged."""
-        lk0s = list(dict.fromkeys(map(_old, arguments.lk0s)))
+        lk0s = list(dict.fromkeys(map(_old_locator, arguments.lk0s)))
         new = [lk0 for lk0 in lk0s if not await self._node.store.read(messages.trace, str(lk0))]
-        at, me = self._node.engine.core.now_ms(), str(self._node.address)
-        lines = [LedgerLine(at, Side.RECEIVER, Event.OPERATOR, str(lk0), me, detail=IMPORTED) for lk0 in new]
+        at, own = self._node.engine.core.now_ms(), str(self._node.address)
+        lines = [LedgerLine(at, Side.RECEIVER, Event.OPERATOR, str(lk0), own, detail=IMPORTED) for lk0 in new]
 
         def post(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
             self._node.engine.core.post(note_lines(lines, lambda: done(None)), failed=failed)
@@ -77,7 +78,7 @@ class LegacyOperations:
         return {"noted": len(lines), "known": len(lk0s) - len(lines)}
 
 
-def _old(text: str) -> LK0:
+def _old_locator(text: str) -> LK0:
     lk0 = parse_lk0(text)
     if lk0.inc:
         raise BadArguments("This is not the locator of a message of an older SEMQ.", lk0=text)

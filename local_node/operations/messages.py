@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeAlias
 import structlog
 from msgspec import Meta
 
-from local_node.doors.refused_submissions import mend
-from local_node.doors.sql_submissions import SubmissionFate
+from local_node.doors.refused_submissions import requeue_or_remove
+from local_node.doors.sql_submissions import SubmissionResult
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere, TooLate, WaitsForPieces
@@ -29,7 +29,7 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.messages")
 
 DRAIN_S_MAX = 24 * 3600
-FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
+RESULT_S = 5.0  # time that a command waits for the result of a submission that is tried again
 IDS_MAX = 1000  # documents of one request
 BREF = r"^(0*[1-9][0-9]{0,17}|[1-9][0-9]*\..*)$"  # a record id of tb_0030, or an LK0
 RowNumber: TypeAlias = Annotated[int, Meta(ge=1, le=INT64_MAX)]
@@ -58,7 +58,7 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Cancel a message by a void marker, or withdraw a waiting SQL submission; of a group, all open messages."""
+        """Cancel a message by a void marker, all open messages of a group, or withdraw a waiting SQL submission."""
         why = caller.signed(arguments.why or "cancelled")
         try:
             row = (await find_one(self._node.store, arguments.id))[0]
@@ -77,7 +77,7 @@ class LocalOperations:
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
-        """Cancel the messages to members of a group that have not ended; one that ends meanwhile is left out."""
+        """Cancel the messages to members of a group that have not ended; skip a message that ends meanwhile."""
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:
@@ -123,31 +123,33 @@ class LocalOperations:
 
         Returns the number of both, and the new state of the submissions by their old names.
         """
-        names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
+        names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
         requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
         if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
-            numbers = await self._mend(refused, True, why)
-            became = await self._fates(numbers)
+            numbers = await self._requeue_or_remove(refused, True, why)
+            became = await self._await_results(numbers)
         return {"requeued": requeued + len(became), "became": became}
 
-    async def _fates(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the state of submissions by their old names, once they were read again; SUBMITTED after a timeout."""
+    async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+        """Return the state of submissions by their old names, after they were read again; SUBMITTED after a timeout."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
-        fates: dict[int, asyncio.Future[SubmissionFate]] = {number: loop.create_future() for number in numbers.values()}
-        for number, future in fates.items():
+        results: dict[int, asyncio.Future[SubmissionResult]] = {
+            number: loop.create_future() for number in numbers.values()
+        }
+        for number, future in results.items():
             submissions.listen(number, future.set_result)
         submissions.poll()
         self._node.transfers.search()
-        await asyncio.wait(fates.values(), timeout=FATE_S)
-        for number, future in fates.items():
+        await asyncio.wait(results.values(), timeout=RESULT_S)
+        for number, future in results.items():
             submissions.cancel_listening(number, future.set_result)
-        return {lk0: _became(number, fates[number]) for lk0, number in numbers.items()}
+        return {lk0: _described(number, results[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
-        names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
+        names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         acts = self._node.engine.acts
         brefs = _record_ids(names)
         removed = await self._remove_received(brefs, why) if brefs else 0
@@ -155,7 +157,7 @@ class LocalOperations:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
                 if "submission" in await self._row_of(name):
-                    removed += len(await self._mend([str(lk0)], False, why))
+                    removed += len(await self._requeue_or_remove([str(lk0)], False, why))
                     continue
                 await _act(lambda done, failed, lk0=lk0: acts.remove(lk0, why, done, failed))  # type: ignore[misc]
                 removed += 1
@@ -166,20 +168,24 @@ class LocalOperations:
         answers, store = self._node.engine.answers, self._node.store
         pieces = await pieces_of(store, brefs)
         removed = await counted(lambda done: answers.remove(brefs, why, done))
-        for bref in await store.read(unfinished, list(pieces)) if pieces else ():  # it was not parked
+        for bref in (
+            await store.read(unfinished, list(pieces)) if pieces else ()
+        ):  # a document that was not parked stays, with its pieces
             del pieces[bref]
         for rows in pieces.values():
             answers.finish(rows)
         return removed
 
     async def _row_of(self, name: str) -> dict[str, Any]:
-        found = await self._node.store.read(find_messages, name, 1)
-        return found[0] if found else {}
+        rows = await self._node.store.read(find_messages, name, 1)
+        return rows[0] if rows else {}
 
-    async def _mend(self, lk0s: list[str], again: bool, why: str) -> dict[str, int]:
-        """Requeue or remove refused submissions; return their names and numbers. Raises NotThere."""
+    async def _requeue_or_remove(self, lk0s: list[str], is_requeued: bool, why: str) -> dict[str, int]:
+        """Requeue or remove refused submissions; return their numbers by LK0. Raises NotThere."""
         core = self._node.engine.core
-        return await committed(lambda done, failed: core.post(mend(core, lk0s, again, why, done), failed=failed))
+        return await committed(
+            lambda done, failed: core.post(requeue_or_remove(core, lk0s, is_requeued, why, done), failed=failed)
+        )
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
         acts, why = self._node.engine.acts, caller.signed(arguments.why)
@@ -192,7 +198,7 @@ class LocalOperations:
         return parse_lk0((await find_open(self._node.store, name))["lk0"])
 
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
-        """Stop accepting documents and wait until none is in progress."""
+        """Stop accepting documents, and wait until none is under way."""
         self._node.engine.acceptance.stop()
         return {"drained": await self._node.drained(arguments.timeout_s)}
 
@@ -208,11 +214,11 @@ MESSAGES = (
 )
 
 
-def _became(number: int, found: "asyncio.Future[SubmissionFate]") -> dict[str, Any]:
-    fate = found.result() if found.done() else SubmissionFate(SUBMITTED.lower())
-    name = fate.lk0 or f"{PREFIX}{number}"
-    result = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
-    return result | ({"reason": list(fate.reason)} if fate.reason else {})
+def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> dict[str, Any]:
+    result = future.result() if future.done() else SubmissionResult(SUBMITTED.lower())
+    name = result.lk0 or f"{PREFIX}{number}"
+    facts = {"submission": number, "state": result.state, "name": short_name(name) or name, "lk0": result.lk0}
+    return facts | ({"reason": list(result.reason)} if result.reason else {})
 
 
 def _record_ids(names: Sequence[str]) -> list[int]:
@@ -226,7 +232,9 @@ async def counted(post: Callable[[ActReport], None]) -> int:
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:
-    def to(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
+    """Post work whose ``done`` has no argument, and wait for its commit. Raises the error given to ``failed``."""
+
+    def post_with_result(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
         post(lambda: done(None), failed)
 
-    await committed(to)
+    await committed(post_with_result)

@@ -1,10 +1,10 @@
-"""Operation ``msg.trace`` of a local node: with ``parties`` the records of a message at sender, hub and receiver.
+"""Operation ``msg.trace`` of a local node; with ``parties`` it returns the records of sender, hub and receiver.
 
 The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. If
-there is no hub, or it does not answer, the node asks the other end itself, if it dials it (``partner_questions``). Each
-line names its node. The answer of the other end comes through the hub: with a certificate it is signed for this
-question (``proved``); if a required signature is missing, the answer is left out and reported. Parties that do not
-answer are listed in ``unanswered``.
+there is no hub, or the hub does not answer, and the node dials the other end, it asks the other end directly
+(``partner_questions``). Each line names its node. A node with a certificate signs its answer for this question
+(``proved``). If a required signature is missing, the answer is left out and reported. Parties that do not answer are
+listed in ``unanswered``.
 """
 
 import asyncio
@@ -49,18 +49,20 @@ class Traces:
         if "members" in traced:
             return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
-            return traced | {"unanswered": []}  # a submission that was never accepted is unknown to others
+            return traced | {"unanswered": []}  # other nodes do not know a submission that was never accepted
         own: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
-        others, unanswered = await self._others(traced["lk0"], traced["events"])
+        further, unanswered = await self._other_parties(traced["lk0"], traced["events"])
         # Sorted by time, of several clocks; among equal times this node's lines first.
-        return traced | {"events": sorted(own + others, key=lambda event: event["at"]), "unanswered": unanswered}
+        return traced | {"events": sorted(own + further, key=lambda event: event["at"]), "unanswered": unanswered}
 
-    async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
-        """Return the result of ``asked`` for a message of which this node has lines."""
+    async def _other_parties(
+        self, lk0: str, events: Sequence[Mapping[str, Any]]
+    ) -> tuple[Events, list[dict[str, str]]]:
+        """Return the result of ``ask_parties`` for a message of which this node has lines."""
         target = next((story.target_node(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
-        return await self.asked(lk0, target)
+        return await self.ask_parties(lk0, target)
 
-    async def asked(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+    async def ask_parties(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
         """Return the lines of hub and other end, and the parties without an answer, with reasons.
 
         The other end is asked directly if there is no hub, or if the hub does not answer and this node dials the other
@@ -68,20 +70,20 @@ class Traces:
         """
         nonce = self._node.clock.uuid().hex
         if self._node.settings.has_no_hub:
-            return await self._directly(lk0, nonce, target)
-        lines, unanswered = await self._by_hub(lk0, nonce, target)
-        if len(unanswered) > 1 and self._way(lk0, target) is not None:
-            theirs, silent = await self._directly(lk0, nonce, target)
-            return [*lines, *theirs], [unanswered[0], *silent]
+            return await self._ask_directly(lk0, nonce, target)
+        lines, unanswered = await self._ask_hub(lk0, nonce, target)
+        if len(unanswered) > 1 and self._dial_config(lk0, target) is not None:
+            answered, still_unanswered = await self._ask_directly(lk0, nonce, target)
+            return [*lines, *answered], [unanswered[0], *still_unanswered]
         return lines, unanswered
 
-    async def _by_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Return the lines of hub and other end; two parties are unanswered if the hub does not answer."""
-        asked = {"lk0": lk0, "nonce": nonce, "target": target}
+    async def _ask_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+        """Return the lines of hub and other end; ``unanswered`` names both if the hub does not answer."""
+        question = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
             async with asyncio.timeout(PATIENCE_S):
-                config = self._node.uplink.way_to(VIRTUAL_HOST)
-                theirs = await request(config, self._node.clock, EXCHANGE, "trace", asked)
+                config = self._node.uplink.dial_config_for(VIRTUAL_HOST)
+                reply = await request(config, self._node.clock, EXCHANGE, "trace", question)
         except TimeoutError:
             return [], _unanswered("hub", f"it did not answer within {PATIENCE_S:.0f} s", target)
         except SemqError as error:
@@ -89,60 +91,66 @@ class Traces:
         link = self._node.uplink.link
         hub = str(link.peer) if link is not None else "hub"  # from the session, not from the answer
         try:
-            lines: Events = [{**story.read_line(event), "node": hub} for event in theirs.get("events") or []]
+            lines: Events = [{**story.read_line(event), "node": hub} for event in reply.get("events") or []]
         except (TypeError, ValueError) as error:
             return [], _unanswered(hub, f"its answer cannot be read: {error}", target)
-        return self._merged(lines, hub, theirs.get("other"), lk0, nonce, target)
+        return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)
 
-    async def _directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+    async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
         """Return the lines of the other end, asked over a connection to its node."""
         other = self._other_end(lk0, target)
         if other == str(self._node.address):
             return [], []
-        way = self._way(lk0, target)
-        if way is None:
+        config = self._dial_config(lk0, target)
+        if config is None:
             return [], [{"node": other or "the other end", "why": NOT_DIALLED}]
         try:
             async with asyncio.timeout(DIRECT_PATIENCE_S):
-                asked = {"lk0": lk0, "nonce": nonce}
-                theirs = await request(way, self._node.clock, EXCHANGE, "trace", asked, other)
+                question = {"lk0": lk0, "nonce": nonce}
+                reply = await request(config, self._node.clock, EXCHANGE, "trace", question, other)
         except TimeoutError:
             return [], [{"node": other, "why": f"it did not answer within {DIRECT_PATIENCE_S:.0f} s"}]
         except SemqError as error:
             return [], [{"node": other, "why": str(error)}]
-        return self._merged([], other, theirs.get("other"), lk0, nonce, target)
+        return self._merge([], other, reply.get("other"), lk0, nonce, target)
 
     def _other_end(self, lk0: str, target: str) -> str:
         """Return the node at the other end of a message; empty if it is not known."""
         source = ".".join(lk0.split(".")[:2])
         return target if source == str(self._node.address) else source
 
-    def _way(self, lk0: str, target: str) -> DialConfig | None:
-        """Return how to ask the other end of a message directly, if this node dials it."""
+    def _dial_config(self, lk0: str, target: str) -> DialConfig | None:
+        """Return how to dial the other end of a message; None if this node does not dial it."""
         other = self._other_end(lk0, target)
         if self._node.direct is None or not other:
             return None
-        return self._node.direct.way_to(parse_address(other), VIRTUAL_HOST)
+        return self._node.direct.dial_config_for(parse_address(other), VIRTUAL_HOST)
 
-    def _merged(
-        self, lines: Events, hub: str, other: Any, lk0: str, nonce: str, target: str
+    def _merge(
+        self, lines: Events, hub: str, answer: Any, lk0: str, nonce: str, target: str
     ) -> tuple[Events, list[dict[str, str]]]:
-        me = str(self._node.address)
-        teller = self._other_end(lk0, target)  # from the locator, not from the hub
-        if teller == me:
+        """Add the checked answer of the other end to the lines of the hub.
+
+        ``answer`` is its part of the hub's reply. Return all lines, and the parties without an answer.
+        """
+        own = str(self._node.address)
+        answerer = self._other_end(lk0, target)  # from the locator, not from the hub
+        if answerer == own:
             return lines, []
-        if not isinstance(other, dict):
-            return lines, [{"node": teller, "why": "the version of the hub does not pass questions on"}]
-        if "unanswered" in other:
-            return lines, [{"node": teller, "why": f"says {hub}: {other['unanswered']}"}]
+        if not isinstance(answer, dict):
+            return lines, [{"node": answerer, "why": "the version of the hub does not pass questions on"}]
+        if "unanswered" in answer:
+            return lines, [{"node": answerer, "why": f"says {hub}: {answer['unanswered']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        text = str(other.get("story")).encode("utf-8", "surrogatepass")
+        text = str(answer.get("story")).encode("utf-8", "surrogatepass")
         try:
-            proved = story.is_proved(keys, teller, me, nonce, lk0, text, str(other.get("signature") or ""))
-            theirs = story.read(text)
+            proved = story.is_proved(keys, answerer, own, nonce, lk0, text, str(answer.get("signature") or ""))
+            answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return lines, [{"node": teller, "why": f"{hub} passed on what is not {teller}'s word: {error}"}]
-        return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []
+            return lines, [
+                {"node": answerer, "why": f"{hub} passed on an answer that {answerer} did not give: {error}"}
+            ]
+        return [*lines, *({"node": answerer, "via": hub, "proved": proved, **line} for line in answered)], []
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)

@@ -1,4 +1,4 @@
-"""Operation on the users of institutions: those that one document may reach together, and who of them receives now."""
+"""Operation ``users.list``: the users of institutions, and whether a program receives their documents now."""
 
 from typing import Annotated, Any
 
@@ -27,22 +27,21 @@ class UserOperations:
         self._node = node
 
     async def list(self, arguments: ListUsers) -> list[dict[str, Any]]:
-        """List users of institutions: those named in the definitions, and own ones; first those who receive now."""
+        """List users: those in the definitions, and own ones who receive now. Present users come first."""
         partners, own = self._node.engine.partners, str(self._node.address)
-        named = [one for name, group in partners.groups.items() if _is_of_users(name) for one in group.members]
-        here = self._node.inboxes.users_present()
-        found = dict.fromkeys([*named, *(f"{own}/{user}" for user in here)])
-        present = {f"{node}/{user}" for node, users in (*partners.present.items(), (own, here)) for user in users}
+        present_by_node = {**partners.present, own: self._node.inboxes.users_present()}
+        present = {f"{node}/{user}" for node, users in present_by_node.items() for user in users}
+        users = {f"{own}/{user}" for user in present_by_node[own]}
+        for name, group in partners.groups.items():
+            if parse_address(name).type == NodeType.USERS:
+                users.update(group.members)
         wanted = None if arguments.node is None else parse_address(arguments.node).node
-        some = sorted((str(one) not in present, one) for one in map(parse_address, found) if wanted in (None, one.node))
+        addresses = [address for address in map(parse_address, users) if wanted in (None, address.node)]
+        addresses.sort(key=lambda address: (str(address) not in present, address))
         return [
-            {"node": str(one.node), "user": one.user, "present": not is_away}
-            for is_away, one in some[: arguments.limit]
+            {"node": str(address.node), "user": address.user, "present": str(address) in present}
+            for address in addresses[: arguments.limit]
         ]
-
-
-def _is_of_users(group: str) -> bool:
-    return parse_address(group).type == NodeType.USERS
 
 
 USERS = (look("users.list", AccessRole.VIEWER, ListUsers, UserOperations.list),)

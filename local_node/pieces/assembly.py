@@ -1,7 +1,7 @@
 """Documents in pieces at the receiver's node: found, checked and read piece by piece for the application.
 
-Pieces wait as messages to a user whose inbox no application can open. When the manifest is given to an application,
-the digests of the pieces, which were checked when each was recorded, are compared with it; the bytes are read while
+Pieces wait as messages to a user whose inbox no application can open. The digest of each piece was checked when the
+piece was recorded. When a manifest is due for delivery, these digests are compared with it; the bytes are read while
 the application receives them. The commit that ends the manifest also ends the pieces. Used by ``doors.inbox``.
 """
 
@@ -76,44 +76,46 @@ class Assembly:
         """Whether a delivery is a manifest that has to be replaced by its document."""
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
-    def join(self, delivery: Delivery, give: Callable[[Delivery], None], dropped: Callable[[], None]) -> None:
-        """Find the pieces of a document and ``give`` it; call ``dropped`` if it cannot be given."""
-        task = asyncio.get_running_loop().create_task(self._join(delivery, give, dropped))
+    def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:
+        """Find the pieces of a document, and ``deliver`` it; call ``not_joined`` if it cannot be delivered."""
+        task = asyncio.get_running_loop().create_task(self._join(delivery, deliver, not_joined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return the rows with those of their pieces, which end with them."""
+        """Return the rows of documents, and the rows of their pieces, which end with them."""
         if not self._pieces:
             return list(brefs)
-        return [each for bref in brefs for each in (bref, *self._pieces.pop(bref, ()))]
+        return [row for bref in brefs for row in (bref, *self._pieces.pop(bref, ()))]
 
     def forget(self, brefs: Iterable[int]) -> None:
         """Note that applications no longer have these documents."""
         for bref in brefs:
             self._pieces.pop(bref, None)
 
-    async def _join(self, delivery: Delivery, give: Callable[[Delivery], None], dropped: Callable[[], None]) -> None:
+    async def _join(
+        self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]
+    ) -> None:
         answers = self._engine().answers
         try:
             joined = await self._joined(delivery)
         except Unavailable:
-            dropped()
+            not_joined()
             answers.give_back([delivery.bref])
         except SemqError as error:
-            dropped()
+            not_joined()
             log.error("document_not_joined", lk0=delivery.envelope.ident, error=error.advice())
             answers.fail([delivery.bref], str(error))
         else:
-            give(joined)
+            deliver(joined)
 
     async def _joined(self, delivery: Delivery) -> Delivery:
         envelope = delivery.envelope
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
-        found = await self._store().read(views.pieces_of, source, document)
-        rows = await asyncio.to_thread(ordered, found, document, manifest)
-        self._pieces[delivery.bref] = [piece.bref for piece in found]
+        pieces = await self._store().read(views.pieces_of, source, document)
+        rows = await asyncio.to_thread(ordered, pieces, document, manifest)
+        self._pieces[delivery.bref] = [piece.bref for piece in pieces]
         return JoinedDelivery(
             bref=delivery.bref,
             envelope=replace(envelope, digest=bytes.fromhex(manifest.digest)),

@@ -44,7 +44,7 @@ class Remains:
         store: Callable[[], PostgresStore],
         arriving: Callable[[], set[int]],
     ) -> None:
-        """``arriving``: the documents whose bodies are not accepted yet."""
+        """``arriving`` returns the documents whose bodies are not accepted yet."""
         self._engine = engine
         self._store = store
         self._arriving = arriving
@@ -52,7 +52,7 @@ class Remains:
         self._is_wanted = False  #: whether a search has to begin, perhaps after the one under way
 
     def sweep(self) -> None:
-        """Remove remaining pieces. During a search, another one follows it, for pieces that remained since it began."""
+        """Remove remaining pieces. A search under way is repeated, because it may miss pieces that remain only now."""
         self._is_wanted = True
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")
@@ -112,7 +112,7 @@ class Remains:
         """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""
 
         def failed(error: Exception) -> None:
-            if isinstance(error, BadInput):  # the receiver deletes them when they are old
+            if isinstance(error, BadInput):  # without a notice the receiver deletes its pieces after KEPT_DAYS
                 done()
 
         target = parse_address(given_up.target)
@@ -127,35 +127,35 @@ class Remains:
         stock, before = self._engine().core.pieces, self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
         notices = frozenset(stock.notices)
         for source in stock.sources:
-            gone = await self._by_document(source, before)
+            removable = await self._by_document(source, before)
             if notices:
                 every = await self._by_document(source)
-                gone |= {document: brefs for document, brefs in every.items() if not notices.isdisjoint(brefs)}
-            known = await self._documents(source) if gone else set()
-            for document, brefs in gone.items():
-                ended = [bref for bref in brefs if document not in known or bref in notices]
+                removable |= {document: brefs for document, brefs in every.items() if not notices.isdisjoint(brefs)}
+            with_manifest = await self._documents(source) if removable else set()
+            for document, brefs in removable.items():
+                ended = [bref for bref in brefs if document not in with_manifest or bref in notices]
                 if ended:
                     log.warning("pieces_without_document", document=document, source=source, pieces=len(ended))
                     self._engine().answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
         """Return the rows of an institution's pieces and notices, by document."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
         while page := await self._store().read(views.arrived, source, after, PAGE, before_ms):
-            for each in page:
-                found[document_of(each)].append(each.bref)
+            for piece in page:
+                brefs[document_of(piece)].append(piece.bref)
             after = page[-1].bref
-        return dict(found)
+        return dict(brefs)
 
     async def _documents(self, source: str) -> set[str]:
         """Return the documents of an institution whose manifests wait here or are parked."""
-        found: set[str] = set()
+        documents: set[str] = set()
         after = 0
         while page := await self._store().read(views.small_messages, source, MANIFEST_MAX, after, PAGE):
-            found |= _named(page)
+            documents |= _named_documents(page)
             after = page[-1].bref
-        return found
+        return documents
 
 
 def document_of(piece: views.RecordedMessage) -> str:
@@ -166,5 +166,5 @@ def document_of(piece: views.RecordedMessage) -> str:
         return ""
 
 
-def _named(page: Sequence[views.RecordedMessage]) -> set[str]:
-    return {decode_envelope(Stored(each.envelope, b"")).attributes.pieces for each in page} - {""}
+def _named_documents(page: Sequence[views.RecordedMessage]) -> set[str]:
+    return {decode_envelope(Stored(message.envelope, b"")).attributes.pieces for message in page} - {""}

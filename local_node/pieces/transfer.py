@@ -38,8 +38,8 @@ from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import PIECES_USER, PieceName
 
 DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
-READ = 4  # pieces read from the store in one query
-AGAIN_S = 1.0  # pause after a temporary refusal
+READ_MAX = 4  # pieces read from the store in one query
+RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
 KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
 DELIVERED, FAILED = "delivered", "failed"
@@ -93,7 +93,7 @@ class EventsWithPieces:
 
 @dataclass(slots=True)
 class PieceTransfer:
-    """One document on its way."""
+    """One document whose pieces are being sent."""
 
     number: int  #: number of the submission that waits for its pieces
     envelope: Envelope
@@ -112,9 +112,11 @@ class Transfers:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[str, str] = {}  #: pieces that are messages, by name, with their LK0
         self._names: dict[str, str] = {}  #: the same by LK0
-        self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
+        self._ended: dict[
+            str, asyncio.Future[AppEvent]
+        ] = {}  #: by LK0: the event of the end of a piece, for which a task waits
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
-        self._places: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
+        self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
@@ -129,8 +131,8 @@ class Transfers:
         """Begin with a new engine: read from its store the pieces that are messages."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
-        for known in (self._tasks, self._under_way, self._names, self._ended, self._places):
-            known.clear()
+        for by_document in (self._tasks, self._under_way, self._names, self._ended, self._windows):
+            by_document.clear()
         self._early, self._searching = set(), None
         self._submissions, self._others = 0, (0, 0.0)
         self.search()
@@ -162,44 +164,44 @@ class Transfers:
     async def _search(self) -> None:
         try:
             self._ended_lately.clear()
-            found = dict(await self._store().read(views.transfers))
-            if found and self._early is not None:
-                self._adopt(await self._store().read(views.under_way))
+            waiting = dict(await self._store().read(views.transfers))
+            if waiting and self._early is not None:
+                self._note_under_way_at_start(await self._store().read(views.under_way))
         except Unavailable:
             return  # the next search finds them
-        for number in self._tasks.keys() - found.keys():
+        for number in self._tasks.keys() - waiting.keys():
             self._tasks[number].cancel()  # withdrawn
-        for number, envelope in found.items():
+        for number, envelope in waiting.items():
             if number not in self._tasks.keys() | self._ended_lately and len(self._tasks) < DOCUMENTS_MAX:
                 self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
 
-    def _adopt(self, found: Iterable[tuple[str, bytes]]) -> None:
+    def _note_under_way_at_start(self, pieces: Iterable[tuple[str, bytes]]) -> None:
         """Note the pieces that were messages when this engine began."""
         early, self._early = self._early or set(), None
-        for lk0, envelope in found:
-            with suppress(BodyUnreadable):  # it is sent again
+        for lk0, envelope in pieces:
+            with suppress(BodyUnreadable):  # the piece is sent again
                 if lk0 not in early:
-                    self._note(decode_envelope(Stored(envelope, b"")).attributes.pieces, lk0)
+                    self._note_under_way(decode_envelope(Stored(envelope, b"")).attributes.pieces, lk0)
 
-    def _note(self, name: str, lk0: str) -> None:
+    def _note_under_way(self, name: str, lk0: str) -> None:
         self._under_way[name], self._names[lk0] = lk0, name
 
     def _start(self, transfer: PieceTransfer) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry(transfer), name=f"pieces of {transfer.number}")
+        task = asyncio.get_running_loop().create_task(self._transfer(transfer), name=f"pieces of {transfer.number}")
         self._tasks[transfer.number] = task
-        task.add_done_callback(lambda done: self._over(transfer.number, done))
+        task.add_done_callback(lambda done: self._note_end(transfer.number, done))
 
-    def _over(self, number: int, task: "asyncio.Task[None]") -> None:
+    def _note_end(self, number: int, task: "asyncio.Task[None]") -> None:
         if self._tasks.get(number) is task:
             del self._tasks[number]
             self._ended_lately.add(number)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("transfer_failed", number=number, error=str(error))
 
-    async def _carry(self, transfer: PieceTransfer) -> None:
+    async def _transfer(self, transfer: PieceTransfer) -> None:
         """Send all pieces of a document, then release its manifest; refuse it if a piece cannot be delivered.
 
-        Returns after the commit of that: until then the document is found in the store.
+        Returns after the commit of the release or refusal, because searches find the document until then.
         """
         refusal: SemqError | None = None
         is_sent = False
@@ -212,7 +214,7 @@ class Transfers:
             log.warning("pieces_wait", number=transfer.number, error=str(errors.exceptions[0]))
         else:
             is_sent = True
-        with suppress(NotThere, Unavailable):  # withdrawn; or the next search finds it
+        with suppress(NotThere, Unavailable):  # the document was withdrawn, or the next search finds it
             if refusal is not None:
                 await self._refuse(transfer.number, refusal)
             elif is_sent:
@@ -236,15 +238,15 @@ class Transfers:
         await committed(post)
 
     async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
-        places, after = self._places[str(transfer.envelope.target.node)], -1
-        while found := await self._store().read(views.staged, transfer.number, after, READ):
-            for number, stored in found:
+        window, after = self._windows[str(transfer.envelope.target.node)], -1
+        while pieces := await self._store().read(views.staged, transfer.number, after, READ_MAX):
+            for number, stored in pieces:
                 payload = self._store().locking.unlock_piece(transfer.number, number, stored)
-                is_alone = await places.enter()
-                # A task that is cancelled before its first step runs no ``finally``: its end gives the place back.
+                is_alone = await window.enter()
+                # A callback, because a task that is cancelled before its first step runs no ``finally``.
                 sending = group.create_task(self._send(transfer, number, payload))
-                sending.add_done_callback(partial(_leave, places, is_alone))
-            after = found[-1][0]
+                sending.add_done_callback(partial(_leave_window, window, is_alone))
+            after = pieces[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
         """Send one piece, again after temporary refusals; return the seconds until its receipt. Raises
@@ -258,11 +260,11 @@ class Transfers:
                 event = await self._submitted(transfer, number, payload)
             except Unavailable as error:
                 log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
                 continue
             if event.reason is not None and event.reason[0] in REFUSALS and keys:
-                event, keys = None, keys - 1  # it is sealed or signed again, with the present keys
-                await asyncio.sleep(AGAIN_S)
+                event, keys = None, keys - 1  # the next attempt is sealed or signed with the present keys
+                await asyncio.sleep(RETRY_S)
         took_s = self._engine().core.now() - began
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
@@ -280,8 +282,10 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless it is a message already; the result is the event of its end. Raises the error of a
-        refusal."""
+        """Submit a piece, unless it is a message already; return a future of the event of its end.
+
+        The future raises the error of a refusal.
+        """
         envelope, a = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
         name = str(PieceName(a.pieces, number))
@@ -292,7 +296,7 @@ class Transfers:
         def done(accepted: Accepted) -> None:
             self._submissions += 1
             self._ended[str(accepted.lk0)] = ended
-            self._note(name, str(accepted.lk0))
+            self._note_under_way(name, str(accepted.lk0))
 
         def failed(error: Exception) -> None:
             if not ended.done():
@@ -308,9 +312,9 @@ class Transfers:
         return ended
 
 
-def _leave(places: PieceWindow, was_alone: bool, sending: "asyncio.Task[float]") -> None:
+def _leave_window(window: PieceWindow, was_alone: bool, sending: "asyncio.Task[float]") -> None:
     is_measured = not sending.cancelled() and sending.exception() is None
-    places.leave(sending.result() if is_measured else 0.0, was_alone=was_alone)
+    window.leave(sending.result() if is_measured else 0.0, was_alone=was_alone)
 
 
 @work

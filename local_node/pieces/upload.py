@@ -22,7 +22,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes
-UNCOMMITTED_MAX = 512 * 1024  # bytes of one body that are not committed; beyond it the client is not read from
+UNCOMMITTED_MAX = 512 * 1024  # bytes of one body that are not committed; above it nothing is read from the client
 
 
 class Upload(ArrivingDocument):
@@ -37,10 +37,11 @@ class Upload(ArrivingDocument):
         fault: Exception | None = None,
     ) -> None:
         """``ended`` is called with True when the document is committed, with False when it will not be. ``pause`` stops
-        reading from the client; with ``fault`` the body is dropped, and refused when it is complete."""
+        reading from the client, or continues it. With ``fault`` the body is dropped, and refused when it is complete.
+        """
         super().__init__(size)
         self._engine = engine
-        self._core = engine().core  # a body ends with the store in which it began
+        self._core = engine().core  # all pieces of a body must be in one store
         self.name = self._core.new_lk0()
         self._ended = ended
         self._pause = pause
@@ -48,7 +49,7 @@ class Upload(ArrivingDocument):
         self._parts = bytearray()
         self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document_bytes)
         self._digests: list[bytes] = []
-        self._whole = sha256()
+        self._hash = sha256()
         self._count = 0
         self._uncommitted = 0
 
@@ -60,21 +61,21 @@ class Upload(ArrivingDocument):
     @property
     def digest(self) -> bytes:
         """The SHA-256 of the bytes that have arrived."""
-        return self._whole.digest()
+        return self._hash.digest()
 
     def add(self, data: bytes) -> None:
         if self._fault is not None:
             return
-        self._whole.update(data)
+        self._hash.update(data)
         self._parts += data
         while len(self._parts) >= self._piece_bytes:
-            self._keep(bytes(self._parts[: self._piece_bytes]))
+            self._store_piece(bytes(self._parts[: self._piece_bytes]))
             del self._parts[: self._piece_bytes]
 
     def finish(self, submission: Submission) -> None:
         """Submit the document, all bytes of which have been added; its ``done`` or ``failed`` gets the result."""
         if self._parts and self._fault is None:
-            self._keep(bytes(self._parts))
+            self._store_piece(bytes(self._parts))
             self._parts.clear()
         fault = self._fault
         if fault is None and self._engine().core is not self._core:
@@ -85,17 +86,17 @@ class Upload(ArrivingDocument):
             return
         submission.name = self.name
         submission.attributes = replace(submission.attributes, pieces=str(self.name))
-        waits = submission.done
+        report_done = submission.done
 
         def done(accepted: Accepted) -> None:
             if accepted.repeated:
                 self.abandon()  # the token names an earlier document
             else:
                 self._ended(self, True)
-            waits(accepted)
+            report_done(accepted)
 
         submission.done = done
-        refused = submission.failed
+        report_failed = submission.failed
 
         def failed(error: Exception) -> None:
             # After an unknown outcome the document may be accepted; if it is not, the next sweep removes its pieces.
@@ -103,7 +104,7 @@ class Upload(ArrivingDocument):
                 self.abandon()
             else:
                 self._ended(self, False)
-            refused(error)
+            report_failed(error)
 
         submission.failed = failed
         submission.body = PiecesManifest(
@@ -120,14 +121,14 @@ class Upload(ArrivingDocument):
         self._parts.clear()
         self._pause(False)
 
-    def _keep(self, payload: bytes) -> None:
+    def _store_piece(self, payload: bytes) -> None:
         piece = NewPiece(self.document, self._count, payload)
         self._count += 1
         self._digests.append(sha256(payload).digest())
         self._uncommitted += len(payload)
         if self._uncommitted > UNCOMMITTED_MAX:
             self._pause(True)
-        self._core.post(keep_piece(piece, self._committed), failed=self._failed)
+        self._core.post(store_piece(piece, self._committed), failed=self._failed)
 
     def _committed(self, size: int) -> None:
         self._uncommitted -= size
@@ -167,7 +168,7 @@ class Uploads:
 
 
 @work
-def keep_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
+def store_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
     """Store a piece."""
     unit = yield NO_NEEDS
     unit.rare.append(piece)

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 UNDER_WAY_MAX = 4  # pieces: 1 MiB
-LATE = 1.5  # multiple of the time of a single piece above which pieces are queued
-ANEW = 64  # pieces, after which a single piece is measured again, since the latency of the link may change
+LATE_FACTOR = 1.5  # multiple of the time of a single piece above which pieces are queued
+MEASURE_AGAIN = 64  # pieces, after which a single piece is measured again, since the latency of the link may change
 
 
 class PieceWindow:
@@ -23,31 +23,31 @@ class PieceWindow:
         self.under_way = 0
         self._alone_s = 0.0
         self._measured = 0
-        self._left = asyncio.Event()
+        self._has_left = asyncio.Event()
 
     async def enter(self) -> bool:
         """Wait until one more piece may be sent; return whether it is alone."""
         while self.under_way >= (int(self.size) if self._has_others() else UNDER_WAY_MAX):
-            self._left.clear()
-            await self._left.wait()
+            self._has_left.clear()
+            await self._has_left.wait()
         self.under_way += 1
         return self.under_way == 1
 
     def leave(self, took_s: float = 0.0, *, was_alone: bool = False) -> None:
-        """Note that a piece has ended; ``took_s``: the time to its receipt, if there is one."""
+        """Note that a piece has ended; ``took_s``: the time to its receipt, 0 without a receipt."""
         self.under_way -= 1
         if took_s > 0:
             self._measure(took_s, was_alone)
-        self._left.set()
+        self._has_left.set()
 
     def _measure(self, took_s: float, was_alone: bool) -> None:
         self._measured += 1
-        if self._measured == ANEW:
+        if self._measured == MEASURE_AGAIN:
             self.size, self._alone_s, self._measured = 1.0, 0.0, 0
         elif not self._alone_s:
             self._alone_s = took_s if was_alone and self.size == 1 else 0.0
             self.size = 1.0
-        elif took_s <= LATE * self._alone_s:
+        elif took_s <= LATE_FACTOR * self._alone_s:
             self.size = min(self.size + 1 / self.size, UNDER_WAY_MAX)
         else:
             self.size = max(self.size / 2, 1.0)

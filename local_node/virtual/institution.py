@@ -16,7 +16,7 @@ from semq.errors import SemqError
 from semq.moments import utc_text
 from semq.umx_t.retry import backoff
 
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
+RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
 START_S = 60.0  # after this time a start no longer counts against the limit of parallel starts
 STOP_S = 60.0
 STARTING, SERVING, FAILING, ENDED = "starting", "serving", "failing", "ended"
@@ -34,80 +34,82 @@ class HostedInstitution:
         self.error = ""
         self.since: datetime = clock.wall()
         self.node: LocalNode | None = None
-        self.tried = asyncio.Event()  #: the first start has succeeded, failed, or takes long
+        self.has_tried = (
+            asyncio.Event()
+        )  #: set when the first start has succeeded or failed, or takes longer than START_S
         self._file = file
         self._env = env
         self._clock = clock
         self._host = host
         self._starts = starts
         self._is_ending = False
-        self._again = asyncio.Event()  #: set to end the node, or the pause, immediately
-        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"institution {name}")
+        self._end_requested = asyncio.Event()  #: set to end the node, or the pause, immediately
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"institution {name}")
 
     async def end(self) -> None:
         """Stop the node and do not start it again."""
         self._is_ending = True
-        self._again.set()
+        self._end_requested.set()
         await self._task
 
     def restart(self) -> None:
-        """Stop the node and start it with the present file; without a pause."""
-        self._again.set()
+        """Stop the node, and start it immediately with the present file."""
+        self._end_requested.set()
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         failures = 0
         while not self._is_ending:
-            self._again.clear()
-            self._is(STARTING)
+            self._end_requested.clear()
+            self._set_state(STARTING)
             try:
                 await self._run_once()
                 failures = 0
-            except Exception as error:  # a defect, too, ends only this institution
+            except Exception as error:  # a defect of one node must not end the others
                 failures += 1
                 self._failed(error)
                 if not isinstance(error, SemqError | OSError):
                     log.exception("institution_failed", institution=self.name)
-            self.tried.set()
+            self.has_tried.set()
             if failures and not self._is_ending:
-                pause_s = backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+                pause_s = backoff(failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
                 try:
                     async with asyncio.timeout(pause_s):
-                        await self._again.wait()
+                        await self._end_requested.wait()
                 except TimeoutError:
                     pass  # the pause is over
-        self._is(ENDED)
+        self._set_state(ENDED)
 
     async def _run_once(self) -> None:
         """Run the node until an end or a restart is requested. Raises the error that ends it."""
-        node, asked = None, asyncio.ensure_future(self._again.wait())
+        node, requested = None, asyncio.ensure_future(self._end_requested.wait())
         try:
             async with self._starts:
                 settings = await asyncio.to_thread(load, self._file, self._env, self.name)
                 node = LocalNode(settings, self._clock, self._host)
                 starting = asyncio.ensure_future(node.start())
-                await asyncio.wait((starting, asked), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
-            self.tried.set()
-            await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((starting, requested), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
+            self.has_tried.set()
+            await asyncio.wait((starting, requested), return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
                 return
             starting.result()
             self.node = node
-            self._is(SERVING)
+            self._set_state(SERVING)
             log.info("institution_serves", institution=self.name)
             failed = asyncio.ensure_future(node.wait_failed())
-            await asyncio.wait((failed, asked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((failed, requested), return_when=asyncio.FIRST_COMPLETED)
             if failed.done():
                 failed.result()
             failed.cancel()
         finally:
-            asked.cancel()
+            requested.cancel()
             self.node = None
             if node is not None:
-                await self._stopped(node)
+                await self._stop_node(node)
 
-    async def _stopped(self, node: LocalNode) -> None:
+    async def _stop_node(self, node: LocalNode) -> None:
         """Stop a node; abandon one that cannot end, for instance because its database does not answer."""
         try:
             async with asyncio.timeout(STOP_S):
@@ -116,11 +118,11 @@ class HostedInstitution:
             log.warning("institution_not_stopped_in_order", institution=self.name, error=repr(error))
 
     def _failed(self, error: Exception) -> None:
-        self._is(FAILING)
+        self._set_state(FAILING)
         self.error = error.advice() if isinstance(error, SemqError) else repr(error)
         log.error("institution_fails", institution=self.name, error=self.error)
 
-    def _is(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         if state != self.state:
             self.state, self.since = state, self._clock.wall()
         if state == SERVING:

@@ -23,7 +23,7 @@ class OperatedServer(Protocol):
     institutions: dict[str, HostedInstitution]
 
     async def reload(self) -> dict[str, Any]:
-        """Follow the file."""
+        """Read the file again, and add, remove and reload institutions."""
 
 
 class ServerOperations:
@@ -34,19 +34,19 @@ class ServerOperations:
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the institutions: state, link, backlog, connections, memory, and what fails."""
-        return [one.facts() for _, one in sorted(self._server.institutions.items())]
+        return [institution.facts() for _, institution in sorted(self._server.institutions.items())]
 
     async def reload(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
-        """Read the file again: begin new institutions, end those that are gone, reload the others."""
+        """Read the file again: start new institutions, end removed ones, reload the others."""
         return await self._server.reload()
 
     async def restart(self, arguments: ByHosted, caller: Caller) -> dict[str, Any]:
         """Stop the node of one institution and start it with the present file."""
-        one = self._server.institutions.get(arguments.institution)
-        if one is None:
+        institution = self._server.institutions.get(arguments.institution)
+        if institution is None:
             raise UnknownTarget(target=arguments.institution)
-        one.restart()
-        return {"institution": one.name}
+        institution.restart()
+        return {"institution": institution.name}
 
 
 OPERATIONS = (

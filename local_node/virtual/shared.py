@@ -43,7 +43,7 @@ class SharedHost(NodeHost):
         server = settings.server
         self.settings = settings
         self.poll_factor = max(server.rest_poll_s / POLL_S, 1.0)
-        self.places = SharedConnections(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
+        self.connections = SharedConnections(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
         self.postgres = SharedPostgres(settings)
         self._turn = Turn()
         self._threads = ThreadPoolExecutor(THREADS, "semq-read")
@@ -97,14 +97,14 @@ class SharedHost(NodeHost):
         """Do nothing: the port is open."""
 
     def shared_port(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
-        return partial(self._door, settings.institution or "")
+        return partial(self._institution_port, settings.institution or "")
 
-    def _door(self, name: str, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
+    def _institution_port(self, name: str, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
         return self.port.door(name, config, server)
 
     def administration(self, server: AmqpServer, config: ListenerConfig) -> ConnectionAcceptor:
-        """Return the door of virtual host ``/``."""
-        return self._door("", server, config)
+        """Return the acceptor of connections for virtual host ``/``."""
+        return self._institution_port("", server, config)
 
     def database(self, settings: Settings) -> NodeDatabase:
         return InstitutionDatabase(settings, self.postgres)
@@ -113,27 +113,29 @@ class SharedHost(NodeHost):
         return SharedReaders(self._threads)
 
     def rest(self) -> Rest:
-        return self.places
+        return self.connections
 
 
 class SharedPostgres:
-    """The Postgres server of a virtual server: a configured one, or its own."""
+    """The Postgres server of a virtual server: the configured one, or one that the virtual server starts."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.url: str = ""
-        self._given = settings.database.dsn
-        connections = str(2 * settings.server.connections + THREADS + 20)
+        self._configured_url = settings.database.dsn
+        connections_max = str(2 * settings.server.connections + THREADS + 20)
         self._embedded = (
-            EmbeddedPostgres(settings.server.data_dir, overrides={"max_connections": connections})
-            if self._given is None
+            EmbeddedPostgres(settings.server.data_dir, overrides={"max_connections": connections_max})
+            if self._configured_url is None
             else None
         )
-        self._one_by_one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def open(self) -> None:
         """Start the server's own Postgres, unless it runs. Raises the errors of ``semq.store.embedded``."""
-        async with self._one_by_one:
-            self.url = self._given if self._given is not None else await asyncio.to_thread(self._start)
+        async with self._lock:
+            self.url = (
+                self._configured_url if self._configured_url is not None else await asyncio.to_thread(self._start)
+            )
 
     def _start(self) -> str:
         assert self._embedded is not None
@@ -145,13 +147,13 @@ class SharedPostgres:
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:
-        """Stop the own server."""
+        """Stop the server's own Postgres."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
 
     async def create(self, institution: str) -> None:
         """Create an institution's database from the template, unless it exists. Raises StoreUnavailable."""
-        async with self._one_by_one:  # a template must not be in use while it is copied
+        async with self._lock:  # a template must not be in use while it is copied
             try:
                 await asyncio.to_thread(self._create, institution)
             except psycopg.Error as error:
@@ -167,20 +169,20 @@ class SharedPostgres:
                 return
             template = f"{TEMPLATE}_{schema_version.head()}"
             if not _exists(connection, template):
-                made = f"{template}_new"
-                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(made)))
-                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made)))
+                new_template = f"{template}_new"
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(new_template)))
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(new_template)))
                 from semq.store.postgres import migration  # imports Alembic: needed once for each version
 
-                migration.upgrade(database_url(self.url, made.removeprefix("semq_")))
+                migration.upgrade(database_url(self.url, new_template.removeprefix("semq_")))
                 rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
-                connection.execute(rename.format(sql.Identifier(made), sql.Identifier(template)))
+                connection.execute(rename.format(sql.Identifier(new_template), sql.Identifier(template)))
             create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
             connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
 
 
 class InstitutionDatabase(NodeDatabase):
-    """The database of one institution in the shared server, or one that its table names."""
+    """The database of one institution: in the shared server, or another one that its table in the file names."""
 
     def __init__(self, settings: Settings, postgres: SharedPostgres) -> None:
         super().__init__(settings)

@@ -1,7 +1,7 @@
 """Combination of the answers of several stores. Pure: no node, no carrier.
 
-A place in a list that goes from store to store is one number, so that it fits into the arguments of operations that
-have a place in one store: the position of the store among the hub's, and the place in it.
+A list that goes from store to store has one number for each place, because operations on one store take a number, too.
+The high bits of the number are the position of the store among the hub's stores, the low bits the place in that store.
 """
 
 from collections import Counter
@@ -25,12 +25,12 @@ class StorePlace(NamedTuple):
     number: int  #: the place in it; 0: its beginning
 
 
-def place_in(number: int) -> StorePlace:
-    """Return the place that a number means."""
+def place_of(number: int) -> StorePlace:
+    """Return the place that a number stands for."""
     return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 
-def number_of(place: StorePlace) -> int:
+def number_for(place: StorePlace) -> int:
     """Return a place as one number. In the first store it is the place in that store. Raises BadArguments."""
     if place.number >> PLACE_BITS or place.store > STORES_MAX:
         raise BadArguments("This list is too long for all stores at once: use a filter.", store=place.store)
@@ -42,14 +42,14 @@ def store_text(store: StoreName) -> str:
     return f"{store[0]}.{store[1]}"
 
 
-def named(store: StoreName, row: Mapping[str, Any]) -> dict[str, Any]:
+def with_store(store: StoreName, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its store."""
     return {**row, "store": store_text(store)}
 
 
 def rows(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return the rows of all stores, each with its store."""
-    return [named(store, row) for store, found in answers for row in found]
+    return [with_store(store, row) for store, answer in answers for row in answer]
 
 
 def newest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
@@ -62,7 +62,7 @@ def oldest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     return sorted(rows(answers, arguments), key=_time)[: arguments["limit"]]
 
 
-def added(answers: Answers, arguments: Mapping[str, Any]) -> Any:
+def sums(answers: Answers, arguments: Mapping[str, Any]) -> Any:
     """Return the sums of counts."""
     return _sum([answer for _, answer in answers])
 
@@ -76,56 +76,58 @@ def _sum(values: Sequence[Any]) -> Any:
 
 def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sums of the figures, as of the oldest census, and the pairs of all stores."""
-    alone = ("as_of", "pairs")
-    figures = [{name: value for name, value in answer.items() if name not in alone} for _, answer in answers]
-    pairs = [named(store, pair) for store, answer in answers for pair in answer["pairs"]]
+    not_summed = ("as_of", "pairs")
+    figures = [{name: value for name, value in answer.items() if name not in not_summed} for _, answer in answers]
+    pairs = [with_store(store, pair) for store, answer in answers for pair in answer["pairs"]]
     return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs}
 
 
 def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the causes of all stores, the most frequent first."""
-    found = [named(store, row) for store, answer in answers for row in answer["rows"]]
-    return {"as_of": _oldest(answers), "rows": sorted(found, key=lambda row: row["rows"], reverse=True)}
+    rows_of_all = [with_store(store, row) for store, answer in answers for row in answer["rows"]]
+    return {"as_of": _oldest(answers), "rows": sorted(rows_of_all, key=lambda row: row["rows"], reverse=True)}
 
 
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each institution once: present anywhere, its copies in all stores, the process at its own front."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return each institution once: online at any instance, its copies in all stores, and the facts of its process."""
+    merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
         for row in answer:
-            one = found.setdefault(row["node"], {"node": row["node"], "online": False, "held": 0, "stores": {}})
-            one["online"] = one["online"] or row["online"]
-            one["held"] += row["held"]
+            institution = merged.setdefault(
+                row["node"], {"node": row["node"], "online": False, "held": 0, "stores": {}}
+            )
+            institution["online"] = institution["online"] or row["online"]
+            institution["held"] += row["held"]
             if row["held"]:
-                one["stores"][store_text(store)] = row["held"]
-            one |= {name: row[name] for name in ("store_uuid", "boot", "incarnation") if name in row}
-    return list(found.values())
+                institution["stores"][store_text(store)] = row["held"]
+            institution |= {name: row[name] for name in ("store_uuid", "boot", "incarnation") if name in row}
+    return list(merged.values())
 
 
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each store once: as it describes itself, or else as another instance knows it."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return each store once: the row of its own instance, or else the row of another instance."""
+    chosen: dict[str, dict[str, Any]] = {}
     asked: Counter[str] = Counter()
     for store, answer in answers:
         for row in answer:
             asked[row["store"]] += row.get("asked", 0)
-            if row["store"] == store_text(store) or row["store"] not in found:
-                found[row["store"]] = row
-    return [row | ({"asked": asked[name]} if "asked" in row else {}) for name, row in found.items()]
+            if row["store"] == store_text(store) or row["store"] not in chosen:
+                chosen[row["store"]] = row
+    return [row | ({"asked": asked[name]} if "asked" in row else {}) for name, row in chosen.items()]
 
 
 def first(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of the store that has the message: one with its row rather than one with its ledger lines."""
-    store, found = min(answers, key=lambda one: bool(one[1].get("cleaned")))
+    """Return the answer of one store that knows the message; a store with its row has priority over ledger lines."""
+    store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
-    return named(store, found) | ({"other_stores": others} if others else {})
+    return with_store(store, message) | ({"other_stores": others} if others else {})
 
 
 def histories(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ledger lines of all stores about one message, in the order of time."""
-    events = [named(store, event) for store, answer in answers for event in answer["events"]]
+    events = [with_store(store, event) for store, answer in answers for event in answer["events"]]
     lists = {
-        name: list(dict.fromkeys(one for _, answer in answers for one in answer[name])) for name in ("others", "before")
+        name: list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer[name])) for name in ("others", "before")
     }
     return {**answers[0][1], "events": sorted(events, key=_time), **lists}
 

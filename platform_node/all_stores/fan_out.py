@@ -1,8 +1,8 @@
-"""The operations of a hub with several instances: those about messages ask all stores, at any instance.
+"""The operations of a hub with several instances: at any instance, operations about messages ask all stores.
 
-``FanOut.offered`` returns the operations as the doors of an instance offer them. Without a row in FANNED an operation
-is about this instance, or about the control database that all have. A store that cannot be asked is named by the error
-StoresUnreached, which has the answer of the others.
+``FanOut.offered`` returns the operations that an instance offers to administrators. An operation without a row in
+FANNED is about this instance, or about the control database that all instances share. If a store cannot be asked, the
+error StoresUnreached names it, and has the answer of the other stores.
 """
 
 import asyncio
@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from platform_node.all_stores import combination
-from platform_node.all_stores.combination import Answers, Combine, StorePlace, named, number_of, place_in, store_text
+from platform_node.all_stores.combination import (
+    Answers,
+    Combine,
+    StorePlace,
+    number_for,
+    place_of,
+    store_text,
+    with_store,
+)
 from platform_node.all_stores.store_questions import Answered, StoreQuestions, plain
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
@@ -20,7 +28,7 @@ from semq.service.errors import BadArguments, StoresUnreached
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import BoundOperation, Caller, OfferedOperation, Operation
 
-FOUND = "msg.show"  # its answer shows which store has a message
+FIND_OPERATION = "msg.show"  # its answer names the store that has a message
 Given = Mapping[str, Any]
 
 
@@ -34,13 +42,13 @@ class StoreRefused(SemqError):
 
 
 class ManyStores(Protocol):
-    """The part of the instance that is used."""
+    """The part of the instance that ``FanOut`` uses."""
 
     store_questions: StoreQuestions
     store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
-        """Return the stores of the hub in the order in which they were added, without those that are retired."""
+        """Return the stores of the hub in the order in which they were added, without retired ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class FanOut:
 
     # --- questions
     async def _ask(self, store: StoreName, name: str, given: Given, caller: Caller) -> Answered:
-        """Ask one store. Raises nothing of SEMQ's."""
+        """Ask one store. Raises no SemqError."""
         if store != self._hub.store:
             return await self._hub.store_questions.ask(store, name, given, caller.user)
         try:
@@ -96,38 +104,39 @@ class FanOut:
         """Ask all stores at once."""
         return await asyncio.gather(*(self._ask(store, name, given, caller) for store in self._hub.stores()))
 
-    async def all(self, name: str, given: Given, caller: Caller, combine: Combine) -> Any:
+    async def ask_and_combine(self, name: str, given: Given, caller: Caller, combine: Combine) -> Any:
         """Return the combined answers of all stores."""
         answered = await self.ask_all(name, given, caller)
-        results = [(one.store, _result(one)) for one in answered if not one.unreached]
-        limit = read_arguments(name, self._own[name].operation.arguments, given)
-        whole = combine(results, {"limit": getattr(limit, "limit", 0)}) if results else None
-        return _complete(whole, answered)
+        results = [(answer.store, _result(answer)) for answer in answered if not answer.unreached]
+        arguments = read_arguments(name, self._own[name].operation.arguments, given)
+        combined = combine(results, {"limit": getattr(arguments, "limit", 0)}) if results else None
+        return _complete(combined, answered)
 
-    async def one(self, name: str, given: Given, caller: Caller, combine: Combine = combination.first) -> Any:
+    async def find_message(self, name: str, given: Given, caller: Caller, combine: Combine = combination.first) -> Any:
         """Return the answer of the store that has the message. Raises the refusal of a store if none has it."""
         answered = await self.ask_all(name, given, caller)
-        results = [(one.store, one.result) for one in answered if not (one.unreached or one.error)]
+        results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
         if not results:
-            refusals = [one for one in answered if one.error]
-            own = [one for one in refusals if one.store == self._hub.store]
+            refusals = [answer for answer in answered if answer.error]
+            own = [answer for answer in refusals if answer.store == self._hub.store]
             return _complete(None, answered) if _unreached(answered) else _result((own or refusals)[0])
         if len(lk0s := {_lk0(result) for _, result in results}) > 1:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
-        whole = combine(results, given)
-        is_past = bool(whole.get("cleaned"))
-        return _complete(whole, answered) if is_past or combine is not combination.first else whole
+        combined = combine(results, given)
+        if combine is combination.first and not combined.get("cleaned"):
+            return combined  # the row was found, so an unreached store does not matter
+        return _complete(combined, answered)
 
-    async def where(self, name: str, given: Given, caller: Caller) -> Any:
+    async def act_in_store(self, name: str, given: Given, caller: Caller) -> Any:
         """Act on a message in the store that has its row."""
         store = await self._store_of(str(given["id"]), caller)
-        return named(store, _result(_reached(await self._ask(store, name, given, caller))))
+        return with_store(store, _result(_reached(await self._ask(store, name, given, caller))))
 
     async def trace(self, name: str, given: Given, caller: Caller) -> Any:
         """Return the ledger lines of all stores, on request also those of sender and receiver."""
         missing: StoresUnreached | None = None
         try:
-            traced = await self.one(name, {**given, "parties": False}, caller, combination.histories)
+            traced = await self.find_message(name, {**given, "parties": False}, caller, combination.histories)
         except StoresUnreached as error:
             if error.result is None:
                 raise
@@ -145,12 +154,12 @@ class FanOut:
         lk1 = stores.get(message.rpartition(".")[0])
         if lk1 is not None:
             return lk1
-        return stores[(await self.one(FOUND, {"id": message}, caller))["store"]]
+        return stores[(await self.find_message(FIND_OPERATION, {"id": message}, caller))["store"]]
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
         """Return the rows of a list that has a place, store by store; each row has its place."""
-        stores, place = self._hub.stores(), place_in(int(given.get("after", 0)))
+        stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
         answered: list[Answered] = []
@@ -159,78 +168,79 @@ class FanOut:
             wanted = {**given, "after": after, "limit": limit - len(rows)}
             answered.append(await self._ask(stores[position], name, wanted, caller))
             if not answered[-1].unreached:
-                found = _result(answered[-1])
-                for row in found:
-                    after = number_of(StorePlace(position, row["id"]))
-                    rows.append(named(stores[position], row) | {"after": after})
+                for row in _result(answered[-1]):
+                    after = number_for(StorePlace(position, row["id"]))
+                    rows.append(with_store(stores[position], row) | {"after": after})
             if len(rows) >= limit:
                 break
         return _complete(rows, answered)
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
         """Return a page of rows, store by store."""
-        at = "after" if name == "failed.page" else "outbound"
-        stores, place = self._hub.stores(), place_in(int(given.get(at, 0)))
+        cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
+        stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
         limit = int(given.get("limit", 50))
         answered: list[Answered] = []
         page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
         position, number = place
         while position < len(stores) and len(page["rows"]) < limit:
-            wanted = {**given, "limit": limit - len(page["rows"])} | ({at: number} if number else {})
+            wanted = {**given, "limit": limit - len(page["rows"])} | ({cursor: number} if number else {})
             if not number:
-                wanted.pop(at, None)
+                wanted.pop(cursor, None)
             answered.append(await self._ask(stores[position], name, wanted, caller))
-            found = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
-            page["rows"] += [named(stores[position], row) for row in found["rows"]]
-            page["looked_at"] += found.get("looked_at", 0)
-            page |= {fact: found[fact] for fact in ("as_of",) if fact in found}
-            further = found["next"] if at == "after" or found["next"] is None else found["next"][at]
-            position, number = (position, further) if further is not None else (position + 1, 0)
-            if further is not None:
+            part = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
+            page["rows"] += [with_store(stores[position], row) for row in part["rows"]]
+            page["looked_at"] += part.get("looked_at", 0)
+            if "as_of" in part:
+                page["as_of"] = part["as_of"]
+            next_number = part["next"] if cursor == "after" or part["next"] is None else part["next"][cursor]
+            if next_number is not None:
+                number = next_number
                 break
+            position, number = position + 1, 0
         if position < len(stores):
-            page["next"] = number_of(StorePlace(position, number))
-            page["next"] = page["next"] if at == "after" else {"outbound": page["next"], "inbound": None}
-        if at == "after":
+            next_place = number_for(StorePlace(position, number))
+            page["next"] = next_place if cursor == "after" else {"outbound": next_place, "inbound": None}
+        if cursor == "after":
             page["of"], page["as_of"] = await self._failed(caller), page.get("as_of", 0)
         return _complete(page, answered)
 
     async def _failed(self, caller: Caller) -> int:
         answered = await self.ask_all("queue.census", {}, caller)
-        return sum(one.result["failed"] for one in answered if one.result is not None)
+        return sum(answer.result["failed"] for answer in answered if answer.result is not None)
 
     async def copies(self, name: str, given: Given, caller: Caller) -> Any:
         """Act on named copies, or on the next batch of one store."""
         if given.get("ids"):
             return await self._named_copies(name, given, caller)
-        stores, place = self._hub.stores(), place_in(int(given.get("after", 0)))
+        stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         if place.store >= len(stores):
             raise BadArguments("There is no such place.", after=given["after"])
         store = stores[place.store]
         answered = await self._ask(store, name, {**given, "after": place.number}, caller)
         batch: dict[str, Any] = {"counts": {}, "done": True} if answered.unreached else _result(answered)
         following = StorePlace(place.store + 1, 0) if batch["done"] else StorePlace(place.store, batch["after"])
-        batch |= {"after": number_of(following), "done": following.store >= len(stores)}
+        batch |= {"after": number_for(following), "done": following.store >= len(stores)}
         return _complete(batch, [answered])
 
     async def _named_copies(self, name: str, given: Given, caller: Caller) -> Any:
-        found = await asyncio.gather(*(self._store_of(str(one), caller) for one in given["ids"]))
+        stores = await asyncio.gather(*(self._store_of(str(copy), caller) for copy in given["ids"]))
         counts: Counter[str] = Counter()
         answered: list[Answered] = []
-        for store in dict.fromkeys(found):
-            ids = [one for one, where in zip(given["ids"], found, strict=True) if where == store]
+        for store in dict.fromkeys(stores):
+            ids = [copy for copy, store_of_copy in zip(given["ids"], stores, strict=True) if store_of_copy == store]
             answered.append(await self._ask(store, name, {**given, "ids": ids}, caller))
             if not answered[-1].unreached:
                 counts.update(_result(answered[-1])["counts"])
         return _complete({"counts": dict(counts), "after": 0, "done": True}, answered)
 
 
-Way = Callable[[FanOut, str, Given, Caller], Awaitable[Any]]
+FannedRun = Callable[[FanOut, str, Given, Caller], Awaitable[Any]]
 
 
-def _all(combine: Combine) -> Way:
+def _combined(combine: Combine) -> FannedRun:
     async def run(fan: FanOut, name: str, given: Given, caller: Caller) -> Any:
-        return await fan.all(name, given, caller, combine)
+        return await fan.ask_and_combine(name, given, caller, combine)
 
     return run
 
@@ -240,30 +250,30 @@ def health(answers: Answers, arguments: Mapping[str, Any]) -> combination.Rows:
     return [row for _, answer in answers for row in answer]
 
 
-FANNED: dict[str, Way] = {
+FANNED: dict[str, FannedRun] = {
     "held.list": FanOut.listed,
-    "held.count": _all(combination.rows),
+    "held.count": _combined(combination.rows),
     "held.refuse": FanOut.copies,
     "held.resend": FanOut.copies,
-    "msg.list": _all(combination.newest),
-    "msg.show": FanOut.one,
-    "msg.body": FanOut.one,
-    "msg.outlook": FanOut.one,
+    "msg.list": _combined(combination.newest),
+    "msg.show": FanOut.find_message,
+    "msg.body": FanOut.find_message,
+    "msg.outlook": FanOut.find_message,
     "msg.search": FanOut.paged,
     "msg.trace": FanOut.trace,
-    "msg.inquire": FanOut.where,
-    "msg.resend": FanOut.where,
-    "stuck.list": _all(combination.oldest),
-    "stuck.explain": FanOut.one,
-    "stuck.causes": _all(combination.causes),
+    "msg.inquire": FanOut.act_in_store,
+    "msg.resend": FanOut.act_in_store,
+    "stuck.list": _combined(combination.oldest),
+    "stuck.explain": FanOut.find_message,
+    "stuck.causes": _combined(combination.causes),
     "stuck.page": FanOut.paged,
     "failed.page": FanOut.paged,
-    "queue.counts": _all(combination.added),
-    "queue.partners": _all(combination.rows),
-    "queue.census": _all(combination.census),
-    "nodes.list": _all(combination.institutions),
-    "stores.list": _all(combination.stores),
-    "hub.health": _all(health),
+    "queue.counts": _combined(combination.sums),
+    "queue.partners": _combined(combination.rows),
+    "queue.census": _combined(combination.census),
+    "nodes.list": _combined(combination.institutions),
+    "stores.list": _combined(combination.stores),
+    "hub.health": _combined(health),
 }
 
 
@@ -280,16 +290,16 @@ def _reached(answered: Answered) -> Answered:
 
 
 def _unreached(answered: list[Answered]) -> list[Answered]:
-    return [one for one in answered if one.unreached]
+    return [answer for answer in answered if answer.unreached]
 
 
-def _complete(whole: Any, answered: list[Answered]) -> Any:
-    """Return an answer to which all stores have contributed. Raises StoresUnreached with the others' answer."""
+def _complete(combined: Any, answered: list[Answered]) -> Any:
+    """Return the combined answer if all stores have contributed; otherwise raise StoresUnreached with it."""
     unreached = _unreached(answered)
     if not unreached:
-        return whole
-    error = StoresUnreached(**{f"store {store_text(one.store)}": one.unreached for one in unreached})
-    error.result = whole
+        return combined
+    error = StoresUnreached(**{f"store {store_text(answer.store)}": answer.unreached for answer in unreached})
+    error.result = combined
     raise error
 
 

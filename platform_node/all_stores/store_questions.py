@@ -1,9 +1,9 @@
-"""Questions of operators to the other instances of the hub, over the carrier, and answers to theirs.
+"""Questions of operators to the other instances of the hub, over the carrier, and answers to questions of these.
 
-``StoreQuestions`` is between the carrier and the engine: it takes questions and replies, and passes on all others. A
-question goes to the incarnation that serves a store, so that nobody can repeat it to a later one; within an
-incarnation, numbers that do not rise are ignored. A lost question or reply ends as NOT_HEARD; an act may have taken
-place then.
+``StoreQuestions`` is between the carrier and the engine: it handles questions and replies, and passes all other
+messages to the engine. A question goes to the incarnation that serves a store, so that nobody can repeat it to a later
+incarnation. An instance ignores a question whose number is not higher than the last one of the same incarnation. A lost
+question or reply ends as NOT_HEARD; in this case the act may have taken place.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = structlog.get_logger("semq.cluster")
 
 
 class Answered(NamedTuple):
-    """The answer of one store: a result, a refusal by it, or the reason why it could not be asked."""
+    """The answer of one store: its result or its refusal, or the reason why it could not be asked."""
 
     store: StoreName
     result: Any = None
@@ -61,7 +61,7 @@ class EngineSide(Protocol):
 
 
 class FrontPort(Protocol):
-    """The part of the carrier that is used."""
+    """The part of the carrier that ``StoreQuestions`` uses."""
 
     is_joined: bool
 
@@ -73,13 +73,15 @@ class StoreQuestions:
     """Questions and answers of one instance."""
 
     def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:
-        self.handlers: Mapping[str, Handler] = {}  #: by name of the operation; of this instance alone
-        self.serving: dict[StoreName, int] = {}  #: incarnations that serve the other stores, as they say
+        self.handlers: Mapping[str, Handler] = {}  #: operations of this instance, by name
+        self.serving: dict[StoreName, int] = {}  #: the incarnation that serves each other store, by its own statement
         self._carrier = carrier
         self._answer_bytes_max = answer_bytes_max
         self._receiver: EngineSide
-        self._last = 0
-        self._waiting: dict[int, tuple[int, asyncio.Future[Answered]]] = {}  #: by number: life
+        self._last_number = 0
+        self._waiting: dict[
+            int, tuple[int, asyncio.Future[Answered]]
+        ] = {}  #: incarnation and answer, by number of the question
         self._last_of: dict[int, int] = {}  #: the last question of each incarnation
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -99,8 +101,8 @@ class StoreQuestions:
 
     async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> Answered:
         """Ask one incarnation of an instance. Raises nothing."""
-        self._last += 1
-        number = self._last
+        self._last_number += 1
+        number = self._last_number
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting[number] = life, answer
         self._carrier.to_front(life, Question(number, operation, msgspec.json.encode(arguments), user))
@@ -114,9 +116,9 @@ class StoreQuestions:
 
     # --- between carrier and engine
     def hear(self, life: int, message: Message) -> None:
-        """Take questions and replies; pass on other messages."""
+        """Handle questions and replies; pass on other messages."""
         if isinstance(message, Question):
-            self._take(life, message)
+            self._begin_answer(life, message)
         elif isinstance(message, Reply):
             waiting_life, answer = self._waiting.get(message.number, (0, None))
             if waiting_life == life and answer is not None and not answer.done():
@@ -132,9 +134,9 @@ class StoreQuestions:
 
     def gone(self, life: int) -> None:
         """Note that an incarnation has ended."""
-        self.serving = {store: one for store, one in self.serving.items() if one != life}
+        self.serving = {store: serving for store, serving in self.serving.items() if serving != life}
         self._last_of.pop(life, None)
-        self._give_up(lambda one: one == life, NOT_SERVED)
+        self._fail_waiting(lambda asked_life: asked_life == life, NOT_SERVED)
         self._receiver.gone(life)
 
     def joined(self) -> None:
@@ -144,16 +146,16 @@ class StoreQuestions:
     def cut(self) -> None:
         """Note that the carrier is not available."""
         self.serving.clear()
-        self._give_up(lambda _: True, NO_CARRIER)
+        self._fail_waiting(lambda _: True, NO_CARRIER)
         self._receiver.cut()
 
-    def _give_up(self, is_meant: Callable[[int], bool], why: str) -> None:
+    def _fail_waiting(self, concerns: Callable[[int], bool], why: str) -> None:
         for life, answer in self._waiting.values():
-            if is_meant(life) and not answer.done():
+            if concerns(life) and not answer.done():
                 answer.set_result(Answered((0, 0), unreached=why))
 
-    # --- questions of others
-    def _take(self, life: int, question: Question) -> None:
+    # --- questions of other instances
+    def _begin_answer(self, life: int, question: Question) -> None:
         if question.number <= self._last_of.get(life, 0):
             return  # a repetition
         self._last_of[life] = question.number
@@ -164,17 +166,17 @@ class StoreQuestions:
         task.add_done_callback(self._answering.discard)
 
     async def _answer(self, life: int, question: Question) -> None:
-        packed = _pack(await self._answer_of(question))
+        packed = _pack(await self._answer_content(question))
         if len(packed) > self._answer_bytes_max:
             packed = _pack({"unreached": TOO_LARGE})
         self._carrier.to_front(life, Reply(question.number, packed))
 
-    async def _answer_of(self, question: Question) -> dict[str, Any]:
+    async def _answer_content(self, question: Question) -> dict[str, Any]:
         handler = self.handlers.get(question.operation)
         try:
             if len(self._answering) > AT_ONCE:
                 raise Busy(at_once=AT_ONCE)
-            if handler is None:  # another version
+            if handler is None:  # the asking instance has another version
                 raise BadArguments("This instance has no such operation.", operation=question.operation[:80])
             arguments = msgspec.json.decode(question.arguments, type=dict[str, Any])
             return {"result": await handler(arguments, Caller(question.user, door="instance"))}
@@ -186,7 +188,7 @@ class StoreQuestions:
 
 
 def plain(value: Any) -> Any:
-    """Return a result as it would come from another instance: JSON values."""
+    """Return a result in the form in which it arrives from another instance: JSON values."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
@@ -197,6 +199,6 @@ def _pack(answer: Mapping[str, Any]) -> bytes:
 def _read(packed: bytes) -> Answered:
     answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
     error = answer.get("error")
-    if error is not None and error.get("retry"):  # its store is not available now
+    if error is not None and error.get("retry"):  # the store of that instance is not available now
         return Answered((0, 0), unreached=f"{error['code']} {error['text']}")
     return Answered((0, 0), answer.get("result"), error, answer.get("unreached", ""))

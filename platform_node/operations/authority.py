@@ -16,7 +16,7 @@ NODES_MAX = 10_000
 
 
 class LeaveBehind(Arguments, frozen=True, kw_only=True):
-    """Institutions that are not waited for."""
+    """Institutions for which the change does not wait."""
 
     nodes: Annotated[
         tuple[Institution, ...],
@@ -52,12 +52,13 @@ class AuthorityOperations:
         self._hub = hub
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:
-        """Show the hub's authority and its change: phase, state of each institution, nodes still waited for."""
+        """Show the hub's authority and its change: phase, state of each institution, nodes for which it waits."""
         return await self._roll().status()
 
     async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:
-        """Change the hub's authority: all nodes trust both, get new certificates, and drop the former one. Goes on
-        with a change in progress.
+        """Change the hub's authority: all nodes trust both, get new certificates, and drop the former one.
+
+        A change in progress is continued.
         """
         roll = self._roll()
         is_new = roll.begin(self._names(arguments.leave_behind))

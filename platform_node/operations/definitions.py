@@ -1,5 +1,4 @@
-"""Operations of ``semq.admin`` at the hub on its definitions: export, diff, import; and applying imports of other
-processes.
+"""Operations of ``semq.admin`` at the hub on its definitions (export, diff, import), and the job ``definitions``.
 
 A document is stored in the hub's database before it is in force. Other processes of the hub apply it immediately
 (NOTIFY), or within ten seconds if it was written by SQL.
@@ -18,7 +17,7 @@ from platform_node.definitions import (
     written_from,
 )
 from platform_node.errors import DefinitionsChanged
-from platform_node.pairs import stopped
+from platform_node.pairs import stopped_pairs
 from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
@@ -47,7 +46,7 @@ class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
     ] = None
 
 
-class Defining:
+class DefinitionOperations:
     """The handlers, and the updates of the directory from the database."""
 
     def __init__(self, node: OperatedHub) -> None:
@@ -55,7 +54,7 @@ class Defining:
         self._document = ""
 
     async def follow(self) -> None:
-        """Put the newest stored definitions in force, if they are newer than those in force."""
+        """Put the newest stored definitions in force, unless they are in force already. A job."""
         newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
@@ -81,14 +80,14 @@ class Defining:
         """Return what definitions would change, and the pairs of institutions that could no longer send."""
         definitions = self._read(arguments.document)
         directory = self._node.directory
-        pairs, whole = await asyncio.to_thread(
-            stopped, dict(self._node.settings.nodes), directory.definitions, definitions
+        pairs, is_complete = await asyncio.to_thread(
+            stopped_pairs, dict(self._node.settings.nodes), directory.definitions, definitions
         )
         return {
             "version": directory.version,
             "changes": changes(directory.definitions, definitions),
             "stops": pairs,
-            "stops_whole": whole,
+            "stops_whole": is_complete,
         }
 
     async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
@@ -99,18 +98,18 @@ class Defining:
         directory = self._node.directory
         if arguments.expect not in (None, directory.version):
             raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
-        changed, before = changes(directory.definitions, definitions), directory.version
+        changed, version_before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
-        version = await self._node.control(identities.add_definition, document, now, why, before)
+        version = await self._node.control(identities.add_definition, document, now, why, version_before)
         if version is None:
-            raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=before)
+            raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=version_before)
         if directory.version < version:
             self._apply(version, document, definitions)
         return {"version": version, "changes": changed}
 
 
 DEFINITIONS = (
-    look("definitions.export", AccessRole.VIEWER, Arguments, Defining.export),
-    look("definitions.diff", AccessRole.OPERATOR, CompareDefinitions, Defining.diff),
-    act("definitions.import", AccessRole.ADMIN, ImportDefinitions, Defining.import_),
+    look("definitions.export", AccessRole.VIEWER, Arguments, DefinitionOperations.export),
+    look("definitions.diff", AccessRole.OPERATOR, CompareDefinitions, DefinitionOperations.diff),
+    act("definitions.import", AccessRole.ADMIN, ImportDefinitions, DefinitionOperations.import_),
 )

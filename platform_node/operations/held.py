@@ -1,7 +1,7 @@
 """Operations on copies that the hub stores for institutions: list, count, refuse, resend.
 
 ``held.refuse`` and ``held.resend`` act on named copies, or on the next batch that matches a filter, in one transaction.
-The answer follows the commit and has the beginning of the next batch. A tool can thus process millions of rows, show
+The answer follows the commit and names the beginning of the next batch. A tool can thus process millions of rows, show
 its progress, and be interrupted and repeated at any time.
 """
 
@@ -91,27 +91,29 @@ class HeldOperations:
 
     async def count(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """Count copies by source and target."""
-        counted = await self._node.store.read(count_held, arguments.filter())
-        return [row | {"is_served": self._node.is_node(row["target"])} for row in counted]
+        rows = await self._node.store.read(count_held, arguments.filter())
+        return [row | {"is_served": self._node.is_node(row["target"])} for row in rows]
 
     async def refuse(self, arguments: RefuseCopies, caller: Caller) -> dict[str, Any]:
         """Refuse copies and notify their senders, with the reason."""
-        ids, more = await self._meant(arguments)
-        only_copies, refusing = arguments.only_copies, self._node.engine.copy_acts
-        return await _acted(caller, arguments.why, more, lambda act: refusing.refuse(ids, act, only_copies=only_copies))
+        ids, next_batch = await self._selection(arguments)
+        only_copies, copy_acts = arguments.only_copies, self._node.engine.copy_acts
+        return await _act(
+            caller, arguments.why, next_batch, lambda act: copy_acts.refuse(ids, act, only_copies=only_copies)
+        )
 
     async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
         """Send copies again, now or as soon as their target is online."""
-        ids, more = await self._meant(arguments)
-        refusing = self._node.engine.copy_acts
-        return await _acted(caller, arguments.why, more, lambda act: refusing.resend(ids, act))
+        ids, next_batch = await self._selection(arguments)
+        copy_acts = self._node.engine.copy_acts
+        return await _act(caller, arguments.why, next_batch, lambda act: copy_acts.resend(ids, act))
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send one named copy again, like the operation of a local node."""
         result = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
         return {"lk0": arguments.id, **result}
 
-    async def _meant(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
+    async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
         """Return the selected rows, and the arguments for the next batch."""
         if arguments.ids:
             if arguments.is_filtered:
@@ -130,7 +132,7 @@ class HeldOperations:
         rows = await self._node.store.read(find_messages, number if is_lk1 else name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
         if is_lk1:  # a number may be an AppKey, too
-            held = [one for one in held if one == int(number)]
+            held = [object_id for object_id in held if object_id == int(number)]
         if not held:
             raise ended(await past_record(self._node.store, name))
         if len(held) > 1:
@@ -147,9 +149,11 @@ HELD = (
 )
 
 
-async def _acted(caller: Caller, why: str, more: dict[str, Any], post: Callable[[ActOnCopies], None]) -> dict[str, Any]:
-    """Post an act; return the results of its rows after the commit. Raises the errors of the store."""
+async def _act(
+    caller: Caller, why: str, next_batch: dict[str, Any], post: Callable[[ActOnCopies], None]
+) -> dict[str, Any]:
+    """Post an act; return the number of copies by result, after the commit. Raises the errors of the store."""
     counts: Counter[str] = await committed(
         lambda done, failed: post(ActOnCopies(caller.user, why.strip(), done, failed))
     )
-    return {"counts": dict(counts), **more}
+    return {"counts": dict(counts), **next_batch}

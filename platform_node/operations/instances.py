@@ -19,25 +19,25 @@ class InstanceOperations:
         self._node = node
 
     async def health(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Check all instances of the hub: the store that each serves, its checks, and the worst verdict of them."""
+        """Check all instances of the hub: the store that each serves, its checks, and their worst verdict."""
         checked = health(str(self._node.address), await self._node.checks())
         store = f"{self._node.home.semq_id}.{self._node.home.semq_db_id}"
         return [{"store": store, "host": gethostname(), **checked}]
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the instances of the hub and the store that each serves, those that ended in the last day included."""
+        """List the instances of the hub and the store that each serves, including those that ended in the last day."""
         if self._node.membership is None:
             return []
         return [
             {
-                "store": f"{one.semq_id}.{one.semq_db_id}",
-                "host": one.host,
-                "endpoint": one.endpoint,
-                "alive": one.is_alive,
-                "started": utc_text(one.started_at),
-                "life": f"{one.life:x}",
+                "store": f"{instance.semq_id}.{instance.semq_db_id}",
+                "host": instance.host,
+                "endpoint": instance.endpoint,
+                "alive": instance.is_alive,
+                "started": utc_text(instance.started_at),
+                "life": f"{instance.life:x}",
             }
-            for one in await self._node.control(instances)
+            for instance in await self._node.control(instances)
         ]
 
 

@@ -70,7 +70,7 @@ class RegistryOperations:
         hours = arguments.hours or self._node.settings.tls.token_hours
         token, ticket = await self._node.registry.new_token(address, arguments.names, hours)
         authority = self._node.registry.authority
-        assert authority is not None  # else there is no token
+        assert authority is not None  # without an authority ``new_token`` has raised NoAuthority
         return {
             "node": str(address),
             "token": token,
@@ -83,15 +83,15 @@ class RegistryOperations:
         now = self._node.clock.wall()
         return [
             {
-                "node": one.node,
-                "mark": one.hash.hex()[:8],
-                "made_at": utc_text(one.made_at),
-                "expires_at": utc_text(one.expires_at),
-                "used_at": utc_text(one.used_at) if one.used_at else None,
-                "serial": one.serial,
-                "state": "used" if one.used_at else "expired" if one.expires_at <= now else "open",
+                "node": ticket.node,
+                "mark": ticket.hash.hex()[:8],
+                "made_at": utc_text(ticket.made_at),
+                "expires_at": utc_text(ticket.expires_at),
+                "used_at": utc_text(ticket.used_at) if ticket.used_at else None,
+                "serial": ticket.serial,
+                "state": "used" if ticket.used_at else "expired" if ticket.expires_at <= now else "open",
             }
-            for one in await self._node.registry.tokens()
+            for ticket in await self._node.registry.tokens()
         ]
 
     async def rebind(self, arguments: ByInstitution, caller: Caller) -> dict[str, Any]:
@@ -102,28 +102,31 @@ class RegistryOperations:
     async def issued(self, arguments: ListCertificates) -> list[dict[str, Any]]:
         """List the certificates that the hub has issued, newest first."""
         node = node_in(arguments.node) if arguments.node is not None else None
-        return [self._shown(one) for one in await self._node.registry.certificates(node)]
+        return [self._shown(issued) for issued in await self._node.registry.certificates(node)]
 
-    def _shown(self, one: Issued) -> dict[str, Any]:
+    def _shown(self, issued: Issued) -> dict[str, Any]:
         now = self._node.clock.wall()
-        state = "revoked" if one.revoked_at else "expired" if one.not_after < now else "valid"
+        state = "revoked" if issued.revoked_at else "expired" if issued.not_after < now else "valid"
         return {
-            "node": one.node,
-            "serial": one.serial,
-            "key_id": one.key_id,
+            "node": issued.node,
+            "serial": issued.serial,
+            "key_id": issued.key_id,
             "state": state,
-            "issued_at": utc_text(one.issued_at),
-            "not_after": utc_text(one.not_after),
-            "days_left": days_left(one.not_after, now),
-            "revoked_at": utc_text(one.revoked_at) if one.revoked_at else None,
-            "why": one.why,
+            "issued_at": utc_text(issued.issued_at),
+            "not_after": utc_text(issued.not_after),
+            "days_left": days_left(issued.not_after, now),
+            "revoked_at": utc_text(issued.revoked_at) if issued.revoked_at else None,
+            "why": issued.why,
         }
 
     async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
         """Revoke the certificates of an institution, or one by its serial number; their links end immediately."""
-        changed = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
+        revoked = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
         self._node.revoked()
-        return {"revoked": [one.serial for one in changed], "nodes": sorted({one.node for one in changed})}
+        return {
+            "revoked": [certificate.serial for certificate in revoked],
+            "nodes": sorted({certificate.node for certificate in revoked}),
+        }
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:
         """Show the hub's own certificate."""

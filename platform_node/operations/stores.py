@@ -1,7 +1,8 @@
 """Operations on the hub's stores: list them, move homes between them, and declare one permanently lost.
 
-What a store holds stays there until it is delivered; a move of a home is one transaction on the control database, and
-concerns new documents only. When ``leaving`` is 0, the former store has no documents of moved institutions left.
+A move of homes is one transaction on the control database. It concerns new documents only: documents stay in the store
+that holds them until they are delivered. ``leaving`` in ``stores.list`` is the number of documents for institutions
+whose home is another store now.
 """
 
 from collections import Counter
@@ -85,23 +86,23 @@ class StoreOperations:
         stores = self._node.engine.custody.stores
         held = self._node.engine.custody.held
         own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}
-        member, known = self._node.membership, dict[StoreName, dict[str, Any]]()
+        member, others = self._node.membership, dict[StoreName, dict[str, Any]]()
         if member is not None:
-            counted = Counter(member.homes.homes.values())
-            known = {
-                name: {"store": _text(name), "state": "elsewhere" if one.is_open else "new", "weight": one.weight,
-                       "homes": counted[name]}
-                for name, one in member.homes.stores.items() if name not in member.homes.retired
+            homes_of_store = Counter(member.homes.homes.values())
+            others = {
+                name: {"store": _text(name), "state": "elsewhere" if store.is_open else "new", "weight": store.weight,
+                       "homes": homes_of_store[name]}
+                for name, store in member.homes.stores.items() if name not in member.homes.retired
             }  # fmt: skip
             homes = member.homes.homes
             leaving = sum(count for node, count in held.items() if homes.get(node, stores.home) != stores.home)
-            own = known.pop(stores.home, {}) | own | {"leaving": leaving}
-        rows = [own, *known.values()]
+            own = others.pop(stores.home, {}) | own | {"leaving": leaving}
+        rows = [own, *others.values()]
         rows += [
-            {"store": _text(one.name), "state": "retired", "by": one.retired_by, "why": one.why, "at": at}
-            for one, at in await self._node.store.read(retired_stores)
+            {"store": _text(row.name), "state": "retired", "by": row.retired_by, "why": row.why, "at": at}
+            for row, at in await self._node.store.read(retired_stores)
         ]
-        missed = sorted(item for item in stores.missed.items() if item[0] not in known)
+        missed = sorted(item for item in stores.missed.items() if item[0] not in others)
         return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
 
     async def add(self, arguments: WeighStore, caller: Caller) -> dict[str, Any]:
@@ -114,7 +115,7 @@ class StoreOperations:
         return {"store": _text(name), "weight": arguments.weight}
 
     async def move(self, arguments: MoveHomes, caller: Caller) -> dict[str, Any]:
-        """Make a store the home of institutions; what other stores hold for them is delivered from there."""
+        """Make a store the home of institutions; other stores deliver the documents that they hold."""
         member, name = self._membership(), _name(arguments.store)
         await member.read_homes()
         if not member.homes.is_in_use(name):
@@ -123,36 +124,37 @@ class StoreOperations:
         for node in nodes:
             if not self._node.is_node(node):
                 raise UnknownTarget(target=node)
-        return await self._moved({node: name for node in nodes if member.homes.homes.get(node) != name})
+        return await self._move({node: name for node in nodes if member.homes.homes.get(node) != name})
 
     async def balance(self, arguments: BalanceHomes, caller: Caller) -> dict[str, Any]:
-        """Move homes until each store has its share by weight, as few as possible."""
+        """Move as few homes as possible, so that each store has its share by weight."""
         member = self._membership()
         await member.read_homes()
-        drawn = member.homes.drawn(map(str, self._node.directory.nodes()))
-        if not drawn:
+        assigned = member.homes.assign(map(str, self._node.directory.nodes()))
+        if not assigned:
             raise BadArguments("No store takes homes: all have weight 0.")
-        moves = {node: store for node, store in drawn.items() if member.homes.homes.get(node) != store}
+        moves = {node: store for node, store in assigned.items() if member.homes.homes.get(node) != store}
         if arguments.dry_run:
-            return self._counted(moves)
-        return await self._moved(moves)
+            return self._summary(moves)
+        return await self._move(moves)
 
-    async def _moved(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+    async def _move(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
         member = self._membership()
-        answer = self._counted(moves)
+        summary = self._summary(moves)
         await member.read(control.move_homes, moves)
         await member.read_homes()
-        log.warning("homes_moved", **answer)
-        return answer
+        log.warning("homes_moved", **summary)
+        return summary
 
-    def _counted(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+    def _summary(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+        """Return the number of moved homes, in total and by former and new store."""
         homes = self._membership().homes.homes
-        ways = Counter((homes.get(node), store) for node, store in moves.items())
+        counts = Counter((homes.get(node), store) for node, store in moves.items())
         return {
             "homes": len(moves),
             "moves": [
-                {"from": _text(one) if one is not None else None, "to": _text(other), "homes": count}
-                for (one, other), count in sorted(ways.items(), key=lambda item: item[0][1])
+                {"from": _text(former) if former is not None else None, "to": _text(new), "homes": count}
+                for (former, new), count in sorted(counts.items(), key=lambda item: item[0][1])
             ],
         }
 

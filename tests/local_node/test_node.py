@@ -190,7 +190,7 @@ async def test_documents_come_in_through_sql_in_the_application_s_own_transactio
 
 def began_again(node: LocalNode | HubNode) -> bool:
     """Whether the node serves again, with an engine that it has built since the loss of the store."""
-    return node.engine_starts > 1 and not node._begins_again
+    return node.engine_starts > 1 and not node._is_lost
 
 
 def lose_store(node: LocalNode | HubNode) -> None:

@@ -229,7 +229,7 @@ async def test_a_change_continues_after_an_end_at_any_write(
         hub.who = NodeIdentity(hub.settings, hub.clock)
         hub.server.listener.use(hub.who.server())
         hub.authority_roll = AuthorityRoll(hub)
-        hub.greet_anew()
+        hub.announce_authority()
         try:
             hub.authority_roll.begin(())
             await hub.authority_roll.advance()

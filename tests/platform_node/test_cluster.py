@@ -189,7 +189,7 @@ async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(in
         one, two = await hubs.instance(1), await hubs.instance(2)
         document = '[nodes."77001"]\nname = "new"\n'
         await ask(await inprocess.client(one), "definitions.import", {"document": document})
-        await two.defining.follow()
+        await two.definition_operations.follow()
         await settle_homes(one, two)
         new = Address(NodeType.LOCAL, "77001")
         assert two.directory.knows(str(new))

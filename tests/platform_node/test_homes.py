@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.homes import HubHomes, draw
+from platform_node.homes import HubHomes, home_by_weight
 from semq.store.control.cluster import KnownStore
 from semq.umx_t.address import Address, NodeType
 
@@ -14,7 +14,7 @@ NODES = [Address(NodeType.LOCAL, str(10_000 + number)) for number in range(3000)
 
 def test_homes_are_spread_by_weight() -> None:
     stores = {(1, 1): 1.0, (2, 2): 2.0, (3, 3): 3.0}
-    counted = Counter(draw(str(node), stores) for node in NODES)
+    counted = Counter(home_by_weight(str(node), stores) for node in NODES)
     assert abs(counted[1, 1] - 500) < 90
     assert abs(counted[2, 2] - 1000) < 120
     assert abs(counted[3, 3] - 1500) < 140
@@ -25,8 +25,8 @@ def test_a_removed_store_moves_its_own_nodes_only(stores: dict[tuple[int, int], 
     gone = next(iter(stores))
     rest = {store: weight for store, weight in stores.items() if store != gone}
     for node in NODES[:20]:
-        before = draw(str(node), stores)
-        assert before == gone or draw(str(node), rest) == before
+        before = home_by_weight(str(node), stores)
+        assert before == gone or home_by_weight(str(node), rest) == before
 
 
 def test_only_nodes_without_a_home_get_one_and_only_in_a_store_in_use() -> None:

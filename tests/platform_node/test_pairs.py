@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from platform_node import pairs
 from platform_node.definitions import Agreement, HubDefinitions, Institution, read_definitions
-from platform_node.pairs import PartnerIndex, stopped
+from platform_node.pairs import PartnerIndex, stopped_pairs
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.agreement import ANY
 
@@ -36,18 +36,18 @@ FIRST = '[[agreements]]\nfrom = ["1"]\nto = ["2"]\n'
     ],
 )
 def test_pairs_that_would_stop(before: str, after: str, expected: list[str]) -> None:
-    assert stopped(ACCOUNTS, read_definitions(before), read_definitions(after)) == (expected, True)
+    assert stopped_pairs(ACCOUNTS, read_definitions(before), read_definitions(after)) == (expected, True)
 
 
 def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {str(number): Allowed() for number in range(100)}
     after = read_definitions(FIRST)
-    assert stopped(many, HubDefinitions(), after) == (
-        stopped(many, HubDefinitions(), after).pairs[: pairs.NAMED_MAX],
+    assert stopped_pairs(many, HubDefinitions(), after) == (
+        stopped_pairs(many, HubDefinitions(), after).pairs[: pairs.NAMED_MAX],
         False,
     )
     monkeypatch.setattr(pairs, "COMPARED_MAX", 5)
-    assert stopped(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)
+    assert stopped_pairs(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)
 
 
 IDS = ["1", "2", "3", "4"]

@@ -100,14 +100,14 @@ async def test_simultaneous_turns_are_limited_and_a_timed_out_asker_takes_none(m
 
 async def test_turns_per_second_are_limited() -> None:
     clock = FrozenClock()
-    turns = QuestionTurns(clock, at_once=2, a_second=4)
+    turns = QuestionTurns(clock, at_once=2, per_second=4)
     asking = Askers(turns)
     for name in ("A1", "A2", "A3"):
         await asking.ask(name)
         await asking.end(name)
     assert asking.begun == ["A1", "A2"]
     clock.now += 0.25
-    turns._give_again()
+    turns._timer_ended()
     await settled()
     assert asking.begun == ["A1", "A2", "A3"]
     await asking.close()
@@ -119,7 +119,7 @@ def test_a_node_answers_all_that_its_hub_lets_through() -> None:
 
 
 async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> None:
-    """One asks as fast as it is answered, and more than its share; each of nine others asks once and is answered."""
+    """One asks as fast as it gets answers, and more than its share; nine others ask once each and get their answers."""
     asked: list[str] = []
     known = Questions(SystemClock())
 
@@ -128,7 +128,7 @@ async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> N
             asker = msgspec.json.decode(body)["asker"]
             asked.append(asker)
             loop = asyncio.get_running_loop()
-            loop.call_soon(known.answered, "1.56001", header.correlation_id, b'{"ok": true}')
+            loop.call_soon(known.note_answer, "1.56001", header.correlation_id, b'{"ok": true}')
 
     known.attach("1.56001", Reader())  # type: ignore[arg-type]
     refused = 0

@@ -81,7 +81,7 @@ async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> Non
     sending = asyncio.create_task(submit(app, "56001", 24))
     for node in (a, b):
         assert node.renewing is not None
-        await node.renewing.now()
+        await node.renewing.renew_now()
     hub.renew_own()
     sent = await sending
     await linked(a, b)

@@ -34,11 +34,11 @@ async def test_documents_of_applications_are_not_counted_as_waiting() -> None:
     rows.answers = [12, 1]
     assert await rows.counted() == 10
     assert rows.asked == [COUNT_MAX + 2]
-    rows.backlog.given()
+    rows.backlog.subtract_delivered()
     assert await rows.counted(fresh=False) == 9
     rows.now += FRESH_S
     assert await rows.counted(fresh=False) == 0  # a document was finished between the two queries
-    rows.backlog.given()
+    rows.backlog.subtract_delivered()
     assert await rows.counted(fresh=False) == 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from local_node.doors.refused_submissions import mend
+from local_node.doors.refused_submissions import requeue_or_remove
 from local_node.doors.sql_submissions import BATCH, SqlSubmissions
 from semq.store.rows import Event, Submitted
 from semq.umx_t.agreement import Terms
@@ -58,15 +58,15 @@ def test_a_row_taken_in_the_unit_of_the_next_read_is_not_taken_again() -> None:
 def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     trio = Trio()
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
-    found = submissions.found
+    submit = submissions._submit
 
-    def found_nothing(engine: Any, rows: Any) -> None:
+    def submit_after_a_new_row(engine: Any, rows: Any) -> None:
         monkeypatch.undo()
         written(trio, "56001")
-        submissions.poll()  # its NOTIFY
-        found(engine, rows)
+        submissions.poll()  # the NOTIFY of the new row
+        submit(engine, rows)
 
-    monkeypatch.setattr(submissions, "found", found_nothing)
+    monkeypatch.setattr(submissions, "_submit", submit_after_a_new_row)
     submissions.poll()
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
@@ -190,14 +190,14 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     (line,) = [line for line in tables.ledger if line.lk0 == str(refusal.lk0)]
     assert (line.event, line.detail[:9]) == (Event.REFUSED, code)
     received: list[object] = []
-    trio.a.engine.core.post(mend(trio.a.engine.core, [str(refusal.lk0)], True, "mended", received.append))
+    trio.a.engine.core.post(requeue_or_remove(trio.a.engine.core, [str(refusal.lk0)], True, "mended", received.append))
     trio.settle()
     assert (received, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
     submissions.poll()
     trio.settle()
     assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a new name
     lk0 = str(tables.refused[row.row_id].lk0)
-    trio.a.engine.core.post(mend(trio.a.engine.core, [lk0], False, "not wanted", received.append))
+    trio.a.engine.core.post(requeue_or_remove(trio.a.engine.core, [lk0], False, "not wanted", received.append))
     trio.settle()
     assert (received[1:], tables.submitted) == ([{lk0: row.row_id}], {})
     assert tables.renamed == {str(refusal.lk0): row.row_id}

@@ -63,7 +63,7 @@ async def test_the_presence_of_users_crosses_instances_of_the_hub(inprocess: InP
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await define(inprocess, one)
-        await two.defining.follow()
+        await two.definition_operations.follow()
         await settle_homes(one, two)
         a, b = await hubs.local("10008", one), await hubs.local("56001", two)
         await linked(a, b)

@@ -38,7 +38,7 @@ async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProce
     for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
         answer = await hub.questions.ask("1.56001", question)
         assert not answer["ok"]
-    hub.questions.answered("1.10008", "1", b"{}")  # an answer of another node, which was not asked
+    hub.questions.note_answer("1.10008", "1", b"{}")  # an answer of another node, which was not asked
 
 
 BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, truncated, too deep
@@ -52,7 +52,7 @@ async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypat
     )
     node: Any = AnsweringNode()
     channel: Any = None
-    await Answers(node)._answered(channel, "1", body)
+    await Answers(node)._answer_question(channel, "1", body)
     assert (received[0]["ok"], received[0]["error"]["code"]) == (False, "SEMQ-1001")
 
 
@@ -62,7 +62,7 @@ async def test_an_unreadable_answer_raises_not_asked(body: bytes) -> None:
 
     class Reader:
         def deliver(self, *_: Any) -> None:
-            questions.answered("1.56001", "1", body)
+            questions.note_answer("1.56001", "1", body)
 
     questions.attach("1.56001", Reader())  # type: ignore[arg-type]
     with pytest.raises(NotAsked, match="cannot be read"):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from local_node.link.hub_addresses import CONNECT_S, HubAddresses, ways_to_hub
+from local_node.link.hub_addresses import CONNECT_S, DialAddresses, hub_dial_configs
 from local_node.node import LocalNode
 from semq.config.sections import HubSection
 from semq.transport.dialer import DialConfig
@@ -58,7 +58,7 @@ async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, w
     ways[0].clear()
     ways[1].cut()
     await until(lambda: ways[0].connections >= 2 and node.uplink.link is not None)
-    assert node.uplink.way_to("umx").port == ways[0].port
+    assert node.uplink.dial_config_for("umx").port == ways[0].port
 
 
 async def test_a_hub_with_one_address_is_dialled_there_again(inprocess: InProcess, ways: tuple[Proxy, Proxy]) -> None:
@@ -69,7 +69,7 @@ async def test_a_hub_with_one_address_is_dialled_there_again(inprocess: InProces
 
 
 def test_the_addresses_of_a_hub_are_used_in_turn() -> None:
-    addresses = HubAddresses([DialConfig("a"), DialConfig("b")])
+    addresses = DialAddresses([DialConfig("a"), DialConfig("b")])
     seen = []
     for _ in range(3):
         seen.append(addresses.current.host)
@@ -80,7 +80,7 @@ def test_the_addresses_of_a_hub_are_used_in_turn() -> None:
 def test_among_several_a_silent_address_costs_little_time() -> None:
     one = HubSection(url="amqp://a:1", allow_plain=True)
     two = HubSection(url="amqp://a:1", more_urls=["amqp://b:2"], allow_plain=True)
-    [alone] = ways_to_hub(one, Address(1, "10008"), None, "umx")
+    [alone] = hub_dial_configs(one, Address(1, "10008"), None, "umx")
     assert alone.connect_s > CONNECT_S
-    ways = ways_to_hub(two, Address(1, "10008"), None, "umx")
+    ways = hub_dial_configs(two, Address(1, "10008"), None, "umx")
     assert [(way.host, way.port, way.connect_s) for way in ways] == [("a", 1, CONNECT_S), ("b", 2, CONNECT_S)]

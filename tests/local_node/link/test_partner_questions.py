@@ -45,7 +45,7 @@ async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InPr
     found = []
     for node in (a, c):
         assert node.direct is not None
-        way = node.direct.way_to(Address(1, "56001"), VIRTUAL_HOST)
+        way = node.direct.dial_config_for(Address(1, "56001"), VIRTUAL_HOST)
         assert way is not None
         found.append((node, way))
     (_, right), (_, wrong) = found

@@ -47,7 +47,7 @@ async def test_unreadable_frames_return_their_credit(inprocess: InProcess) -> No
     await linked(node)
     link = hub.links.links["1.10008"]
     room, counts = link.room, node.engine.core.counters.counts
-    link._out += 1
+    link._unacked_messages += 1
     link.data.deliver("umx", "nobody's address", header(b"x"), b"x", False, 0)
     assert link.room == room - 1
     await until(lambda: link.room == room)
@@ -125,4 +125,4 @@ async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> N
     await linked(node)
     node.uplink.intake.hold(str(HUB))
     node.uplink._down()
-    assert not node.uplink.intake._held
+    assert not node.uplink.intake._paused

@@ -170,7 +170,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
     await linked(a, b, flooder)
     lk0 = await submitted(inprocess, a, "S1")
     await delivered(inprocess, a, "S1")
-    way, result = flooder.uplink.way_to(VIRTUAL_HOST), list[str]()
+    way, result = flooder.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
     foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
 
     async def flood() -> None:
@@ -202,7 +202,7 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
     await linked(a, other)
     lk0 = await submitted(inprocess, a, "S1")
     await until(lambda: hub.engine.core.counters.counts.get("forwarded"))
-    way = other.uplink.way_to(VIRTUAL_HOST)
+    way = other.uplink.dial_config_for(VIRTUAL_HOST)
     answer = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert answer == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
@@ -218,7 +218,7 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
     passed_on = await request(way, other.clock, EXCHANGE, "trace", curious)
     assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)
     assert NotThere.code in passed_on["other"]["unanswered"]
-    own = a.uplink.way_to(VIRTUAL_HOST)
+    own = a.uplink.dial_config_for(VIRTUAL_HOST)
     assert (await request(own, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
     for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):
         with pytest.raises(RefusedByHub):

@@ -1,11 +1,11 @@
-"""The pieces of a document are chosen by its manifest: what is missing, exchanged or altered is found."""
+"""The pieces of a document in the order of its manifest: a missing, exchanged or altered piece is refused."""
 
 from hashlib import sha256
 
 import pytest
 
 from semq.engine.errors import PiecesMissing
-from semq.service.large_documents import chosen
+from semq.service.large_documents import ordered
 from semq.store.views.pieces import ArrivedPiece
 from semq.umx_t.pieces import PiecesManifest, digest_of
 
@@ -23,7 +23,7 @@ ALL = [piece(10 + number, number, part) for number, part in enumerate(PARTS)]
 
 def test_pieces_are_found_in_any_order_with_repeated_ones() -> None:
     again = piece(20, 1, PARTS[1])
-    assert chosen([ALL[2], ALL[0], ALL[1], again], DOCUMENT, MANIFEST) == [10, 11, 12]
+    assert ordered([ALL[2], ALL[0], ALL[1], again], DOCUMENT, MANIFEST) == [10, 11, 12]
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_pieces_are_found_in_any_order_with_repeated_ones() -> None:
 )
 def test_a_document_with_wrong_pieces_is_not_delivered(found: list[ArrivedPiece]) -> None:
     with pytest.raises(PiecesMissing):
-        chosen(found, DOCUMENT, MANIFEST)
+        ordered(found, DOCUMENT, MANIFEST)

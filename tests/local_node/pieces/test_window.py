@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local_node.pieces.window import ANEW, UNDER_WAY_MAX, PieceWindow
+from local_node.pieces.window import MEASURE_AGAIN, UNDER_WAY_MAX, PieceWindow
 
 
 class SimulatedWay:
@@ -32,7 +32,7 @@ async def test_few_pieces_are_under_way_if_they_wait_for_each_other() -> None:
     window, way = PieceWindow(lambda: True), SimulatedWay(0.001, 0.02)
     await SimulatedWay(0.1, 0.01).carry(window, 100)  # the way changes
     await way.carry(window, 1000)
-    assert max(way.sizes[ANEW * 2 :]) <= 2
+    assert max(way.sizes[MEASURE_AGAIN * 2 :]) <= 2
     assert sum(way.sizes) / len(way.sizes) < 2
 
 

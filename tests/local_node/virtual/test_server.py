@@ -225,7 +225,7 @@ async def test_the_login_of_a_partner_opens_no_resting_store(inprocess: InProces
         found.write({a: "", b: "", new: ""})
         await found.asked("/", "server.reload")
         await until(lambda: node.engine.partners.online.get(f"1.{new}"))
-        await until(lambda: node.uplink.intake.pieces_under_way == 0)
+        await until(lambda: node.uplink.intake.frames_under_way == 0)
         assert (node.store.state, node.store.counters.units) == ("rest", before)
 
 
@@ -251,7 +251,7 @@ async def test_fewer_connections_than_institutions(inprocess: InProcess) -> None
         await up(found, a, b, c)
         for source, target in ((a, b), (b, c), (c, a)) * 2:
             await found.arrived(target, await found.send(source, target))
-            assert found.server.host.places.taken <= 1
+            assert found.server.host.connections.taken <= 1
 
 
 async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_node.all_stores import combination
-from platform_node.all_stores.combination import StorePlace, number_of, place_in
+from platform_node.all_stores.combination import StorePlace, number_for, place_of
 from semq.service.errors import BadArguments
 
 ONE, TWO = (1, 1), (2, 2)
@@ -13,17 +13,17 @@ ONE, TWO = (1, 1), (2, 2)
 
 @given(st.integers(0, 126), st.integers(0, (1 << 56) - 1))
 def test_a_place_is_a_number(store: int, number: int) -> None:
-    assert place_in(number_of(StorePlace(store, number))) == StorePlace(store, number)
+    assert place_of(number_for(StorePlace(store, number))) == StorePlace(store, number)
 
 
 def test_a_place_in_the_first_store_is_its_own_number() -> None:
-    assert number_of(StorePlace(0, 17)) == 17
+    assert number_for(StorePlace(0, 17)) == 17
 
 
 @pytest.mark.parametrize("place", [StorePlace(1, 1 << 56), StorePlace(128, 0)])
 def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
     with pytest.raises(BadArguments):
-        number_of(place)
+        number_for(place)
 
 
 def test_the_newest_rows_of_all_stores_are_shown() -> None:
@@ -34,7 +34,7 @@ def test_the_newest_rows_of_all_stores_are_shown() -> None:
 
 def test_counts_are_added_at_any_depth() -> None:
     answers = [(ONE, {"a": {"x": 1}, "n": 2}), (TWO, {"a": {"x": 3, "y": 4}, "n": 5})]
-    assert combination.added(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
+    assert combination.sums(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
 
 
 def test_a_row_is_preferred_to_ledger_lines() -> None:
