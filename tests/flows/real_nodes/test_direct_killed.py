@@ -90,7 +90,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
         proxy.target = ("127.0.0.1", places[B].port)
         nodes = {name: NodeProcess(place) for name, place in places.items()}
         for node in nodes.values():
-            stack.callback(node.clear)
+            stack.callback(node.end_all)
         await asyncio.to_thread(nodes[HUB].start)
         for name in (A, B):
             await ensure_enrolled(nodes[HUB], nodes[name])
