@@ -1,10 +1,10 @@
-"""One Spark session for all tests of the reconciliation, small and quick to start; and ledgers in a few words.
+"""Fixtures of the tests of the reconciliation.
 
-| fixture   | scope   | what the test gets                                                        |
-|-----------|---------|---------------------------------------------------------------------------|
-| `spark`   | session | a local session on two cores                                              |
-| `clock`   | test    | a clock at noon of the day after the business date            |
-| `office`  | test    | a hub and institutions whose ledgers are written as text; see ``Office``  |
+| fixture  | scope   | value                                                                               |
+|----------|---------|-------------------------------------------------------------------------------------|
+| `spark`  | session | a local Spark session on two cores, quick to start                                  |
+| `clock`  | test    | a standing clock at noon of the day after the business date                         |
+| `office` | test    | a hub and institutions whose ledgers are written in a short notation; see ``office`` |
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from spark_reconcile.spark import session
 from tests.spark_reconcile.office import Office, StandingClock
 
-# Compiling such small queries takes longer than running them; test_judging compares both ways.
-SMALL = {
+# Compiling small queries takes longer than interpreting them; test_assessment compares both ways.
+INTERPRETED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -28,9 +28,9 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    made = session.start("tests", master="local[2]", memory="768m", conf=SMALL)
-    yield made
-    made.stop()
+    spark = session.start("tests", master="local[2]", memory="768m", conf=INTERPRETED)
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture

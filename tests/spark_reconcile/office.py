@@ -1,10 +1,13 @@
-"""Ledgers in a short notation: ``office.write(order, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``; then one extract
-per node.
+"""Ledgers in a short notation: ``office.write(message, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``; ``office.extract``
+then writes one extract for each node.
+
+A step of a course is ``side:EVENT@milliseconds`` after the acceptance. Letters after the time: c with the locator of a
+stored copy, x with other bytes.
 """
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,12 @@ from spark_reconcile.storage import Place
 
 DAY = date(2026, 11, 20)
 HUB = "2.hub"
-INC = "3f2a"
+INCARNATION = "3f2a"
 MIDNIGHT = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
-DIRECT = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
-STORED = (
+# Messages that are delivered: forwarded by the hub, or from its store.
+FORWARD_COURSE = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
+STORE_COURSE = (
     "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c H:SENT@60000c R:RECEIVED@60020c H:RELEASED@60050c "
     "R:PLATFORM_ACKED@60080c S:DELIVERED@60090 R:SENDER_ACKED@60130"
 )
@@ -59,24 +63,24 @@ class StandingClock:
 
 @dataclass(frozen=True)
 class OfficeMessage:
-    """A message: sender, target, time (milliseconds after midnight of DAY), and the values of its lines."""
+    """A message, and the values of its lines."""
 
     number: int
     sender: str = "1.a"
     receiver: str = "1.b"
-    at: int = 10 * HOUR
+    at: int = 10 * HOUR  #: time of acceptance: milliseconds after midnight of DAY
     save_fwd: int | None = 3
     ack2: bool | None = True
     digest: str = "d1"
 
     @property
     def lk0(self) -> str:
-        return f"{self.sender}.1.1.{INC}.{self.number}"
+        return f"{self.sender}.1.1.{INCARNATION}.{self.number}"
 
 
 @dataclass
 class Office:
-    """A hub and its institutions on one day. Lines are kept until ``extract`` writes them as Parquet."""
+    """A hub and its institutions. Their lines are kept until ``extract`` writes them as Parquet."""
 
     root: Path
     clock: StandingClock
@@ -91,78 +95,77 @@ class Office:
         return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
     def node(self, name: str) -> list[dict[str, object]]:
-        """Return the ledger of a node, which takes part from now on even without lines."""
+        """Return the ledger of a node; from now on, the node has an extract even without lines."""
         return self.lines.setdefault(name, [])
 
-    def write(self, order: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
+    def write(self, message: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
         """Write the lines of a course; ``skew``: milliseconds by which the clock of a node is fast."""
-        self.node(order.sender), self.node(order.receiver), self.node(HUB)
+        for name in (message.sender, message.receiver, HUB):
+            self.node(name)
         for step in course.split():
-            side, _, rest = step.partition(":")
-            event, _, when = rest.partition("@")
-            after = when.rstrip("cx")
-            name = {"S": order.sender, "H": HUB, "R": order.receiver}[side]
-            self.add(
-                name, order, _SIDES[side], Event[event], int(after) + (skew or {}).get(name, 0), when[len(after) :]
-            )
-        return order
+            side, _, event_and_time = step.partition(":")
+            event, _, time_and_marks = event_and_time.partition("@")
+            time = time_and_marks.rstrip("cx")
+            name = {"S": message.sender, "H": HUB, "R": message.receiver}[side]
+            after = int(time) + (skew or {}).get(name, 0)
+            self.add(name, message, _SIDES[side], Event[event], after, time_and_marks[len(time) :])
+        return message
 
     def add(
-        self, name: str, order: OfficeMessage, side: Side, event: Event, after: int, marks: str = ""
+        self, name: str, message: OfficeMessage, side: Side, event: Event, after: int, marks: str = ""
     ) -> dict[str, object]:
         """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted."""
         ledger = self.node(name)
-        digest = order.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
+        digest = message.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
         line: dict[str, object] = {
-            "node": name, "store": "1.1", "seq": len(ledger) + 1, "at": MIDNIGHT + order.at + after, "side": int(side),
-            "event": int(event), "lk0": order.lk0, "source": order.sender, "target": f"{order.receiver}/buyer",
-            "att": 1 if event is Event.SENT else 0, "lk1": f"1.1.{order.number}" if "c" in marks else "",
+            "node": name, "store": "1.1", "seq": len(ledger) + 1, "at": MIDNIGHT + message.at + after, "side": int(side),
+            "event": int(event), "lk0": message.lk0, "source": message.sender, "target": f"{message.receiver}/buyer",
+            "att": 1 if event is Event.SENT else 0, "lk1": f"1.1.{message.number}" if "c" in marks else "",
             "app_key_hash": None, "app_domain": None, "app_type": None, "app_subtype": None,
             "digest": "other" if "x" in marks else digest, "size": 1000 if digest else 0, "reason": "",
-            "save_fwd": order.save_fwd if event is Event.ACCEPTED else None,
-            "ack2": order.ack2 if event is Event.ACCEPTED else None,
+            "save_fwd": message.save_fwd if event is Event.ACCEPTED else None,
+            "ack2": message.ack2 if event is Event.ACCEPTED else None,
         }  # fmt: skip
         ledger.append(line)
         return line
 
     def extract(self, day: date = DAY, only: Iterable[str] | None = None) -> dict[str, Manifest]:
-        """Write the extract of every node for a date, from the lines that belong to it."""
-        made = {}
+        """Write the extracts of a date, of all nodes or ``only`` some; return the manifests by node."""
+        manifests = {}
         for name in only if only is not None else list(self.lines):
             origin = LedgerOrigin(name, role="platform" if name == HUB else "local")
             with Extract(self.extracts, origin, day, Calendar(), self.clock) as extract:
                 window = extract.window
-                extract.add_all(
-                    batches_of(x for x in self.lines[name] if window.start <= int(str(x["at"])) < window.end)
-                )
-                made[name] = extract.finish()
-        return made
+                lines = (line for line in self.lines[name] if window.start <= int(str(line["at"])) < window.end)
+                extract.add_all(batches_of(lines))
+                manifests[name] = extract.finish()
+        return manifests
 
-    def lines_of(self, order: OfficeMessage, course: str) -> list[dict[str, Any]]:
-        """Return the lines of a course in order of time, to be changed and then delivered; the ledgers keep them."""
-        known = {name: len(lines) for name, lines in self.lines.items()}
-        self.write(order, course)
-        new = [line for name, lines in self.lines.items() for line in lines[known.get(name, 0) :]]
+    def lines_of(self, message: OfficeMessage, course: str) -> list[dict[str, Any]]:
+        """Write the lines of a course; return them in the order of time, for a test that changes and delivers them."""
+        lengths = {name: len(lines) for name, lines in self.lines.items()}
+        self.write(message, course)
+        new = [line for name, lines in self.lines.items() for line in lines[lengths.get(name, 0) :]]
         return sorted(new, key=lambda line: int(str(line["at"])))
 
     def deliver(self, lines: Iterable[dict[str, Any]], day: date = DAY) -> None:
-        """Write one extract of each ledger named in these lines; any lines are possible, including nulls."""
+        """Write one extract of each ledger named in the lines. Lines may have any values, also null."""
         ledgers: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in lines:
             ledgers.setdefault((line["node"], line["store"]), []).append(line)
         window = Calendar().window(day)
         schema = pa.schema([pa.field(field.name, field.type) for field in ARROW_SCHEMA])
-        for (node, store), own in ledgers.items():
+        for (node, store), ledger in ledgers.items():
             part = self.extracts / date_folder(day) / folder_of(node, store) / "part-0.parquet"
             Path(part.path).parent.mkdir(parents=True)
-            columns = {name: [line.get(name) for line in own] for name in schema.names}
+            columns = {name: [line.get(name) for line in ledger] for name in schema.names}
             pq.write_table(
                 pa.table({name: _column(columns[name], schema.field(name).type) for name in columns}), part.path
             )
             manifest = Manifest(
                 node=node, store=store, role="platform" if node == HUB else "local", business_date=day.isoformat(),
                 zone="UTC", cutoff="00:00", window_start=window.start, window_end=window.end, watermark=window.end,
-                rows=len(own), files=(ExtractPart("part-0.parquet", len(own), part.size(), part.sha256()),),
+                rows=len(ledger), files=(ExtractPart("part-0.parquet", len(ledger), part.size(), part.sha256()),),
             )  # fmt: skip
             (self.extracts / date_folder(day) / folder_of(node, store) / MANIFEST_FILE).write(manifest.encode())
 
@@ -171,18 +174,13 @@ class Office:
         return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
 
     def sleep(self, days: int) -> None:
-        """Move the clock forward."""
+        """Move the clock forward by some days."""
         self.clock.now += timedelta(days=days)
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return a column; texts may be given as bytes, which is wrong on purpose."""
+    """Return a column. Texts may be bytes, so that a test can write invalid texts."""
     if kind == pa.string():
         data = [value.encode() if isinstance(value, str) else value for value in values]
         return pa.array(data, pa.binary()).view(pa.string())
     return pa.array(values, kind)
-
-
-def again(order: OfficeMessage, number: int) -> OfficeMessage:
-    """Return the same as another message."""
-    return replace(order, number=number)

@@ -1,8 +1,8 @@
 """A second implementation of the verdict on one message, in plain Python and from the documentation alone.
 
 It shares nothing with the job: no grid, no tables of words, no bits, no SQL. It checks first whether the lines of a
-message are credible, then what the receiver has, then which party lacks a note. If job and oracle differ, one of them
-is wrong.
+message are credible, then the receiver's records, then which party has not noted the outcome. If job and oracle differ,
+one of them is wrong.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from semq.store.rows import Event, Side
 
 E = Event
 S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
-REMARKS = {E.INQUIRED, E.ANSWERED, E.VIOLATION, E.MISMATCH, E.OPERATOR}
+NOTES = {E.INQUIRED, E.ANSWERED, E.VIOLATION, E.MISMATCH, E.OPERATOR}
 FORBIDDEN = {
     S: {E.RELEASED, E.RECEIVED, E.PLATFORM_ACKED, E.SENDER_ACKED},
     H: {E.RECEIVED, E.PLATFORM_ACKED, E.SENDER_ACKED},
@@ -22,14 +22,14 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """The facts besides the lines: delivered ledgers and their ends, the date, the patience."""
+    """The data besides the lines. Times are milliseconds since 1970 UTC."""
 
-    start: int
-    end: int
-    patience: int
-    marks: dict[str, int]
-    hub_mark: int | None = None
-    outside: set[int] = field(default_factory=set)  # seq of lines outside of their extract
+    start: int  #: of the business date
+    end: int  #: of the business date
+    young_ms: int  #: age of the last step below which a message is in flight
+    marks: dict[str, int]  #: end of the evidence of each node that has delivered
+    hub_mark: int | None = None  #: end of the evidence of the hub; None if it has not delivered
+    outside: set[int] = field(default_factory=set)  #: seq of lines outside of their extract
     has_hub: bool = True
 
 
@@ -61,8 +61,8 @@ def _readable(line: OracleLine) -> bool:
         event, side = E(line.event), Side(line.side)
     except ValueError:
         return False
-    if side is S and event not in REMARKS and line.node != ".".join(line.lk0.split(".")[:2]):
-        return False  # a message of others
+    if side is S and event not in NOTES and line.node != ".".join(line.lk0.split(".")[:2]):
+        return False  # a message of another sender
     return event not in FORBIDDEN[side] and (side is not H or line.node.startswith("2."))
 
 
@@ -71,7 +71,7 @@ def _of(lines: list[OracleLine], side: Side, *events: E) -> list[OracleLine]:
 
 
 def _moves(lines: list[OracleLine], side: Side) -> list[OracleLine]:
-    return [x for x in _of(lines, side) if x.event not in REMARKS]
+    return [x for x in _of(lines, side) if x.event not in NOTES]
 
 
 def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
@@ -103,53 +103,65 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     sender_node = ".".join(parts[:2])
     if any(not _readable(x) or x.seq in world.outside for x in lines) or len(parts) != 6 or not all(parts):
         return "QUARANTINED"
-    told_targets = {x.target.split("/")[0] for x in lines if x.target and x.event not in REMARKS}
-    if len(told_targets) > 1:
+    targets = {x.target.split("/")[0] for x in lines if x.target and x.event not in NOTES}
+    if len(targets) > 1:
         return "STATE_CONTRADICTION"
     records = _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED)
     recorders = {x.node for x in records}
-    receiver_node = next(iter(told_targets or recorders), "")
+    receiver_node = next(iter(targets or recorders), "")
     direct = sender_node == receiver_node or sender_node.startswith("2.") or receiver_node.startswith("2.")
-    ways = [*_of(lines, S, E.SENT), *records]
-    by_link = not world.has_hub or any(x.reason == DIRECTLY for x in ways)
-    direct = direct or (not _of(lines, H) and by_link)
+    transfers = [*_of(lines, S, E.SENT), *records]
+    by_direct_link = not world.has_hub or any(x.reason == DIRECTLY for x in transfers)
+    direct = direct or (not _of(lines, H) and by_direct_link)
 
-    says = {E(x.event) for x in _moves(lines, S)}
+    sender_events = {E(x.event) for x in _moves(lines, S)}
     hub = {E(x.event) for x in _moves(lines, H)}
-    got = {E(x.event) for x in _moves(lines, R)}
+    receiver_events = {E(x.event) for x in _moves(lines, R)}
     classes = {x.save_fwd for x in lines if x.save_fwd}
     best_effort, promised = bool(classes & {1, 2}), bool(classes & {2, 3})
     receipt = not (best_effort and any(x.ack2 is False for x in lines))
 
-    fates = says & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
+    outcomes = sender_events & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
     operator = bool(_of(lines, S, E.OPERATOR))
-    # The most definite of several results of operators' acts counts.
-    fate = next((f for f in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if f in fates), None)
-    turned_away = says and fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
-    torn = len(fates) > 1 and not operator
+    # If acts of operators have led to several outcomes, the most definite one counts.
+    outcome = next(
+        (known for known in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if known in outcomes),
+        None,
+    )
+    turned_away = (
+        sender_events
+        and outcome is None
+        and E.REFUSED in sender_events
+        and not sender_events & {E.STORED, E.FORWARDED, E.SENT}
+    )
+    torn = len(outcomes) > 1 and not operator
 
-    let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
+    passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     # An operator of the hub refused the stored copy.
     given_up = not direct and E.REFUSED in hub and bool(_of(lines, H, E.OPERATOR))
-    hub_refused = not direct and E.REFUSED in hub and not let_through and not given_up
-    hub_dropped = not direct and E.DROPPED in hub and not let_through and not hub_refused and not given_up
+    hub_refused = not direct and E.REFUSED in hub and not passed_on and not given_up
+    hub_dropped = not direct and E.DROPPED in hub and not passed_on and not hub_refused and not given_up
     hub_knows = bool(hub) or direct
     young = _is_young(lines, world, sender_node, receiver_node)
 
-    sender_away = not says and sender_node not in world.marks
-    # Without a record, later lines of a receiver with an incomplete ledger prove nothing.
-    receiver_away = not records and bool(receiver_node) and receiver_node not in world.marks
-    hub_away = not hub_knows and world.hub_mark is None
+    sender_missing = not sender_events and sender_node not in world.marks
+    # Later lines of a receiver with an incomplete ledger do not prove that there is no record.
+    receiver_missing = not records and bool(receiver_node) and receiver_node not in world.marks
+    hub_missing = not hub_knows and world.hub_mark is None
 
-    if says and (not got or receiver_away) and not torn:  # a sender without a line has settled nothing
-        early = _settled_early(says, fate, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct)
+    if (
+        sender_events and (not receiver_events or receiver_missing) and not torn
+    ):  # without a line of the sender, no outcome is known
+        early = _settled_early(
+            sender_events, outcome, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct
+        )
         if early:
             return early
-    if sender_away or hub_away or receiver_away:
+    if sender_missing or hub_missing or receiver_missing:
         return "SOURCE_MISSING"
-    if not says:
+    if not sender_events:
         seen = [*_of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), *records]
-        # Near the end of its ledger, its own line may be in the next extract.
+        # Near the end of the sender's ledger, the sender's line may be in the next extract.
         is_ahead = bool(seen) and min(x.at for x in seen) > world.marks[sender_node] - 5_000
         return "IN_FLIGHT" if is_ahead else "UNKNOWN_ORIGIN"
     if _bytes_differ(lines):
@@ -158,78 +170,88 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         return "DUPLICATE_DELIVERED"
     kinds = {E(x.event) for x in records}
     if (
-        (recorders and told_targets and recorders != told_targets)
+        (recorders and targets and recorders != targets)
         or torn
         or len(kinds) > 1
-        or (got and not kinds)
+        or (receiver_events and not kinds)
         or turned_away
-        or fate is E.DROPPED
+        or outcome is E.DROPPED
         or hub_dropped
     ):
         return "STATE_CONTRADICTION"
 
     if given_up:
-        return _given_up(kinds, lines, fate, hub, young, best_effort, receipt, got)
+        return _given_up(kinds, lines, outcome, hub, young, best_effort, receipt, receiver_events)
     if kinds:
-        return _recorded(next(iter(kinds)), lines, fate, hub, direct, hub_refused, young, best_effort, receipt, got)
-    verdict = _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
+        return _recorded(
+            next(iter(kinds)), lines, outcome, hub, direct, hub_refused, young, best_effort, receipt, receiver_events
+        )
+    verdict = _not_recorded(sender_events, outcome, hub, direct, young, best_effort, hub_refused)
     waits_here = verdict == "MISSING_AT_HUB" and direct and not world.has_hub
     return "WAITING_OFFLINE" if waits_here else verdict
 
 
 def _settled_early(
-    says: set[E], fate: E | None, hub: set[E], aside: bool, young: bool, promised: bool, receipt: bool, seen: bool
+    sender_events: set[E],
+    outcome: E | None,
+    hub: set[E],
+    aside: bool,
+    young: bool,
+    promised: bool,
+    receipt: bool,
+    seen: bool,
 ) -> str:
-    """Return the verdict of a message that was settled before it could reach a receiver, whose ledger is then not
-    needed; empty for others.
+    """Return the verdict of a message that was settled before it could reach a receiver; empty for other messages.
+
+    The receiver's ledger is not needed for them.
     """
-    let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
-    refused = not aside and E.REFUSED in hub and not let_through
-    dropped = not aside and E.DROPPED in hub and not let_through and not refused
-    only_sent = fate is None and not says & {E.FORWARDED, E.STORED}
-    turned_away = fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
+    passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
+    refused = not aside and E.REFUSED in hub and not passed_on
+    dropped = not aside and E.DROPPED in hub and not passed_on and not refused
+    only_sent = outcome is None and not sender_events & {E.FORWARDED, E.STORED}
+    turned_away = outcome is None and E.REFUSED in sender_events and not sender_events & {E.STORED, E.FORWARDED, E.SENT}
     if turned_away:
         return "" if seen else "REFUSED"
-    if refused and (fate is E.REJECTED or (only_sent and not receipt)):
+    if refused and (outcome is E.REJECTED or (only_sent and not receipt)):
         return "REFUSED"
-    if refused and fate is None:
+    if refused and outcome is None:
         return "IN_FLIGHT" if young else "ACK_NOT_RETURNED"
-    if not promised and (fate is E.DROPPED or (dropped and (fate is E.UNKNOWN or only_sent))):
+    if not promised and (outcome is E.DROPPED or (dropped and (outcome is E.UNKNOWN or only_sent))):
         return "DROPPED_BY_POLICY"
     return ""
 
 
 def _recorded(
-    kind: E, lines: list[OracleLine], fate: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
-    best_effort: bool, receipt: bool, got: set[E],
+    kind: E, lines: list[OracleLine], outcome: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
+    best_effort: bool, receipt: bool, receiver_events: set[E],
 ) -> str:  # fmt: skip
     agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
-    declared_lost = fate is E.LOST and kind is E.CANCELLED
-    by_marker = fate is E.REJECTED and kind is E.CANCELLED  # expired or refused, confirmed by a void marker
-    if fate not in (None, agreeing, E.UNKNOWN) and not declared_lost and not by_marker:
+    declared_lost = outcome is E.LOST and kind is E.CANCELLED
+    by_marker = outcome is E.REJECTED and kind is E.CANCELLED  # expired or refused, confirmed by a void marker
+    if outcome not in (None, agreeing, E.UNKNOWN) and not declared_lost and not by_marker:
         return "STATE_CONTRADICTION"
     if hub_refused:
         return "STATE_CONTRADICTION"
-    if fate is E.REJECTED:
+    if outcome is E.REJECTED:
         return "REFUSED"
-    if kind is E.CANCELLED and fate is E.CANCELLED:
+    if kind is E.CANCELLED and outcome is E.CANCELLED:
         return "MATCHED"
     if declared_lost:
         return "NOT_DELIVERED"
-    if fate is E.UNKNOWN:
+    if outcome is E.UNKNOWN:
         return "ACK_NOT_RETURNED"
-    if kind is E.RECEIVED and E.PARKED in got and E.DONE not in got:
+    if kind is E.RECEIVED and E.PARKED in receiver_events and E.DONE not in receiver_events:
         return "PARKED"
-    result = fate is agreeing or (not receipt and kind is E.RECEIVED)
+    result = outcome is agreeing or (not receipt and kind is E.RECEIVED)
     # The hub has no further task: it passed the message on, or released its copy.
     hub_done = (
         direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
     )
     copy = any(x.lk1 for x in _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
-    answered = (best_effort or E.SENDER_ACKED in got) and (not copy or E.PLATFORM_ACKED in got)
-    let_go = {x.lk1 for x in _of(lines, H, E.RELEASED)}
+    answered = (best_effort or E.SENDER_ACKED in receiver_events) and (not copy or E.PLATFORM_ACKED in receiver_events)
+    released = {x.lk1 for x in _of(lines, H, E.RELEASED)}
     stored = {x.lk1 for x in _of(lines, H, E.STORED)} - {""}
-    keeps = not direct and bool(let_go) and "" not in let_go and not stored <= let_go
+    keeps = not direct and bool(released) and "" not in released and not stored <= released
     if result and hub_done and answered and not keeps:
         return "MATCHED"
     if young:
@@ -242,31 +264,39 @@ def _recorded(
 
 
 def _given_up(
-    kinds: set[E], lines: list[OracleLine], fate: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
-    got: set[E],
+    kinds: set[E], lines: list[OracleLine], outcome: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
+    receiver_events: set[E],
 ) -> str:  # fmt: skip
     """Return the verdict of a stored copy that an operator of the hub refused."""
     noted = E.RELEASED in hub
-    if kinds and not (fate is E.UNKNOWN and E.CANCELLED in kinds):
+    if kinds and not (outcome is E.UNKNOWN and E.CANCELLED in kinds):
         hub = hub if noted else hub | {E.STORED}  # the copy is still stored
-        return _recorded(next(iter(kinds)), lines, fate, hub, False, False, young, best_effort, receipt, got)
-    if fate is E.LOST:
+        return _recorded(
+            next(iter(kinds)), lines, outcome, hub, False, False, young, best_effort, receipt, receiver_events
+        )
+    if outcome is E.LOST:
         return "NOT_DELIVERED"
-    if fate in (E.REJECTED, E.UNKNOWN) or (fate is None and not receipt):
+    if outcome in (E.REJECTED, E.UNKNOWN) or (outcome is None and not receipt):
         return "REFUSED"
-    if fate is None and noted:
+    if outcome is None and noted:
         return "WAITING_OFFLINE"  # a marker waits for its receiver
     if young:
         return "IN_FLIGHT"
-    return "ACK_NOT_RETURNED" if fate is None else "STATE_CONTRADICTION"
+    return "ACK_NOT_RETURNED" if outcome is None else "STATE_CONTRADICTION"
 
 
 def _not_recorded(
-    says: set[E], fate: E | None, hub: set[E], direct: bool, young: bool, best_effort: bool, hub_refused: bool
+    sender_events: set[E],
+    outcome: E | None,
+    hub: set[E],
+    direct: bool,
+    young: bool,
+    best_effort: bool,
+    hub_refused: bool,
 ) -> str:
-    if fate is E.LOST:
+    if outcome is E.LOST:
         return "NOT_DELIVERED"
-    if fate is E.UNKNOWN:
+    if outcome is E.UNKNOWN:
         return "LOST_BEST_EFFORT" if best_effort else "NOT_DELIVERED"
     if direct:
         hub = set()
@@ -274,13 +304,13 @@ def _not_recorded(
     if E.PARKED in hub and not released:
         return "PARKED"
     only_stored = bool(hub) and not hub & {E.RELEASED, E.PARKED, E.SENT} and (E.STORED in hub or E.FORWARDED not in hub)
-    if fate is None and only_stored and not hub_refused:
+    if outcome is None and only_stored and not hub_refused:
         return "WAITING_OFFLINE"
     if young:
         return "IN_FLIGHT"
-    if fate is not None or released or hub_refused:
+    if outcome is not None or released or hub_refused:
         return "STATE_CONTRADICTION"
-    went = bool(says & {E.SENT, E.FORWARDED, E.STORED})
+    went = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})
     sent_copy = E.SENT in hub
     if best_effort and went and not sent_copy:
         return "LOST_BEST_EFFORT"
@@ -310,4 +340,4 @@ def _is_young(lines: list[OracleLine], world: OracleWorld, sender: str, receiver
     ]
     marks = [world.marks.get(sender), world.marks.get(receiver), world.hub_mark]
     known = [mark for mark in marks if mark is not None]
-    return bool(firsts) and bool(known) and max(firsts) > min(known) - world.patience
+    return bool(firsts) and bool(known) and max(firsts) > min(known) - world.young_ms

@@ -13,7 +13,7 @@ from spark_reconcile import commands
 from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.run import runs
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HUB, Office, OfficeMessage, StandingClock
 
 Output = pytest.CaptureFixture[str]
 
@@ -24,6 +24,7 @@ def call(clock: StandingClock, capsys: Output, *arguments: str) -> tuple[int, An
 
 
 def places(office: Office) -> list[str]:
+    """Return the options with the folders of extracts and reports."""
     return ["--extracts", office.settings.extracts, "--reports", office.settings.reports]
 
 
@@ -36,7 +37,7 @@ def test_a_missing_source_is_named_with_exit_status_4(office: Office, capsys: Ou
 
 
 def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     (office.folder(HUB) / "manifest.json").write_text("{}")
     code, output = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
@@ -70,7 +71,7 @@ def test_failures_have_exit_codes(
 
 
 def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Output) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     Path(office.settings.reports).write_text("a file is in the way")
     code, output = call(office.clock, capsys, "run", *places(office))
@@ -104,7 +105,7 @@ def test_without_json_errors_are_plain_text_only(office: Office, capsys: Output)
     assert "SEMQ-6003" in output.err
 
 
-def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> None:
+def test_status_marks_the_current_run_of_a_date(office: Office, capsys: Output) -> None:
     reports = Place.at(office.settings.reports)
     first, last = (runs.begin(reports, DAY, office.clock, f"{number}" * 64) for number in range(2))
     for run, outcome in ((first, "met"), (last, "breached")):
@@ -114,7 +115,7 @@ def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> Non
     assert code == 0
     (day,) = output["dates"]
     assert day["current"] == last.name
-    assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
+    assert {run["outcome"] for run in day["runs"]} == {"met", "breached"}
 
 
 def test_the_file_of_the_node_may_be_named_by_a_variable(
@@ -136,14 +137,14 @@ def test_status_reports_missing_runs(office: Office, capsys: Output) -> None:
     assert office.settings.reports in capsys.readouterr().err
 
 
-def test_nothing_is_written_over_an_earlier_comparison(office: Office, capsys: Output, tmp_path: Path) -> None:
+def test_an_earlier_comparison_is_not_overwritten(office: Office, capsys: Output, tmp_path: Path) -> None:
     run = runs.begin(Place.at(office.settings.reports), DAY, office.clock, "0" * 64)
     (tmp_path / "changed.parquet").mkdir()
     code, output = call(office.clock, capsys, "diff", run.name, run.name, "--out", str(tmp_path), *places(office))
     assert (code, "changed.parquet" in output["error"]) == (2, True)
 
 
-def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(office: Office, capsys: Output) -> None:
+def test_backfill_skips_published_dates_and_continues_after_a_refusal(office: Office, capsys: Output) -> None:
     reports = Place.at(office.settings.reports)
     run = runs.begin(reports, DAY, office.clock, "0" * 64)
     (run.place / runs.SUMMARY).write(canonical({"messages": 0}))
@@ -153,7 +154,7 @@ def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(offic
         office.clock, capsys, "backfill", "--from", str(first), "--to", str(last), "--only-missing", *places(office)
     )
     assert code == 4
-    assert [one["outcome"] for one in output["runs"]] == ["sources_missing", "kept", "sources_missing"]
+    assert [run["outcome"] for run in output["runs"]] == ["sources_missing", "kept", "sources_missing"]
 
 
 def test_an_extract_is_written_from_the_database(database: str, office: Office, capsys: Output, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_day_with_a_change_of_the_clock_is_shorter_or_longer() -> None:
     "wrong",
     [("Mars/Olympus", "00:00"), ("../etc/passwd", "00:00"), ("UTC", "25:00"), ("UTC", "18:00+02:00"), ("UTC", "x")],
 )
-def test_a_zone_or_cutoff_that_means_nothing_is_refused(wrong: tuple[str, str]) -> None:
+def test_an_invalid_zone_or_cutoff_is_refused(wrong: tuple[str, str]) -> None:
     with pytest.raises(BadSettings):
         Calendar(*wrong)
 
@@ -69,7 +69,7 @@ def test_a_date_that_cannot_be_read_is_refused(wrong: str) -> None:
         parse_date(wrong)
 
 
-def test_neighbours_stand_around_a_date() -> None:
+def test_neighbours_surround_a_date() -> None:
     assert neighbours(date(2026, 3, 1), 1, 2) == [
         date(2026, 2, 28),
         date(2026, 3, 1),

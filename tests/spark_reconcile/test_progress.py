@@ -41,7 +41,7 @@ def test_without_a_terminal_nothing_is_shown() -> None:
     assert list(shown.seconds) == ["one"]
 
 
-def test_on_a_terminal_a_line_tells_how_far_a_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_line_shows_the_progress_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "REFRESH_S", 0.001)
     terminal = Terminal()
     shown = Progress(SystemClock(), terminal)

@@ -1,4 +1,4 @@
-"""The [reconcile] table: defaults, additions, and a named fault for each invalid value."""
+"""The [reconcile] table: defaults, additions, and an error for each invalid value."""
 
 from pathlib import Path
 
@@ -24,11 +24,11 @@ def test_a_table_adds_to_the_defaults(tmp_path: Path) -> None:
 
 
 def test_business_dates_are_those_of_the_extracts_unless_stated(tmp_path: Path) -> None:
-    own = '[extract]\nzone = "Asia/Shanghai"\ncutoff = "18:00"\nat = "00:30"\n'
+    extract_table = '[extract]\nzone = "Asia/Shanghai"\ncutoff = "18:00"\nat = "00:30"\n'
     file = tmp_path / "node.toml"
     for text, zone, cutoff in (
-        (own, "Asia/Shanghai", "18:00"),
-        (f'{own}[reconcile]\ncutoff = "04:00"\n', "Asia/Shanghai", "04:00"),
+        (extract_table, "Asia/Shanghai", "18:00"),
+        (f'{extract_table}[reconcile]\ncutoff = "04:00"\n', "Asia/Shanghai", "04:00"),
     ):
         file.write_text(text)
         assert (load(file).zone, load(file).cutoff) == (zone, cutoff)
@@ -55,7 +55,7 @@ def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
         {"pair_thresholds": {"1.a-1.b": {"MATCHED": {"max_count": 0}}}},
     ],
 )
-def test_meaningless_settings_are_refused(table: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(table: dict[str, object]) -> None:
     with pytest.raises(BadSettings):
         from_table(table)
 

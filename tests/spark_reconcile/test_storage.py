@@ -33,7 +33,7 @@ def test_written_files_are_read(place: Place) -> None:
     assert (place / "a" / "y.txt").size() == -1
 
 
-def test_a_long_file_is_read_no_further_than_asked(place: Place) -> None:
+def test_a_long_file_is_read_only_to_one_byte_beyond_the_limit(place: Place) -> None:
     (place / "b").make()
     (place / "b" / "long").write(b"x" * 1000)
     assert len((place / "b" / "long").read(10)) == 11
@@ -48,7 +48,7 @@ def test_a_file_whose_writing_fails_does_not_appear(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
+def test_only_one_process_locks_a_folder(tmp_path: Path) -> None:
     with Place.at(tmp_path / "day").lock():
         with pytest.raises(BeingRun), Place.at(tmp_path / "day").lock():
             pass
@@ -64,6 +64,6 @@ def test_spark_gets_an_address_of_the_same_place(tmp_path: Path, place: Place) -
         pass
 
 
-def test_an_address_that_means_nothing_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(BadRunRequest):
         Place.at("gopher://hole/x")

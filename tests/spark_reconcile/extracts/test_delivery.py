@@ -10,7 +10,7 @@ from semq.app import AppKey, Document
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extracts.delivery import SPOOL, Collector, Piece, cut, read_piece
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage
 
 
 def document(body: bytes, source: str = "1.a/reports") -> Document:
@@ -20,7 +20,7 @@ def document(body: bytes, source: str = "1.a/reports") -> Document:
 @pytest.fixture
 def folder(office: Office) -> Place:
     for number in range(200):
-        office.write(OfficeMessage(number), DIRECT)
+        office.write(OfficeMessage(number), FORWARD_COURSE)
     office.extract()
     return Place.at(office.folder("1.a"))
 
@@ -48,12 +48,12 @@ def test_pieces_arrive_in_any_order_and_twice(folder: Place, collector: Collecto
     assert (collector.root / SPOOL / "source=1.a").folders() == []
 
 
-def test_a_large_piece_is_the_whole_parcel(folder: Place, collector: Collector) -> None:
+def test_a_large_piece_contains_a_complete_parcel(folder: Place, collector: Collector) -> None:
     [piece] = cut(folder)
     assert collector.accept(document(piece.encode())) is not None
 
 
-def test_a_changed_byte_is_refused_and_the_parcel_forgotten(folder: Place, collector: Collector) -> None:
+def test_a_parcel_with_a_changed_byte_is_refused_and_removed(folder: Place, collector: Collector) -> None:
     *pieces, last = cut(folder, 500)
     for piece in pieces:
         assert collector.accept(document(piece.encode())) is None
@@ -94,6 +94,6 @@ def test_an_invalid_piece_is_refused(body: bytes) -> None:
         read_piece(body)
 
 
-def test_an_unfinished_extract_is_not_cut(tmp_path: Path) -> None:
+def test_an_unfinished_extract_is_not_cut_into_pieces(tmp_path: Path) -> None:
     with pytest.raises(BadExtract):
         next(cut(Place.at(tmp_path)))

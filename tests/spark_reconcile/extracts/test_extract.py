@@ -20,7 +20,7 @@ from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import Signature
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, MIDNIGHT, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, MIDNIGHT, Office, OfficeMessage, StandingClock
 
 SALT = b"kept at home"
 
@@ -31,7 +31,7 @@ def hashed(app_key: str) -> str:
 
 
 def test_a_repetition_writes_the_same_bytes(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     first = office.extract()["1.a"]
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}
     assert office.extract()["1.a"] == first
@@ -41,9 +41,9 @@ def test_a_repetition_writes_the_same_bytes(office: Office) -> None:
 
 
 def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     old = office.extract()["1.a"]
-    office.write(OfficeMessage(2), DIRECT)
+    office.write(OfficeMessage(2), FORWARD_COURSE)
     new = office.extract()["1.a"]
     assert {path.name for path in office.folder("1.a").glob("part-*")} == {part.name for part in new.files}
     assert {part.name for part in old.files}.isdisjoint(part.name for part in new.files)
@@ -51,7 +51,7 @@ def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None
 
 def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_GROUP", 2)
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}
     with (
@@ -69,37 +69,39 @@ def test_many_rows_become_several_files_in_bounded_groups(office: Office, monkey
     lines = [{**line, "seq": seq} for seq, line in enumerate(_lines(office) * 25)]
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
         extract.add_all(batches_of(lines, batch=7))
-        made = extract.finish()
-    assert [part.rows for part in made.files] == [42, 42, 16]
-    read = [seq for part in made.files for seq in pq.read_table(office.folder("1.a") / part.name)["seq"].to_pylist()]
+        manifest = extract.finish()
+    assert [part.rows for part in manifest.files] == [42, 42, 16]
+    read = [
+        seq for part in manifest.files for seq in pq.read_table(office.folder("1.a") / part.name)["seq"].to_pylist()
+    ]
     assert read == list(range(100))
 
 
 def _lines(office: Office) -> list[dict[str, object]]:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     return office.lines["1.a"]
 
 
-def test_a_date_that_is_not_over_reaches_to_now(office: Office) -> None:
+def test_the_extract_of_the_present_date_reaches_to_now(office: Office) -> None:
     today = date(2026, 11, 21)
-    office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), DIRECT)
-    made = office.extract(today)["1.a"]
-    assert made.watermark == int(office.clock.now.timestamp() * 1000) - module.SETTLE_MS
+    office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), FORWARD_COURSE)
+    manifest = office.extract(today)["1.a"]
+    assert manifest.watermark == int(office.clock.now.timestamp() * 1000) - module.SETTLE_MS
     with pytest.raises(BadRunRequest):
         office.extract(date(2026, 11, 23))
 
 
 def test_the_signature_of_a_manifest_covers_its_content(office: Office) -> None:
-    seen = []
+    signed = []
 
     def sign(content: bytes) -> Signature:
-        seen.append(content)
+        signed.append(content)
         return Signature("node", "test", "value")
 
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, sign=sign) as extract:
-        made = extract.finish()
-    assert made.signature == Signature("node", "test", "value")
-    assert seen == [made.signed_bytes()]
+        manifest = extract.finish()
+    assert manifest.signature == Signature("node", "test", "value")
+    assert signed == [manifest.signed_bytes()]
 
 
 @pytest.fixture
@@ -128,11 +130,13 @@ def _write_ledger(connection: psycopg.Connection) -> None:
         )
 
 
-def test_the_ledger_of_a_date_leaves_postgres(ledger: psycopg.Connection, office: Office, clock: StandingClock) -> None:
-    made = extract_ledger(
+def test_the_ledger_of_a_date_is_read_from_postgres(
+    ledger: psycopg.Connection, office: Office, clock: StandingClock
+) -> None:
+    manifest = extract_ledger(
         ledger, office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), clock, disclosure=Disclosure(SALT)
     )
-    table = pq.read_table(office.folder("1.a") / made.files[0].name)
+    table = pq.read_table(office.folder("1.a") / manifest.files[0].name)
     assert table.schema.equals(ARROW_SCHEMA)
     rows = sorted(table.to_pylist(), key=lambda row: row["seq"])
     assert [(row["seq"], row["at"] - MIDNIGHT) for row in rows] == [(2, 0), (3, 5), (4, 86_399_999), (6, 7), (7, 9)]
@@ -152,7 +156,7 @@ def test_the_ledger_of_a_date_leaves_postgres(ledger: psycopg.Connection, office
     [(Disclosure(), None, None), (Disclosure(type_in_clear=True), None, "order"),
      (Disclosure(SALT), hashed("orders/order/new/S0001"), None)],
 )  # fmt: skip
-def test_an_app_key_leaves_only_as_far_as_it_is_disclosed(
+def test_an_extract_has_only_the_disclosed_parts_of_an_app_key(
     ledger: psycopg.Connection,
     office: Office,
     clock: StandingClock,
@@ -160,11 +164,11 @@ def test_an_app_key_leaves_only_as_far_as_it_is_disclosed(
     app_key_hash: str | None,
     kind: str | None,
 ) -> None:
-    made = extract_ledger(
+    manifest = extract_ledger(
         ledger, office.extracts, LedgerOrigin("1.a"), date(2026, 11, 19), Calendar(), clock, disclosure=disclosure
     )
-    content = (office.folder("1.a", date(2026, 11, 19)) / made.files[0].name).read_bytes()
-    (row,) = pq.read_table(office.folder("1.a", date(2026, 11, 19)) / made.files[0].name).to_pylist()
+    content = (office.folder("1.a", date(2026, 11, 19)) / manifest.files[0].name).read_bytes()
+    (row,) = pq.read_table(office.folder("1.a", date(2026, 11, 19)) / manifest.files[0].name).to_pylist()
     assert (row["app_key_hash"], row["app_type"]) == (app_key_hash, kind)
     assert (row["digest"], row["save_fwd"], row["ack2"]) == ("01" * 32, 2, False)
     assert b"S0001" not in content
@@ -173,8 +177,8 @@ def test_an_app_key_leaves_only_as_far_as_it_is_disclosed(
 def test_a_date_without_lines_is_an_empty_extract(
     ledger: psycopg.Connection, office: Office, clock: StandingClock
 ) -> None:
-    made = extract_ledger(ledger, office.extracts, LedgerOrigin("1.a"), date(2026, 11, 1), Calendar(), clock)
-    assert (made.rows, made.files, made.seq_first) == (0, (), None)
+    manifest = extract_ledger(ledger, office.extracts, LedgerOrigin("1.a"), date(2026, 11, 1), Calendar(), clock)
+    assert (manifest.rows, manifest.files, manifest.seq_first) == (0, (), None)
 
 
 def test_a_database_without_a_ledger_is_reported(empty_database: str, office: Office, clock: StandingClock) -> None:

@@ -49,8 +49,8 @@ async def sender(inprocess: InProcess) -> LocalNode:
     hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL.format(name="10008", hub=hub.port)
-    own = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'
-    node = LocalNode(inprocess.settings("10008", text + own), SystemClock())
+    extract_table = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'
+    node = LocalNode(inprocess.settings("10008", text + extract_table), SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     await node.start()
     await linked(node)
@@ -61,11 +61,11 @@ async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str
     """Run the command line in another thread, like a process beside the node."""
     monkeypatch.setenv("SEMQ_DATABASE_URL", node.store.url)
     monkeypatch.setenv("SEMQ_NODE", url(node))
-    received: list[str] = []
-    monkeypatch.setattr("builtins.print", lambda text, file=None: received.append(text))
+    printed: list[str] = []
+    monkeypatch.setattr("builtins.print", lambda text, file=None: printed.append(text))
     code = await asyncio.to_thread(commands.main, [*arguments, "--json"], SystemClock())
     monkeypatch.undo()
-    return code, json.loads(received[-1])
+    return code, json.loads(printed[-1])
 
 
 async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
@@ -89,17 +89,17 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
     assert outcome["extracts"] == [f"{TODAY} 1.10008.1.1"]
     [source] = inputs.gather(Place.at(storage), [parse_date(TODAY)])
     assert (source.state, source.manifest and source.manifest.rows) == ("COMPLETE", result["rows"])
-    everything = b"".join(file.read_bytes() for file in (inprocess.folder / "out").rglob("*") if file.is_file())
+    all_bytes = b"".join(file.read_bytes() for file in (inprocess.folder / "out").rglob("*") if file.is_file())
     tables = [pq.read_table(file).to_pandas() for file in storage.rglob("*.parquet")]
     salted = hashlib.sha256(f"a long enough secrettrade/order//{SECRET_KEY}-0".encode()).hexdigest()[:32]
-    # with the salt of the node's own configuration
+    # The hash is made with the salt of the node's own configuration.
     assert any(salted in set(table["app_key_hash"]) for table in tables)
     columns = [table.to_csv() for table in tables]
-    assert SECRET_KEY.encode() not in everything
-    assert SECRET_BODY not in everything
+    assert SECRET_KEY.encode() not in all_bytes
+    assert SECRET_BODY not in all_bytes
     assert not any(word in text for text in columns for word in (SECRET_KEY, SECRET_BODY.decode(), "trade", "order"))
-    again = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
-    assert again[0] == 0
+    code, _ = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    assert code == 0
 
 
 async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
     code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
     assert code == 0
     days = [(began.date() + timedelta(days=step)).isoformat() for step in range(3)]
-    assert [(one["business_date"], one["rows"]) for one in result["extracts"]] == [
+    assert [(extract["business_date"], extract["rows"]) for extract in result["extracts"]] == [
         (days[0], 1),
         (days[1], 0),
         (days[2], 0),
@@ -129,7 +129,7 @@ def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> 
     file = tmp_path / "node.toml"
     file.write_text(LOCAL.format(name="10008", hub=1))
     assert commands.main(["extract"]) == 2
-    assert commands.main(["extract", "--config", str(file)]) == 69  # its own server does not run
+    assert commands.main(["extract", "--config", str(file)]) == 69  # the embedded database does not run
     (tmp_path / "salt").write_text("abc")
     assert (
         commands.main(["extract", "--node", "1.a", "--database-url", "x", "--salt-file", str(tmp_path / "salt")]) == 78

@@ -1,4 +1,4 @@
-"""Manifests: written and read back, with an error for each kind of false content."""
+"""Manifests: read as they were written, with an error for each kind of invalid content."""
 
 import json
 
@@ -17,13 +17,13 @@ GOOD = Manifest(
 )  # fmt: skip
 
 
-def test_a_manifest_reads_back() -> None:
+def test_a_manifest_is_read_as_it_was_written() -> None:
     assert read_manifest(GOOD.encode()) == GOOD
     assert GOOD.source == "1.10008.1.1"
     assert read_manifest(json.dumps({**msgspec.to_builtins(GOOD), "newer": [1]}).encode()) == GOOD
 
 
-def test_the_signature_covers_everything_but_itself_and_its_time() -> None:
+def test_the_signature_covers_all_fields_except_itself_and_the_time_of_creation() -> None:
     signed = msgspec.structs.replace(GOOD, signature=Signature("k", "ed25519", "xyz"), created_at="later")
     assert signed.signed_bytes() == GOOD.signed_bytes()
     assert msgspec.structs.replace(GOOD, watermark=MIDNIGHT).signed_bytes() != GOOD.signed_bytes()

@@ -1,4 +1,4 @@
-"""Parcels: an extract arrives unchanged, a repetition does no harm, and other data change nothing."""
+"""Parcels: an extract arrives unchanged, a repetition changes nothing, and invalid parcels are refused."""
 
 import io
 from pathlib import Path
@@ -12,12 +12,12 @@ from spark_reconcile.extracts import parcel
 from spark_reconcile.extracts.manifest import read_manifest
 from spark_reconcile.sources import inputs
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage, StandingClock
 
 
 @pytest.fixture
 def packed(office: Office) -> bytes:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     return b"".join(parcel.pack(Place.at(office.folder("1.a"))))
 
@@ -40,14 +40,14 @@ def test_an_older_parcel_does_not_replace_a_newer_extract(
     assert parcel.receive(io.BytesIO(older), hub, "1.a") == newer
 
 
-@pytest.mark.parametrize("where", [3, 20, 100, -5])
-def test_a_parcel_cut_short_changes_nothing(packed: bytes, tmp_path: Path, where: int) -> None:
+@pytest.mark.parametrize("end", [3, 20, 100, -5])
+def test_a_truncated_parcel_changes_nothing(packed: bytes, tmp_path: Path, end: int) -> None:
     with pytest.raises(BadExtract):
-        parcel.receive(io.BytesIO(packed[:where]), Place.at(tmp_path / "hub"), "1.a")
+        parcel.receive(io.BytesIO(packed[:end]), Place.at(tmp_path / "hub"), "1.a")
     assert not list((tmp_path / "hub").rglob("manifest.json"))
 
 
-def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_path: Path) -> None:
+def test_a_parcel_of_another_node_or_with_more_bytes_is_refused(packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
     for stream, node, state in ((packed, "1.b", "OTHER_NODE"), (packed + b"x", "1.a", "OTHER_ROWS")):
         with pytest.raises(BadExtract) as caught:
@@ -75,14 +75,14 @@ def test_a_manifest_that_contradicts_its_files_is_refused_immediately(
     before = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
     assert stated in packed
     head, manifest, files = packed[:15], packed[23 : 23 + int.from_bytes(packed[15:23])], packed[23:]
-    lie = manifest.replace(stated, instead)
-    lying = head + len(lie).to_bytes(8, "big") + lie + files[len(manifest) :]
+    altered = manifest.replace(stated, instead)
+    altered_parcel = head + len(altered).to_bytes(8, "big") + altered + files[len(manifest) :]
     with pytest.raises(BadExtract) as caught:
-        parcel.receive(io.BytesIO(lying), hub, "1.a")
+        parcel.receive(io.BytesIO(altered_parcel), hub, "1.a")
     assert caught.value.facts["state"] == state
     after = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
-    assert {file: after[file] for file in after if file.name != ".lock"} == {
-        file: before[file] for file in before if file.name != ".lock"
+    assert {file: content for file, content in after.items() if file.name != ".lock"} == {
+        file: content for file, content in before.items() if file.name != ".lock"
     }
 
 
@@ -91,7 +91,7 @@ def test_a_refused_parcel_changes_no_extract(
 ) -> None:
     hub = Place.at(tmp_path / "hub")
     parcel.receive(io.BytesIO(packed), hub, "1.a")
-    office.write(OfficeMessage(2), DIRECT)
+    office.write(OfficeMessage(2), FORWARD_COURSE)
     office.extract(only=["1.a"])
     newer = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
     for broken in (newer[:-5], newer + b"x", newer[:-5] + b"x" + newer[-4:]):
@@ -104,12 +104,12 @@ def test_a_refused_parcel_changes_no_extract(
 
 
 @given(data=st.data())
-def test_a_parcel_with_a_changed_byte_is_refused_or_the_same(
+def test_a_changed_byte_never_leads_to_a_wrong_extract(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("parcel")
     office = Office(root, StandingClock())
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract(only=["1.a"])
     packed = bytearray(b"".join(parcel.pack(Place.at(office.folder("1.a")))))
     packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))

@@ -50,9 +50,9 @@ def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float 
     text = HUB_CONFIG if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
-    made = signer(settings)
-    assert made is not None
-    return made
+    sign = signer(settings)
+    assert sign is not None
+    return sign
 
 
 def test_a_signature_is_valid_for_its_node_and_content_only(tmp_path: Path, trust: Path) -> None:
@@ -71,8 +71,9 @@ def test_only_the_hub_signs_for_the_hub(tmp_path: Path, trust: Path) -> None:
 
 def test_other_authorities_and_old_certificates_are_refused(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
-    for name, made in {"a": sign_of(tmp_path, FOREIGN), "b": sign_of(tmp_path / "..", days=10, age=20)}.items():
-        assert not verify("1.10008", CONTENT, made(CONTENT), None), name
+    signers = {"foreign": sign_of(tmp_path, FOREIGN), "old": sign_of(tmp_path / "..", days=10, age=20)}
+    for name, sign in signers.items():
+        assert not verify("1.10008", CONTENT, sign(CONTENT), None), name
 
 
 def test_signatures_of_the_former_certificate_are_valid_until_it_ends(tmp_path: Path, trust: Path) -> None:
@@ -84,30 +85,31 @@ def test_signatures_of_the_former_certificate_are_valid_until_it_ends(tmp_path: 
     after = renewed(CONTENT)
     assert before.key_id != after.key_id
     clock = StandingClock()
-    for day, believed in ((0, [True, True]), (11, [False, True]), (91, [False, False])):
+    for day, expected in ((0, [True, True]), (11, [False, True]), (91, [False, False])):
         clock.now = NOW + timedelta(days=day, minutes=1)
-        assert [verifier(trust, clock)("1.10008", CONTENT, one, None) for one in (before, after)] == believed
+        verify = verifier(trust, clock)
+        assert [verify("1.10008", CONTENT, signature, None) for signature in (before, after)] == expected
 
 
 def test_an_extract_stays_valid_after_the_end_of_its_certificate(tmp_path: Path, trust: Path) -> None:
     signature = sign_of(tmp_path, days=10)(CONTENT)
     clock = StandingClock()
     clock.now = NOW + timedelta(days=400)
-    for day, believed in ((-1, True), (9.9, True), (10.1, False), (401, False)):
+    for day, is_valid in ((-1, True), (9.9, True), (10.1, False), (401, False)):
         since = int((NOW + timedelta(days=day)).timestamp() * 1000)
-        assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is believed, day
-    # Dates before the certificate's life that were extracted late; before that life began nothing can be signed.
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is is_valid, day
+    # Extracts of dates before the begin of the certificate may be made later, but not signed before that begin.
     long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
-    for day, believed in ((5, True), (-5, False)):
+    for day, is_valid in ((5, True), (-5, False)):
         clock.now = NOW + timedelta(days=day)
-        assert verifier(trust, clock)("1.10008", CONTENT, signature, long_ago) is believed, day
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, long_ago) is is_valid, day
     other = sign_of(tmp_path / "foreign", FOREIGN, days=10)(CONTENT)
     assert not verifier(trust, clock)("1.10008", CONTENT, other, long_ago)
 
 
 @pytest.mark.parametrize("field", ["value", "certificate"])
 @pytest.mark.parametrize("text", ["", "no base64!", b64encode(b"nonsense").decode()])
-def test_nonsense_is_no_signature(tmp_path: Path, trust: Path, field: str, text: str) -> None:
+def test_an_unreadable_signature_is_not_valid(tmp_path: Path, trust: Path, field: str, text: str) -> None:
     signature = sign_of(tmp_path)(CONTENT)
     assert not verifier(trust, CLOCK)("1.10008", CONTENT, msgspec.structs.replace(signature, **{field: text}), None)
 
@@ -121,12 +123,12 @@ def test_a_node_that_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
         verifier(tmp_path / "nothing.pem", CLOCK)
 
 
-def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
+def test_an_enrolled_node_trusts_its_own_authorities(tmp_path: Path) -> None:
     sign = sign_of(tmp_path)
     file = config(tmp_path)
-    own = authorities("", file)
-    assert own is not None
-    assert verifier(own, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
+    trusted = authorities("", file)
+    assert trusted is not None
+    assert verifier(trusted, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
     assert signer_of(file) is not None
     assert authorities("stated.pem", file) == Path("stated.pem")
 
@@ -139,7 +141,7 @@ async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
     return code, json.loads(output.getvalue())
 
 
-def altered(file: Path, **fields: object) -> None:
+def alter(file: Path, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
@@ -150,40 +152,44 @@ async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_list
     node = await inprocess.secure_local("10008", hub)
     await linked(node)
     storage, today = tmp_path / "storage", datetime.now(UTC).date().isoformat()
-    of_node, of_hub = Path(str(node.settings.file)), Path(str(hub.settings.file))
-    for file in (of_node, of_hub):
+    node_config, hub_config = Path(str(node.settings.file)), Path(str(hub.settings.file))
+    for file in (node_config, hub_config):
         assert (await call("extract", "--config", file, "--business-date", today, "--extracts", storage))[0] == 0
-    believed = authorities("", of_hub)
-    assert believed is not None
+    trusted = authorities("", hub_config)
+    assert trusted is not None
 
     def states() -> dict[str, str]:
-        found = gather(Place.at(storage), [parse_date(today)], verifier(believed, CLOCK))
-        return {one.source.rpartition(".1.1")[0]: one.state for one in found}
+        sources = gather(Place.at(storage), [parse_date(today)], verifier(trusted, CLOCK))
+        return {source.node: source.state for source in sources}
 
     assert states().keys() == {"1.10008", "2.hub"}
     assert set(states().values()) <= {"COMPLETE", "EMPTY"}
     manifest = storage / f"business_date={today}" / "source=1.10008.1.1" / "manifest.json"
-    whole = manifest.read_text()
+    original = manifest.read_text()
     foreign = msgspec.to_builtins(sign_of(tmp_path / "foreign", FOREIGN)(CONTENT))
     for fields, state in (
         ({"semq_version": "another"}, "BAD_SIGNATURE"),
         ({"signature": foreign}, "BAD_SIGNATURE"),
         ({"signature": None}, "UNSIGNED"),
     ):
-        altered(manifest, **fields)
+        alter(manifest, **fields)
         assert states()["1.10008"] == state
         job = tmp_path / "job.toml"
-        job.write_text(f'[reconcile]\nextracts = "storage"\nreports = "reports"\ntrust = "{believed}"\n')
+        job.write_text(f'[reconcile]\nextracts = "storage"\nreports = "reports"\ntrust = "{trusted}"\n')
         code, result = await call("run", "--config", job, "--business-date", today)
         assert (code, result["outcome"]) == (65, "refused")
         assert state in result["error"]
-        manifest.write_text(whole)
+        manifest.write_text(original)
 
     # Nodes apply lists signed by their hub, but neither unsigned lists nor those of a hub under another authority.
     url = f"amqp://guest:guest@127.0.0.1:{node.port}"
-    strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
-    for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):
-        write_index(Place.at(tmp_path / "repair"), RepairIndex(today, "r", "f", {}), signs)
-        outcome = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
-        assert outcome[0] == code
-        assert words in outcome[1].get("error", "")
+    foreign_hub = sign_of(tmp_path / "foreign-hub", FOREIGN, "2.hub")
+    for sign, expected, state in (
+        (signer_of(hub_config), 0, ""), (foreign_hub, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED"),
+    ):  # fmt: skip
+        write_index(Place.at(tmp_path / "repair"), RepairIndex(today, "r", "f", {}), sign)
+        code, result = await call(
+            "apply", "--config", node_config, "--node", url, "--list", tmp_path / "repair", "--yes"
+        )
+        assert code == expected
+        assert state in result.get("error", "")

@@ -1,4 +1,4 @@
-"""From lines to verdicts in Spark, compared with the oracle: for random ledgers."""
+"""Verdicts of random ledgers: Spark and the oracle agree."""
 
 from collections.abc import Iterator
 from random import Random
@@ -18,14 +18,14 @@ from spark_reconcile.judgement import assessment, facts
 from spark_reconcile.judgement.assessment import EvidenceCoverage, JudgementContext
 from spark_reconcile.judgement.verdicts import RULES
 from spark_reconcile.run import stages
-from tests.spark_reconcile.office import DIRECT, HOUR, HUB, MIDNIGHT, STORED
+from tests.spark_reconcile.office import FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE
 from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 DAY = Window(MIDNIGHT, MIDNIGHT + 24 * HOUR)
-PATIENCE = 900_000
+YOUNG_MS = 900_000
 COURSES = [
-    DIRECT,
-    STORED,
+    FORWARD_COURSE,
+    STORE_COURSE,
     "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46",
     "S:ACCEPTED@0 S:SENT@3 H:DROPPED@24 S:DROPPED@46",
     "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120",
@@ -45,9 +45,7 @@ NODES = ["1.a", "1.b", "1.c", "1.away", HUB]
 
 
 def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
-    """Return a message's sender and lines: a course with lines lost, added, repeated or changed; rarely random
-    lines.
-    """
+    """Return a message's sender and lines: a course with lines lost, added, repeated or changed, rarely random lines."""
     sender = dice.choice(NODES)
     receiver = dice.choice(NODES[:4] if dice.random() < 0.8 else NODES)
     born = int(MIDNIGHT + dice.choice([1, 10, 10, 10, 10, 23.9, 24.5, -3]) * HOUR)
@@ -74,17 +72,18 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _step(text: str) -> tuple[int, int, int, str]:
-    side, _, rest = text.partition(":")
-    event, _, when = rest.partition("@")
-    return int(SIDES[side]), int(Event[event]), int(when.rstrip("cd")), when.lstrip("0123456789")
+    """Return side, event, time and marks of a step of a course; d marks a direct link."""
+    side, _, event_and_time = text.partition(":")
+    event, _, time = event_and_time.partition("@")
+    return int(SIDES[side]), int(Event[event]), int(time.rstrip("cd")), time.lstrip("0123456789")
 
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
 
 
 @pytest.fixture(params=["compiled", "interpreted"])
-def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    """Return the session with the settings for large inputs, and for small ones."""
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """Return the session with the settings for large inputs (compiled) or for small inputs (interpreted)."""
     before = {name: spark.conf.get(name) for name in COMPILED}
     for name, value in COMPILED.items():
         if request.param == "compiled":
@@ -95,21 +94,21 @@ def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkS
 
 
 @pytest.mark.parametrize(
-    ("hub_there", "has_hub"), [(True, True), (False, True), (False, False)], ids=["hub", "hub_missing", "no_hub"]
+    ("hub_delivered", "has_hub"), [(True, True), (False, True), (False, False)], ids=["hub", "hub_missing", "no_hub"]
 )
-def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: bool, has_hub: bool) -> None:
-    present = {"1.a", "1.b", "1.c", *([HUB] if hub_there else [])}
+def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_delivered: bool, has_hub: bool) -> None:
+    present = {"1.a", "1.b", "1.c", *([HUB] if hub_delivered else [])}
     marks = {"1.a": DAY.end, "1.b": DAY.end - 2 * HOUR, "1.c": DAY.end + HOUR, HUB: DAY.end}
     world = OracleWorld(
-        DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present},
-        DAY.end if hub_there or not has_hub else None, has_hub=has_hub,
+        DAY.start, DAY.end, YOUNG_MS, {name: marks[name] for name in present},
+        DAY.end if hub_delivered or not has_hub else None, has_hub=has_hub,
     )  # fmt: skip
     ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
-    is_complete = hub_there or not has_hub
-    context = JudgementContext(DAY, PATIENCE, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
+    is_complete = hub_delivered or not has_hub
+    context = JudgementContext(DAY, YOUNG_MS, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
-    # Messages are small and independent: the first difference is informative enough, and shrinking takes minutes. The
-    # seeds are fixed, so that the result for a commit does not depend on chance.
+    # Differences are not reduced, because that takes minutes, and single messages are small. The seeds are fixed, so that
+    # the result for a commit does not depend on chance.
     @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
@@ -120,18 +119,20 @@ def test_spark_and_oracle_agree_on_all_messages(ways: SparkSession, hub_there: b
         for number in range(2000):
             sender, fields = invent(dice)
             lk0 = f"{sender}.broken.{number}" if dice.random() < 0.01 else f"{sender}.1.1.3f.{number}"
-            for one in fields:
-                row = {**one, "lk0": lk0, "store": "1.1", "seq": len(rows) + 1}
+            for line in fields:
+                row = {**line, "lk0": lk0, "store": "1.1", "seq": len(rows) + 1}
                 rows.append(row)
                 if row["outside"]:
                     world.outside.add(row["seq"])
                 facts = {name: value for name, value in row.items() if name not in ("outside", "store")}
                 stories.setdefault(lk0, []).append(OracleLine(**facts))
-        found = _judge(ways, rows, context)
+        judged = _judge(session, rows, context)
         expected = {lk0: opinion(lines, world) for lk0, lines in stories.items()}
-        wrong = [(lk0, expected[lk0], found[lk0], stories[lk0]) for lk0 in expected if found[lk0][:2] != expected[lk0]]
+        wrong = [
+            (lk0, expected[lk0], judged[lk0], stories[lk0]) for lk0 in expected if judged[lk0][:2] != expected[lk0]
+        ]
         assert not wrong, f"{len(wrong)} differ, such as {wrong[0]}"
-        assert found.keys() == expected.keys()
+        assert judged.keys() == expected.keys()
 
     check()
 

@@ -14,7 +14,7 @@ from semq.store.rows import Event, Side
 from spark_reconcile.judgement.facts import gather, read_lines
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, run
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, STORE_COURSE, Office, OfficeMessage, StandingClock
 
 Lines = list[dict[str, Any]]
 COPIES = 150  # messages with a second copy at the hub
@@ -25,12 +25,12 @@ def change(line: int, **fields: object) -> Callable[[Lines], None]:
     return lambda lines: lines[line].update(fields)
 
 
-def without(at: int) -> Callable[[Lines], None]:
-    """Return a change that loses a line."""
-    return lambda lines: lines[at].clear()
+def without(line: int) -> Callable[[Lines], None]:
+    """Return a change that removes one line of the message."""
+    return lambda lines: lines[line].clear()
 
 
-def of(side: Side, node: str) -> Callable[[Lines], None]:
+def written_by(side: Side, node: str) -> Callable[[Lines], None]:
     """Return a change that makes another node the writer of a side's lines."""
 
     def move(lines: Lines) -> None:
@@ -46,66 +46,71 @@ def nothing(lines: Lines) -> None:
 
 
 def twice_in_two_stores(lines: Lines) -> None:
+    """Add a record with the same number in another store of the receiver."""
     lines[3]["seq"] = 77_777
     lines.append({**lines[3], "store": "2.1"})
 
 
 def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
-    """Return a change that adds these lines of the hub for another copy."""
+    """Return a change that adds lines of the hub with these events for another copy."""
 
-    def store(lines: Lines) -> None:
-        at = next(line for line in lines if line["side"] == Side.HUB)
-        lines.extend({**at, "event": int(event), "lk1": lk1, "seq": 70_000 + event} for event in events)
+    def add(lines: Lines) -> None:
+        first = next(line for line in lines if line["side"] == Side.HUB)
+        lines.extend({**first, "event": int(event), "lk1": lk1, "seq": 70_000 + event} for event in events)
 
-    return store
+    return add
 
 
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
-# Lines of DIRECT: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
+# Verdict ("": not of the date), course, change of its lines. Lines of FORWARD_COURSE: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
 CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "expired, and ended by a void marker": ("REFUSED", EXPIRED, nothing),
     "turned away, with a null attempt": ("REFUSED", "S:REFUSED@0", change(0, att=None)),
-    "nulls instead of empty texts": ("MATCHED", STORED, change(0, att=None, lk1=None, size=None, reason=None)),
-    "no ACCEPTED line": ("MATCHED", DIRECT, without(0)),
-    "nothing but SENT": ("MISSING_AT_HUB", "S:SENT@0", nothing),
-    "nothing of its sender but DELIVERED": ("MATCHED", DIRECT.replace("S:ACCEPTED@0 S:SENT@3 ", ""), nothing),
-    "a later attempt of an earlier date": ("", DIRECT.replace("S:ACCEPTED@0 ", ""), change(0, att=2)),
-    "no FORWARDED line": ("STATE_CONTRADICTION", DIRECT, without(2)),
-    "no RECEIVED line": ("STATE_CONTRADICTION", DIRECT, without(3)),
-    "no DELIVERED line": ("ACK_NOT_RETURNED", DIRECT, without(5)),
-    "no SENDER_ACKED line": ("REACK_NOT_RETURNED", DIRECT, without(6)),
-    "recorded by another node": ("STATE_CONTRADICTION", DIRECT, of(Side.RECEIVER, "1.c")),
-    "sent by another node": ("QUARANTINED", DIRECT, of(Side.SENDER, "1.c")),
-    "passed on by an institution": ("QUARANTINED", DIRECT, of(Side.HUB, "1.c")),
-    "recorded in two stores under one number": ("DUPLICATE_DELIVERED", DIRECT, twice_in_two_stores),
+    "nulls instead of empty texts": ("MATCHED", STORE_COURSE, change(0, att=None, lk1=None, size=None, reason=None)),
+    "no ACCEPTED line": ("MATCHED", FORWARD_COURSE, without(0)),
+    "no line but SENT": ("MISSING_AT_HUB", "S:SENT@0", nothing),
+    "no line of its sender but DELIVERED": ("MATCHED", FORWARD_COURSE.replace("S:ACCEPTED@0 S:SENT@3 ", ""), nothing),
+    "a later attempt of an earlier date": ("", FORWARD_COURSE.replace("S:ACCEPTED@0 ", ""), change(0, att=2)),
+    "no FORWARDED line": ("STATE_CONTRADICTION", FORWARD_COURSE, without(2)),
+    "no RECEIVED line": ("STATE_CONTRADICTION", FORWARD_COURSE, without(3)),
+    "no DELIVERED line": ("ACK_NOT_RETURNED", FORWARD_COURSE, without(5)),
+    "no SENDER_ACKED line": ("REACK_NOT_RETURNED", FORWARD_COURSE, without(6)),
+    "recorded by another node": ("STATE_CONTRADICTION", FORWARD_COURSE, written_by(Side.RECEIVER, "1.c")),
+    "sent by another node": ("QUARANTINED", FORWARD_COURSE, written_by(Side.SENDER, "1.c")),
+    "passed on by an institution": ("QUARANTINED", FORWARD_COURSE, written_by(Side.HUB, "1.c")),
+    "recorded in two stores under one number": ("DUPLICATE_DELIVERED", FORWARD_COURSE, twice_in_two_stores),
     "forged": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
-    "two copies at the hub, both let go": ("MATCHED", STORED, second_copy(Event.STORED, Event.RELEASED)),
-    "two copies at the hub, one let go": ("ACK_NOT_RETURNED", STORED, second_copy(Event.STORED)),
-    "let go without saying which copy": ("MATCHED", STORED, second_copy(Event.RELEASED, lk1="")),
-    "passed on, and stored by another hub": ("ACK_NOT_RETURNED", DIRECT, second_copy(Event.STORED)),
-    "let go, and never stored": ("MATCHED", STORED.replace("H:STORED@24c ", ""), nothing),
+    "two copies at the hub, both released": ("MATCHED", STORE_COURSE, second_copy(Event.STORED, Event.RELEASED)),
+    "two copies at the hub, one released": ("ACK_NOT_RETURNED", STORE_COURSE, second_copy(Event.STORED)),
+    "released by a line without LK1": ("MATCHED", STORE_COURSE, second_copy(Event.RELEASED, lk1="")),
+    "forwarded, and also stored": ("ACK_NOT_RETURNED", FORWARD_COURSE, second_copy(Event.STORED)),
+    "released, and never stored": ("MATCHED", STORE_COURSE.replace("H:STORED@24c ", ""), nothing),
     "given to the application without a record": ("STATE_CONTRADICTION", f"{LOST} R:GIVEN@41 R:DONE@50", nothing),
     "parked without a record": ("STATE_CONTRADICTION", f"{LOST} R:PARKED@50", nothing),
     "parked, requeued, given and not yet done": (
         "PARKED",
-        f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601",
+        f"{FORWARD_COURSE} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601",
         nothing,
     ),
-    "parked, requeued and done": ("MATCHED", f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601 R:DONE@700", nothing),
-    "no number": ("QUARANTINED", DIRECT, change(5, seq=None)),
-    "no time": ("QUARANTINED", DIRECT, change(2, at=None)),
-    "an absurd time": ("QUARANTINED", DIRECT, change(3, at=2**63 - 1)),
-    "an unknown event": ("QUARANTINED", DIRECT, change(4, event=17)),
-    "an absurd size and attempt": ("MATCHED", DIRECT, change(0, size=2**63 - 1, att=-(2**31))),
+    "parked, requeued and done": (
+        "MATCHED",
+        f"{FORWARD_COURSE} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601 R:DONE@700",
+        nothing,
+    ),
+    "no number": ("QUARANTINED", FORWARD_COURSE, change(5, seq=None)),
+    "no time": ("QUARANTINED", FORWARD_COURSE, change(2, at=None)),
+    "an absurd time": ("QUARANTINED", FORWARD_COURSE, change(3, at=2**63 - 1)),
+    "an unknown event": ("QUARANTINED", FORWARD_COURSE, change(4, event=17)),
+    "an absurd size and attempt": ("MATCHED", FORWARD_COURSE, change(0, size=2**63 - 1, att=-(2**31))),
     "a locator with a line's end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a.1.1.3f.7\n")),
     "a locator without an end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a." + "9" * 100_000)),
     "a locator that is no text": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0=b"1.a.\xff")),
-    "a reason that is no text": ("QUARANTINED", DIRECT, change(2, reason=b"\xc3\x28", event=99)),
-    "a target that is no text": ("STATE_CONTRADICTION", DIRECT, change(2, target=b"1.b\xff")),
+    "a reason that is no text": ("QUARANTINED", FORWARD_COURSE, change(2, reason=b"\xc3\x28", event=99)),
+    "a target that is no text": ("STATE_CONTRADICTION", FORWARD_COURSE, change(2, target=b"1.b\xff")),
     "an empty locator": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="", seq=88_888)),
     "an attempt of an earlier date that is delivered": ("", "H:SENT@0 R:RECEIVED@9 H:RELEASED@20", nothing),
-    "a copy that comes again": ("", "R:DUPLICATE@0", nothing),
+    "a copy that arrives again": ("", "R:DUPLICATE@0", nothing),
 }
 
 
@@ -115,14 +120,14 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
-        all_lines += office.lines_of(OfficeMessage(number + 900), DIRECT)
-        all_lines += office.lines_of(OfficeMessage(number + 950, "1.c", "1.b"), STORED)
+        all_lines += office.lines_of(OfficeMessage(number + 900), FORWARD_COURSE)
+        all_lines += office.lines_of(OfficeMessage(number + 950, "1.c", "1.b"), STORE_COURSE)
     for number, (_, course, plant) in enumerate(CASES.values()):
         lines = office.lines_of(OfficeMessage(number, at=3 * HOUR + number * 60_000), course)
         plant(lines)
         all_lines += filter(None, lines)
     for number in range(COPIES):
-        lines = office.lines_of(OfficeMessage(5_000 + number, at=4 * HOUR + number * 60_000), STORED)
+        lines = office.lines_of(OfficeMessage(5_000 + number, at=4 * HOUR + number * 60_000), STORE_COURSE)
         second_copy(Event.STORED, lk1=f"2.1.{number}")(lines)
         all_lines += lines
     office.deliver(all_lines)

@@ -19,22 +19,23 @@ from spark_reconcile.judgement.verdicts import (
 )
 from spark_reconcile.repair.repair_list import DEEDS
 
-PROMISED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
+REQUIRED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
             "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
-TELLING = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
+# Sets of remarks with which every row of the grid is reached.
+REMARKS = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
            frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"}), frozenset({"untold", "best_effort", "kept"})]  # fmt: skip
 
 
-def test_the_promised_verdicts_are_there_once() -> None:
+def test_the_required_verdicts_exist_once() -> None:
     names = [verdict.name for verdict in VERDICTS]
-    assert set(PROMISED) <= set(names)
+    assert set(REQUIRED) <= set(names)
     assert len(names) == len(set(names))
     assert {verdict.kind for verdict in VERDICTS} == {"fine", "open", "exception"}
 
 
 def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:
-    reached = {judge(Situation(*words, flags)) for words in product(SENDERS, HUBS, RECEIVERS) for flags in TELLING}
+    reached = {judge(Situation(*words, flags)) for words in product(SENDERS, HUBS, RECEIVERS) for flags in REMARKS}
     assert reached == set(RULES)
 
 
@@ -42,12 +43,12 @@ def test_every_finding_that_needs_an_act_has_owner_and_next_step() -> None:
     for rule in RULES:
         verdict = VERDICT[rule.verdict]
         if verdict.kind == "exception":
-            result, side, deed = FINDINGS[rule.finding]
-            assert result.endswith(".")
+            meaning, side, deed = FINDINGS[rule.finding]
+            assert meaning.endswith(".")
             assert (side == "") == (deed == "")
             assert deed in ("", *DEEDS)
             assert side in ("", "sender", "hub", "receiver")
-            assert advice(rule.finding, rule.verdict).startswith(result)
+            assert advice(rule.finding, rule.verdict).startswith(meaning)
     assert FINDINGS.keys() <= {rule.finding for rule in RULES}
 
 
@@ -56,7 +57,7 @@ def test_every_verdict_has_its_urgency_and_exceptions_go_first() -> None:
     assert {VERDICT[name].kind for name in URGENCY[: len(EXCEPTIONS)]} == {"exception"}
 
 
-def test_the_grid_is_readable_at_a_glance() -> None:
+def test_the_lines_of_the_grid_are_short() -> None:
     assert max(map(len, GRID.splitlines())) <= 120
 
 

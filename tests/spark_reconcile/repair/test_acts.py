@@ -1,4 +1,4 @@
-"""Repair lists on real nodes: a dry run first; resolved rows are left unchanged, the others lead to inquiries."""
+"""Repair lists on real nodes: a dry run changes nothing; resolved messages are skipped, open ones lead to inquiries."""
 
 import asyncio
 import json
@@ -30,12 +30,12 @@ def url(node: Any) -> str:
     return f"amqp://guest:guest@127.0.0.1:{node.port}"
 
 
-def deed(lk0: str, what: str = "inquire", side: str = "sender") -> Deed:
-    return Deed(lk0, what, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
+def deed(lk0: str, name: str = "inquire", side: str = "sender") -> Deed:
+    return Deed(lk0, name, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
 
 
 def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
-    """Return a repair folder as written by the job; a node's name has ``_`` instead of its dot."""
+    """Write a repair folder like the job. ``deeds``: by node; 1.10008 is written as n1_10008."""
     nodes = {}
     for name, lines in deeds.items():
         node = name.replace("_", ".").removeprefix("n")
@@ -48,10 +48,11 @@ def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
 
 
 async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
-    received: list[str] = []
+    """Apply a repair list at a node; return exit code, JSON result and printed lines."""
+    printed: list[str] = []
     arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
-    code, result = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), received.append)
-    return code, result, received
+    code, result = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), printed.append)
+    return code, result, printed
 
 
 async def sent(node: LocalNode, target: str) -> str:
@@ -68,7 +69,7 @@ def inquiries(node: LocalNode) -> int:
     return node.engine.core.counters.counts.get("inquired", 0)
 
 
-async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
+async def test_a_node_inquires_about_open_messages_and_skips_resolved_ones(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
     hub = await inprocess.hub()
@@ -84,18 +85,19 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
         return "STORED" in await events(sender, waiting)
 
     await until(is_stored)
-    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)  # not by the schedule
+    # No inquiry of the node's own schedule.
+    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)
     folder = repair_list(
         tmp_path / "repair",
         n1_10008=[deed(delivered), deed(waiting), deed(waiting, "close"), deed(waiting, "reack"), deed("1.10008.9.9.3f.1")],
         hub=[deed(waiting, side="hub")],
     )  # fmt: skip
 
-    code, result, outcome = await applied(sender, folder, yes=False)
+    code, result, lines = await applied(sender, folder, yes=False)
     assert (code, result["outcome"]) == (0, "planned")
-    assert [one["result"] for one in result["deeds"]] == ["resolved", "planned", "left", "left", "left"]
+    assert [deed["result"] for deed in result["deeds"]] == ["resolved", "planned", "left", "left", "left"]
     assert "has no record of it" in result["deeds"][-1]["note"]
-    assert outcome[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
+    assert lines[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
     before = inquiries(sender)
     code, result, _ = await applied(sender, folder, yes=True)
     assert (code, result["outcome"], result["counts"]) == (0, "applied", {"resolved": 1, "done": 1, "left": 3})
@@ -108,7 +110,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
         await application.wait_for_delivery(waiting, timeout_s=60)
     before = inquiries(sender)
     _, result, _ = await applied(sender, folder, yes=True)  # a repetition, with all messages settled
-    assert [one["result"] for one in result["deeds"][:2]] == ["resolved", "resolved"]
+    assert [deed["result"] for deed in result["deeds"][:2]] == ["resolved", "resolved"]
     assert inquiries(sender) == before
 
 
@@ -117,17 +119,17 @@ async def test_refusals_of_a_node_are_reported(inprocess: InProcess) -> None:
     sender = await inprocess.local("10008", hub.port)
     lk0 = await sent(sender, "56001")
     async with Client(url(hub)) as application:
-        strange = deed(lk0, "resend", "hub")
-        assert (await apply_deed(application, strange, is_real=True)).result == "left"
+        impossible = deed(lk0, "resend", "hub")
+        assert (await apply_deed(application, impossible, is_real=True)).result == "left"
     async with Client(url(sender)) as application:
-        again = await apply_deed(application, deed(lk0, "resend"), is_real=True)
-        assert again == DeedResult(lk0, "resend", "done", again.note)
+        result = await apply_deed(application, deed(lk0, "resend"), is_real=True)
+        assert result == DeedResult(lk0, "resend", "done", result.note)
         assert "OPERATOR" in await events(sender, lk0)
 
 
 def test_every_deed_of_the_findings_has_an_act() -> None:
-    wanted = {(what, side) for _, side, what in FINDINGS.values() if what}
-    assert wanted <= {(act.deed, act.side) for act in ACTS}
+    deeds = {(name, side) for _, side, name in FINDINGS.values() if name}
+    assert deeds <= {(act.deed, act.side) for act in ACTS}
 
 
 async def test_a_node_without_repairs_is_reported(inprocess: InProcess, tmp_path: Path) -> None:
@@ -149,31 +151,33 @@ async def test_failures_are_reported_and_not_counted_as_done(
 ) -> None:
     hub = await inprocess.hub()
     folder = repair_list(tmp_path / "repair", hub=[deed(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)])
-    asked: list[str] = []
+    tried_messages: list[str] = []
 
     async def row(_: Client, lk0: str, side: str) -> dict[str, Any]:
-        asked.append(lk0)
-        if len(asked) > 1:
+        tried_messages.append(lk0)
+        if len(tried_messages) > 1:
             raise failure
         return {"outcome": None}
 
-    async def request(client: Client, operation: str, *rest: Any, **more: Any) -> Any:
-        return None if operation == "msg.inquire" else await ask(client, operation, *rest, **more)
+    async def request(client: Client, operation: str, *arguments: Any, **options: Any) -> Any:
+        if operation == "msg.inquire":
+            return None
+        return await unchanged_request(client, operation, *arguments, **options)
 
-    ask = Client.request
+    unchanged_request = Client.request
     monkeypatch.setattr(acts, "_row", row)
     monkeypatch.setattr(Client, "request", request)
     code, result, lines = await applied(hub, folder, yes=True)
     assert (code, result["outcome"], result["counts"]) == (1, "failed", {"done": 1, "failed": 2})
     assert line in "\n".join(lines)
-    assert len(asked) == tried
+    assert len(tried_messages) == tried
 
 
 def rewrite(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-# Reason for refusing a list | reported state.
+# Reported state | change that makes a list invalid.
 BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("ALTERED", lambda folder: rewrite(folder / "1.10008.jsonl", json.dumps({"lk0": "another"}))),
     ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
@@ -187,7 +191,7 @@ BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
 
 
 def _again(folder: Path, line: dict[str, Any]) -> None:
-    """Return the list with another line, and an index that agrees."""
+    """Replace the list by one line, with an index that agrees."""
     file = Place.at(folder / "1.10008.jsonl")
     file.write(msgspec.json.encode(line))
     nodes = {"1.10008": {"file": file.name, "rows": 1, "sha256": file.sha256()}}

@@ -1,7 +1,7 @@
-"""The layout of a page in a browser: content beyond the edge of a screen of some width, and positions of elements.
+"""The layout of a page in a headless browser: content beyond the edge of the screen, scrolling, and cut pictures.
 
-The page is put into a frame of that width, with all its folds open, and measured by a headless browser. No network is
-used, because the page refers to no other file.
+The page is put into a frame with the width of the screen, with all its folds open. No network is used, because the page
+refers to no other file.
 """
 
 import html
@@ -21,33 +21,37 @@ _FLAGS = (
 _MEASURE = """
 const frame = document.querySelector("iframe"), page = frame.contentDocument;
 for (const fold of page.querySelectorAll("details")) fold.open = true;
-const seen = [...page.querySelectorAll("body *")].filter(one => one.getClientRects().length && !one.closest("svg"));
-const shown = one => one.tagName + "." + one.className + ": " + one.textContent.trim().slice(0, 60);
-const pictures = [...page.querySelectorAll("svg")].filter(one => one.getClientRects().length);
-const words = pictures.flatMap(one => [...one.querySelectorAll("text")].map(text => [one, text]));
-const outside = (text, one) => {
-  const a = text.getBoundingClientRect(), b = one.getBoundingClientRect();
-  return a.right > b.right + 1 || a.left < b.left - 1 || a.bottom > b.bottom + 1;
+const isVisible = element => element.getClientRects().length;
+const visible = [...page.querySelectorAll("body *")].filter(element => isVisible(element) && !element.closest("svg"));
+const described = element => element.tagName + "." + element.className + ": " + element.textContent.trim().slice(0, 60);
+const pictures = [...page.querySelectorAll("svg")].filter(isVisible);
+const texts = pictures.flatMap(picture => [...picture.querySelectorAll("text")].map(text => [picture, text]));
+const isCut = ([picture, text]) => {
+  const inner = text.getBoundingClientRect(), outer = picture.getBoundingClientRect();
+  return inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.bottom > outer.bottom + 1;
 };
 document.querySelector("pre").textContent = JSON.stringify({
   width: page.documentElement.scrollWidth,
-  beyond: seen.filter(one => one.getBoundingClientRect().right > page.documentElement.clientWidth + 1).map(shown),
-  scrolled: seen.filter(one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth
-    && getComputedStyle(one).overflowX != "visible").map(shown),
-  cut: words.filter(([one, text]) => outside(text, one)).map(([one, text]) => text.textContent),
+  beyond: visible.filter(element => element.getBoundingClientRect().right > page.documentElement.clientWidth + 1)
+    .map(described),
+  scrolled: visible.filter(element => element.scrollWidth > element.clientWidth + 1 && element.clientWidth
+    && getComputedStyle(element).overflowX != "visible").map(described),
+  cut: texts.filter(isCut).map(([picture, text]) => text.textContent),
   pictures: pictures.length,
-  bars: [...page.querySelectorAll("figure ul")].filter(one => one.getClientRects().length).length,
-  letters: Math.min(99, ...words.map(([one, text]) => text.getBoundingClientRect().height)),
+  bars: [...page.querySelectorAll("figure ul")].filter(isVisible).length,
+  bar_heights: [...page.querySelectorAll("figure ul i")].filter(isVisible)
+    .map(bar => bar.getBoundingClientRect().height),
+  letters: Math.min(99, ...texts.map(([picture, text]) => text.getBoundingClientRect().height)),
 });
 """
 
 
 def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
-    """Return the measurements of a page on a screen of so many pixels."""
+    """Return the measurements of a page on a screen with this width in pixels."""
     assert PROGRAM, "there is no browser on this machine"
     frame = f'<iframe width="{width}" height="2000" style="border:0" srcdoc="{html.escape(page)}"></iframe>'
-    whole = f"<!DOCTYPE html><meta charset=utf-8>{frame}<pre></pre><script>onload = () => {{ {_MEASURE} }}</script>"
-    (folder / "frame.html").write_text(whole, encoding="utf-8")
+    document = f"<!DOCTYPE html><meta charset=utf-8>{frame}<pre></pre><script>onload = () => {{ {_MEASURE} }}</script>"
+    (folder / "frame.html").write_text(document, encoding="utf-8")
     root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""One published report for all tests of the page; and what is left out where a machine has no browser.
+"""One published report for all tests of the page. Without a browser, the tests of the layout are left out.
 
-The layout itself is held by ``test_page`` too, as far as it can be read in the page and its style.
+``test_page`` checks the layout too, as far as it can be read in the page and its style.
 """
 
 import pytest
@@ -13,7 +13,7 @@ collect_ignore = [] if PROGRAM else ["test_layout.py"]
 
 
 def pytest_report_header() -> list[str]:
-    """Report tests that are left out."""
+    """Say that tests are left out."""
     return [] if PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
 
 

@@ -1,4 +1,4 @@
-"""Findings made for the tests of the page, without a run."""
+"""Findings and extracts for tests of the page, made without a run."""
 
 from datetime import date
 from typing import Any, cast
@@ -9,25 +9,25 @@ from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.sources.inputs import Source
 from tests.spark_reconcile.office import DAY
 
-NOTHING = cast(Any, None)
+UNUSED = cast(Any, None)  # a table that these tests do not read
 
 
-def findings(**known: Any) -> Findings:
-    """Return findings with the fields that these tests use."""
+def findings(**fields: Any) -> Findings:
+    """Return findings with some fields, and defaults for the others."""
     calendar = Calendar()
-    facts: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,
         "sources": (), "is_partial": False, "skews": {}, "clock_ms": {}, "lines": [], "tally": Tally((), {}, {}),
-        "absent": [], "cells": NOTHING, "limited_pairs": [], "exceptions": NOTHING, "exception_lines": NOTHING,
+        "absent": [], "cells": UNUSED, "limited_pairs": [], "exceptions": UNUSED, "exception_lines": UNUSED,
         "other_dates": {"earlier": 0, "later": 0, "none": 0},
     }  # fmt: skip
-    return Findings(**{**facts, **known})
+    return Findings(**{**defaults, **fields})
 
 
 def source(
     node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY, store: str = "1.1", early_ms: int = 0
 ) -> Source:
-    """Return an extract; ``early_ms``: made so long before the end of its date."""
+    """Return an extract that was made ``early_ms`` before the end of its date."""
     window = Calendar().window(day)
     manifest = Manifest(
         node=node, store=store, role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00", created_at="",

@@ -1,6 +1,8 @@
-"""A published report of two dates of a few institutions: a wrong clock, a ledger that did not come, messages carried from
-the first date to the second, a threshold of one pair, files that were cut, and texts that would be commands, formulas
-or markup."""
+"""A published report of two dates of a few institutions.
+
+It has a wrong clock, a missing ledger, messages carried from the first date to the second, a threshold of one pair, cut
+files, and texts that would be commands, formulas or markup.
+"""
 
 import csv
 import io
@@ -19,7 +21,7 @@ from semq.store.rows import Event, Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.settings import Limit
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, Office, OfficeMessage, StandingClock
 from tests.spark_reconcile.report.reading import PageReader
 
 NEXT = DAY + timedelta(days=1)
@@ -27,18 +29,18 @@ HOSTILE = '=HYPERLINK("https://example.invalid","<script>")\x00\x1b[31m'
 NAMES = {"1.a": "上海凌云贸易", "1.b": "<b>津南物流</b> & Söhne", HUB: "平台中心"}
 FAST = {"1.b": HOUR}
 LOST = "S:ACCEPTED@0 S:SENT@3"
-FORWARDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
-TWICE = f"{DIRECT} R:RECEIVED@700000"
+UNRECORDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
+TWICE = f"{FORWARD_COURSE} R:RECEIVED@700000"
 OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
 
 
 @dataclass
 class PublishedReports:
-    """The published run of the second date, and of the first."""
+    """The published runs of both dates."""
 
-    result: RunResult
-    folder: Path
-    first: Path
+    result: RunResult  #: of the second date
+    folder: Path  #: of the second date
+    first: Path  #: folder of the first date
 
     @property
     def text(self) -> str:
@@ -68,21 +70,22 @@ def summary_of(folder: Path) -> dict[str, Any]:
 
 
 def write(office: Office) -> None:
+    """Write the ledgers of both dates, and their extracts."""
     numbers = iter(range(1, 1000))
 
-    def order(sender: str, receiver: str, day: int) -> OfficeMessage:
-        at = next(numbers)
-        return OfficeMessage(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
+    def message(sender: str, receiver: str, day: int) -> OfficeMessage:
+        number = next(numbers)
+        return OfficeMessage(number, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + number * 1000)
 
     for day in (0, 1):
         for sender, receiver in (("1.a", "1.b"), ("1.b", "1.a"), ("1.a", "1.c"), ("1.c", "1.b")):
             for _ in range(3):
-                office.write(order(sender, receiver, day), DIRECT, FAST)
-        office.write(order("1.a", "1.b", day), LOST, FAST)
-        office.write(order("1.a", "1.b", day), FORWARDED, FAST)
-    for course in (OTHER, TWICE, FORWARDED):
-        office.write(order("1.b", "1.a", 1), course, FAST)
-    refused = office.write(order("1.a", "1.b", 1), LOST)
+                office.write(message(sender, receiver, day), FORWARD_COURSE, FAST)
+        office.write(message("1.a", "1.b", day), LOST, FAST)
+        office.write(message("1.a", "1.b", day), UNRECORDED, FAST)
+    for course in (OTHER, TWICE, UNRECORDED):
+        office.write(message("1.b", "1.a", 1), course, FAST)
+    refused = office.write(message("1.a", "1.b", 1), LOST)
     disclosed = {"app_key_hash": "c0ffee" * 5, "app_domain": "trade", "app_type": "order", "app_subtype": "<std>"}
     office.lines["1.a"][-2].update(disclosed)  # its ACCEPTED line
     office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
@@ -92,11 +95,13 @@ def write(office: Office) -> None:
 
 
 def publish(folder: Path, spark: SparkSession) -> PublishedReports:
-    """Run both dates."""
+    """Write the ledgers, and run both dates."""
     clock = StandingClock()
     office = Office(folder, clock)
     write(office)
     limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
     settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
-    made = [run(settings, RunRequest(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
-    return PublishedReports(made[1], Path(made[1].report).parent, Path(made[0].report).parent)
+    results = [
+        run(settings, RunRequest(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)
+    ]
+    return PublishedReports(results[1], Path(results[1].report).parent, Path(results[0].report).parent)

@@ -1,4 +1,4 @@
-"""A page as read without layout or script: headings, tables with their captions, links and anchors."""
+"""A page, read without layout or script: headings, tables with their captions, links and anchors."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -21,7 +21,7 @@ class Table:
 
 
 class PageReader(HTMLParser):
-    """Reads a page, without the content of pictures."""
+    """A reader of a page. The content of pictures is ignored."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -33,22 +33,22 @@ class PageReader(HTMLParser):
         self.references: list[str] = []  #: every reference that a browser might fetch or run
         self.charts: list[str] = []  #: the names of the pictures
         self.lang = ""
-        self._in: list[str] = []
+        self._open: list[str] = []  # tags
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.add(tag)
         self.references += [f"{name}={value}" for name, value in attrs if name in _FETCHED or name.startswith("on")]
-        self.ids += [value for name, value in attrs if name == "id" and value and "svg" not in self._in]
+        self.ids += [value for name, value in attrs if name == "id" and value and "svg" not in self._open]
         if tag == "svg":
-            assert given.get("role") == "img"
-            self.charts.append(given["aria-label"] or "")
+            assert attributes.get("role") == "img"
+            self.charts.append(attributes["aria-label"] or "")
         elif tag == "html":
-            self.lang = given.get("lang") or ""
+            self.lang = attributes.get("lang") or ""
         elif tag == "a":
-            self.links.append(given.get("href") or "")
+            self.links.append(attributes.get("href") or "")
         elif tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
             self.headings.append((int(tag[1]), ""))
         elif tag == "table":
@@ -58,27 +58,27 @@ class PageReader(HTMLParser):
         elif tag in ("th", "td"):
             self.tables[-1].rows[-1].append("")
             if tag == "th":
-                self.tables[-1].scopes.append(given.get("scope"))
+                self.tables[-1].scopes.append(attributes.get("scope"))
         if tag not in ("meta", "br", "link", "img"):
-            self._in.append(tag)
+            self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._in.pop() == tag, f"</{tag}> closes nothing"
+        assert self._open.pop() == tag, f"</{tag}> closes nothing"
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:
         text = " ".join(data.split())
-        if not text or "svg" in self._in or "style" in self._in:
+        if not text or "svg" in self._open or "style" in self._open:
             return
-        last = self._in[-1] if self._in else ""
-        if self.headings and any(tag[0] == "h" and tag[1:].isdigit() for tag in self._in):
+        last = self._open[-1] if self._open else ""
+        if self.headings and any(tag[0] == "h" and tag[1:].isdigit() for tag in self._open):
             level, words = self.headings[-1]
             self.headings[-1] = (level, f"{words} {text}".strip())
-        if "caption" in self._in:
+        if "caption" in self._open:
             self.tables[-1].caption = f"{self.tables[-1].caption} {text}".strip()
-        elif last and ("td" in self._in or "th" in self._in):
+        elif last and ("td" in self._open or "th" in self._open):
             row = self.tables[-1].rows[-1]
             row[-1] = f"{row[-1]} {text}".strip()
 
@@ -88,5 +88,5 @@ class PageReader(HTMLParser):
 
 
 def number(text: str) -> int:
-    """Return a number in the form of the page; None for an empty cell."""
+    """Return the value of a number in the form of the page; 0 for an empty cell."""
     return int(text.replace(",", "") or 0)

@@ -20,7 +20,7 @@ def texts(chart: str) -> list[str]:
 
 
 def bars_of(chart: str) -> dict[str, tuple[str, list[float]]]:
-    """Return the bars for narrow screens: by name the number, and the width of each part in percent."""
+    """Return the bars for narrow screens: by name, the number and the width of each part in percent."""
     rows = ET.fromstring(f"<figure>{chart}</figure>").iter("li")
     return {
         name.text or "": (text.text or "", [float(one.attrib["style"][6:].split("%")[0]) for one in parts])
@@ -40,8 +40,8 @@ def test_each_bar_has_its_number() -> None:
     figures = {"A": VerdictFigures(4, 2, 3), "B": VerdictFigures(0, 0, 5)}
     rows = [
         {"verdict": name, "called": f"{name} 一", "from": part, "messages": count}
-        for name, one in figures.items()
-        for part, count in one.parts
+        for name, verdict_figures in figures.items()
+        for part, count in verdict_figures.parts
     ]
     chart = charts.bars(rows, "bars")
     drawn = texts(chart)
@@ -49,7 +49,7 @@ def test_each_bar_has_its_number() -> None:
     assert {"4 + 2 + 3", "5", *charts.PARTS} <= set(drawn)
 
 
-def test_narrow_screens_have_the_same_numbers_in_bars_that_no_screen_cuts() -> None:
+def test_narrow_screens_have_the_same_numbers_in_bars_of_relative_width() -> None:
     parts = VerdictFigures(3_000_000, 0, 1_000_000).parts
     rows = [{"verdict": "STATE_CONTRADICTION", "called": "x", "from": part, "messages": n} for part, n in parts]
     assert bars_of(charts.bars(rows, "b")) == {"STATE_CONTRADICTION": ("3,000,000 + 1,000,000", [75.0, 25.0])}
@@ -74,7 +74,7 @@ def test_the_style_of_the_page_has_a_rule_for_every_class_of_a_chart() -> None:
     assert {"narrow-only", "key"} < used <= ruled
 
 
-def test_stacked_bars_keep_the_order_of_their_series_and_carry_their_sum() -> None:
+def test_stacked_bars_keep_the_order_of_their_series_and_have_their_sum() -> None:
     rows = [
         {"day": "11-20", "verdict": "Z", "rank": 0, "messages": 7},
         {"day": "11-20", "verdict": "A", "rank": 1, "messages": 6},

@@ -68,15 +68,15 @@ def test_a_row_has_owner_time_and_next_command(tmp_path: Path) -> None:
     assert (first["At"], first["Command"]) == ("'1.10", "semq msg inquire 1.10.1.1.3f2a.7 --config FILE")
 
 
-def test_a_shown_pair_has_as_many_findings_as_possible(tmp_path: Path) -> None:
+def test_the_stories_of_a_pair_have_as_many_findings_as_possible(tmp_path: Path) -> None:
     findings = [f"finding_{number}" for number in range(4)]
     rows = [{"finding": name, "receiver": to, "att": n} for name in findings for to in ("1.x", "1.y") for n in range(9)]
     written = write(tmp_path, [rows], pairs=("1.10>1.y", "1.10>1.none"))
-    result = [(row["finding"], row["receiver"], row["att"]) for row in written.sample]
-    of_y = [(name, number) for name, to, number in result if to == "1.y"]
-    assert [(name, number) for name, to, number in result if to == "1.x"] == [
+    sample = [(row["finding"], row["receiver"], row["att"]) for row in written.sample]
+    of_y = [(name, number) for name, to, number in sample if to == "1.y"]
+    assert [(name, number) for name, to, number in sample if to == "1.x"] == [
         (f, n) for f in findings for n in range(3)
     ]
     assert len(of_y) == PER_PAIR
     assert {name for name, _ in of_y} == set(findings)
-    assert result == sorted(result, key=lambda one: (one[0], one[1], one[2]))
+    assert sample == sorted(sample)

@@ -9,12 +9,12 @@ def test_rows_add_up_to_figures_that_do_not_overlap() -> None:
         {"scope": "carried", "messages": 4, "turned": 2},
         {"scope": "carried", "messages": 1, "turned": None},
     ]
-    found = figures(rows)
-    assert found == VerdictFigures(2, 2, 3)
-    assert (found.new, found.all) == (4, 7)
+    total = figures(rows)
+    assert total == VerdictFigures(2, 2, 3)
+    assert (total.new, total.all) == (4, 7)
 
 
-def test_the_words_name_existing_findings_and_never_a_sum() -> None:
+def test_the_words_name_each_number_above_zero_and_no_sum() -> None:
     assert (
         VerdictFigures(2, 2, 3).words()
         == "2 of this date, 2 of earlier dates, found now, 3 of earlier dates, known before"

@@ -19,4 +19,5 @@ def test_pages_fit_the_width_of_a_screen(report: PublishedReports, width: int, t
     assert found["cut"] == []
     assert found["pictures"] == (5 if width > 736 else 0)  # narrow screens have bars of text instead
     assert found["bars"] == (0 if width > 736 else 5)
+    assert all(height > 5 for height in found["bar_heights"])  # pixels
     assert found["letters"] >= 10  # pixels

@@ -4,28 +4,29 @@ from random import Random
 
 from semq.store.rows import Event, Side
 from spark_reconcile.report.order import in_order
-from tests.spark_reconcile.office import DIRECT, STORED
+from tests.spark_reconcile.office import FORWARD_COURSE, STORE_COURSE
 
 SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
-def lines(course: str, off: dict[str, int]) -> list[dict[str, object]]:
-    """Return the lines of a course in its order; ``off``: the clock error of each side."""
-    made = []
+def lines(course: str, errors: dict[str, int]) -> list[dict[str, object]]:
+    """Return the lines of a course in its order; ``errors``: milliseconds by which the clock of a side is fast."""
+    story = []
     for seq, step in enumerate(course.split()):
-        side, _, rest = step.partition(":")
-        event, _, when = rest.partition("@")
-        at = int(when.rstrip("c")) + off.get(side, 0)
-        made.append(
+        side, _, event_and_time = step.partition(":")
+        event, _, time = event_and_time.partition("@")
+        at = int(time.rstrip("c")) + errors.get(side, 0)
+        story.append(
             {"side": int(SIDES[side]), "event": int(Event[event]), "node": side, "store": "1.1", "seq": seq, "at": at}
         )
-    return made
+    return story
 
 
-def ordered(course: str, off: dict[str, int]) -> list[tuple[object, object]]:
-    made = lines(course, off)
-    Random(1).shuffle(made)
-    return [(line["side"], line["event"]) for line in in_order(made, lambda line: line["at"])]
+def ordered(course: str, errors: dict[str, int]) -> list[tuple[object, object]]:
+    """Shuffle the lines of a course; return sides and events in the order of the story."""
+    shuffled = lines(course, errors)
+    Random(1).shuffle(shuffled)
+    return [(line["side"], line["event"]) for line in in_order(shuffled, lambda line: line["at"])]
 
 
 def place(story: list[tuple[object, object]], side: Side, event: Event) -> int:
@@ -33,20 +34,20 @@ def place(story: list[tuple[object, object]], side: Side, event: Event) -> int:
 
 
 def test_with_right_clocks_a_story_is_in_the_order_of_time() -> None:
-    for course in (DIRECT, STORED):
+    for course in (FORWARD_COURSE, STORE_COURSE):
         assert ordered(course, {}) == [(line["side"], line["event"]) for line in lines(course, {})]
 
 
 def test_a_wrong_clock_does_not_reverse_a_story() -> None:
-    for course in (DIRECT, STORED):
-        for off in ({"R": -1000}, {"R": 1000}, {"H": -1000}, {"H": 1000}, {"S": 900, "R": -900}):
-            story = ordered(course, off)
-            assert story[0] == (int(Side.SENDER), int(Event.ACCEPTED)), off
+    for course in (FORWARD_COURSE, STORE_COURSE):
+        for errors in ({"R": -1000}, {"R": 1000}, {"H": -1000}, {"H": 1000}, {"S": 900, "R": -900}):
+            story = ordered(course, errors)
+            assert story[0] == (int(Side.SENDER), int(Event.ACCEPTED)), errors
             assert place(story, Side.RECEIVER, Event.RECEIVED) < place(story, Side.SENDER, Event.DELIVERED)
             assert place(story, Side.SENDER, Event.DELIVERED) < place(story, Side.RECEIVER, Event.SENDER_ACKED)
 
 
-def test_contradicting_ledgers_are_shown() -> None:
+def test_every_line_of_contradicting_ledgers_is_shown() -> None:
     story = lines("S:DELIVERED@10 S:ACCEPTED@20 R:RECEIVED@5 R:RECEIVED@5", {})
     assert len(in_order(story, lambda line: int(str(line["at"])))) == 4
     assert in_order([], lambda line: 0) == []

@@ -1,4 +1,4 @@
-"""A report for analysts: complete, in order, safe, and with the same numbers in every file."""
+"""The report: complete, in order, safe, and with the same numbers in every file."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ from tests.spark_reconcile.report.made import findings, source
 from tests.spark_reconcile.report.published import NEXT, PublishedReports, summary_of
 from tests.spark_reconcile.report.reading import PageReader, number
 
-# ---------------------------------------------------------------- as a document
+# ---------------------------------------------------------------- the document
 
 
 def test_the_page_is_self_contained_and_has_no_script(report: PublishedReports) -> None:
@@ -33,7 +33,7 @@ def test_the_page_is_self_contained_and_has_no_script(report: PublishedReports) 
     assert "&lt;b&gt;津南物流" in report.text
 
 
-def test_headings_are_in_order_and_links_lead_somewhere(report: PublishedReports) -> None:
+def test_headings_are_in_order_and_every_link_has_its_anchor(report: PublishedReports) -> None:
     page = report.page
     levels = [level for level, _ in page.headings]
     assert levels[0] == 1
@@ -120,65 +120,65 @@ def test_the_pairs_are_those_of_all_other_files(report: PublishedReports) -> Non
     assert sheet[0]["Thresholds passed"] + sheet[1]["Thresholds passed"] == "MATCHED"
 
 
-def test_each_pair_can_be_looked_into(report: PublishedReports) -> None:
+def test_the_page_has_the_details_of_each_pair(report: PublishedReports) -> None:
     page = report.page
     for place, pair in enumerate(report.summary["pairs"], 1):
         assert f"p{place}" in page.ids
         assert f"#p{place}" in page.links
-        own = _tables_of(page, place)
-        verdicts = {row[0].split()[0]: number(row[1]) for row in own["Verdicts"][1:]}
+        tables = _tables_of(page, place)
+        verdicts = {row[0].split()[0]: number(row[1]) for row in tables["Verdicts"][1:]}
         assert {name: count for name, count in verdicts.items() if count} == pair["verdicts"]
-        latency = {row[0]: number(row[1]) for row in own.get("From acceptance", [])[1:]}
+        latency = {row[0]: number(row[1]) for row in tables.get("From acceptance", [])[1:]}
         assert {within: count for within, count in latency.items() if count} == {
-            one["within"]: one["messages"] for one in pair["latency"]
+            bucket["within"]: bucket["messages"] for bucket in pair["latency"]
         }
         ages: Counter[str] = Counter()
-        for one in (*pair["ages"], *pair["carried"]["ages"]):
-            if VERDICT[one["verdict"]].kind != "fine":
-                ages[one["age"]] += one["messages"]
-        assert {row[0]: number(row[3]) for row in own.get("Ages of", [])[1:] if number(row[3])} == dict(ages)
-        assert [row[0] for row in own["By business date"][1:]] == [DAY.isoformat(), NEXT.isoformat()]
-        assert number(own["By business date"][2][2]) == pair["exceptions"]
-        result = own.get("Its exceptions", [])[1:]
-        assert len(result) == pair["exceptions"] + pair["carried"]["exceptions"]
+        for bucket in (*pair["ages"], *pair["carried"]["ages"]):
+            if VERDICT[bucket["verdict"]].kind != "fine":
+                ages[bucket["age"]] += bucket["messages"]
+        assert {row[0]: number(row[3]) for row in tables.get("Ages of", [])[1:] if number(row[3])} == dict(ages)
+        assert [row[0] for row in tables["By business date"][1:]] == [DAY.isoformat(), NEXT.isoformat()]
+        assert number(tables["By business date"][2][2]) == pair["exceptions"]
+        exceptions = tables.get("Its exceptions", [])[1:]
+        assert len(exceptions) == pair["exceptions"] + pair["carried"]["exceptions"]
 
 
 def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
-    """Return the tables of one pair by the beginning of their caption; they are adjacent, in order."""
+    """Return the rows of each table of one pair, by the beginning of its caption. The tables of a pair are adjacent."""
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
-    mine = page.tables[starts[place - 1] : ends[place - 1]]
-    known = ("Verdicts", "From acceptance", "Ages of", "By business date", "Its exceptions")
-    found: dict[str, list[list[str]]] = {}
-    for table in mine:
-        name = next((name for name in known if table.caption.startswith(name)), None)
-        if name is None:
+    beginnings = ("Verdicts", "From acceptance", "Ages of", "By business date", "Its exceptions")
+    tables: dict[str, list[list[str]]] = {}
+    for table in page.tables[starts[place - 1] : ends[place - 1]]:
+        beginning = next((text for text in beginnings if table.caption.startswith(text)), None)
+        if beginning is None:
             break
-        found[name] = table.rows
-    return found
+        tables[beginning] = table.rows
+    return tables
 
 
 def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedReports) -> None:
     page, summary = report.page, report.summary
     heading, *days = page.table("Messages and verdicts by business date").rows
-    both = [summary_of(report.first), summary]
+    summaries = [summary_of(report.first), summary]
     assert [row[0] for row in days] == [DAY.isoformat(), NEXT.isoformat()]
     for name, *counts in zip(*[heading, *days], strict=True):
         key = {"Messages": "messages", "Exceptions": "exceptions"}.get(name)
         if name != "Date":
-            assert [number(count) for count in counts] == [one[key] if key else one["verdicts"][name] for one in both]
+            expected = [facts[key] if key else facts["verdicts"][name] for facts in summaries]
+            assert [number(count) for count in counts] == expected
     latency = {row[0]: number(row[1]) for row in page.table("The same messages in numbers").rows[1:]}
     assert {name: count for name, count in latency.items() if count} == {
-        one["within"]: one["messages"] for one in summary["latency"]
+        bucket["within"]: bucket["messages"] for bucket in summary["latency"]
     }
     ages = page.table("The same exceptions, and open messages").rows[1:]
-    every = [*summary["ages"], *summary["carried"]["ages"]]
+    buckets = [*summary["ages"], *summary["carried"]["ages"]]
     assert sum(number(row[3]) for row in ages) == sum(
-        one["messages"] for one in every if VERDICT[one["verdict"]].kind != "fine"
+        bucket["messages"] for bucket in buckets if VERDICT[bucket["verdict"]].kind != "fine"
     )
 
 
-# ---------------------------------------------------------------- what to do
+# ---------------------------------------------------------------- owners and next steps
 
 
 def test_every_exception_has_owner_reason_and_command(report: PublishedReports) -> None:
@@ -227,15 +227,15 @@ def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(repo
         for table in report.page.tables
         if table.caption.startswith("Its story") and any("hub" in row[2] for row in table.rows) and len(table.rows) > 6
     )
-    result = [(row[2], row[3]) for row in story[1:]]
-    assert result[0] == ("sender", "accepted from the application")
-    assert result.index(("receiver", "recorded")) < result.index(("sender", "noted: delivered (Ack2)"))
+    events = [(row[2], row[3]) for row in story[1:]]
+    assert events[0] == ("sender", "accepted from the application")
+    assert events.index(("receiver", "recorded")) < events.index(("sender", "noted: delivered (Ack2)"))
     assert all(row[0].endswith("+00:00") for row in story[1:])
 
 
-def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_step(report: PublishedReports) -> None:
+def test_the_banner_begins_with_the_most_urgent_verdict_and_names_pair_and_next_step(report: PublishedReports) -> None:
     banner = report.text[report.text.index("<ol class") : report.text.index("</ol>")]
-    lines = [" ".join(re.sub("<[^>]*>", "", one).split()) for one in banner.split("<li>")[1:]]
+    lines = [" ".join(re.sub("<[^>]*>", "", item).split()) for item in banner.split("<li>")[1:]]
     verdicts = [line.split(":")[0].split()[0] for line in lines]
     assert verdicts == [
         "DIGEST_MISMATCH", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB", "ACK_NOT_RETURNED", "MATCHED", "No",
@@ -245,7 +245,7 @@ def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_s
     assert "semq reconcile extract" in lines[-1]
 
 
-def test_exceptions_stand_above_the_pairs_and_pairs_without_any_are_folded(report: PublishedReports) -> None:
+def test_exceptions_precede_the_pairs_and_pairs_without_exceptions_are_folded(report: PublishedReports) -> None:
     text = report.text
     assert text.index('id="exceptions"') < text.index('id="pairs"') < text.index("pairs have no exception")
     folded = text[text.index("pairs have no exception") : text.index('<h2 id="trend"')]
@@ -256,7 +256,7 @@ def test_exceptions_stand_above_the_pairs_and_pairs_without_any_are_folded(repor
 # ---------------------------------------------------------------- without Spark
 
 
-def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
+def test_the_page_is_bounded_with_many_breaches_and_missing_sources() -> None:
     nodes = [f"1.{number}" for number in range(1000)]
     found = findings(
         sources=tuple(source(node, "MISSING") for node in nodes),
@@ -275,7 +275,7 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
     assert len(text) < 200_000
 
 
-# ---------------------------------------------------------------- beside the page
+# ---------------------------------------------------------------- the other files
 
 
 def test_cut_files_are_marked_everywhere(report: PublishedReports) -> None:

@@ -55,7 +55,7 @@ def write(tmp_path: Path, *breaches: Breach) -> tuple[list[dict[str, str]], Shee
     return list(csv.DictReader(io.StringIO(content, newline=""))), sheet, shown
 
 
-def test_a_row_adds_up_its_pair(tmp_path: Path) -> None:
+def test_a_row_has_the_sums_of_its_pair(tmp_path: Path) -> None:
     (first, second, *_, last), sheet, shown = write(tmp_path, Breach("1.10>1.b", "IN_FLIGHT", "max_count", 3, 0))
     assert (first["Pair"], first["Sender"], first["Sender name"], first["Receiver"]) == (
         "1.10>1.b", "'1.10", "上海凌云贸易", "1.b",
@@ -77,12 +77,12 @@ def test_a_row_adds_up_its_pair(tmp_path: Path) -> None:
     assert [pair.name for pair in shown] == ["1.10>1.b", "1.b>1.10", "1.c>1.10", "1.c>1.b"]
 
 
-def test_the_worst_are_shown_and_those_whose_own_threshold_is_passed(
+def test_the_worst_pairs_are_shown_and_those_with_an_exceeded_threshold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
-    passed = (Breach("1.c>1.b", "MATCHED", "max_count", 40, 0), Breach("", "MATCHED", "max_count", 180, 0))
-    _, _, shown = write(tmp_path, *passed)
+    breaches = (Breach("1.c>1.b", "MATCHED", "max_count", 40, 0), Breach("", "MATCHED", "max_count", 180, 0))
+    _, _, shown = write(tmp_path, *breaches)
     assert [pair.name for pair in shown] == ["1.10>1.b", "1.c>1.b"]
 
 

@@ -55,7 +55,7 @@ def test_all_parts_of_a_limit_are_printed() -> None:
     assert limit_words(Limit(max_count=7, max_rate=0.5, max_age_s=60)) == "at most 7, at most 50 %, at most 1 min old"
 
 
-def test_ledgers_that_need_an_act_are_listed_apart_and_once() -> None:
+def test_ledgers_that_need_attention_are_listed_separately_and_once() -> None:
     found = findings(
         sources=(
             source(HUB, role="platform"), source("1.good"), source("1.fast"), source("1.late", "MISSING"),
@@ -80,7 +80,7 @@ def test_ledgers_that_need_an_act_are_listed_apart_and_once() -> None:
     assert {row["name"]: row["clock"] for row in result["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
 
 
-def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
+def test_ages_omit_fine_verdicts_and_latency_is_of_the_date() -> None:
     row = {"messages": 1, "bytes": 1, "resends": 0, "oldest_at": 1, "turned": 1, "pieces": 0, "finding": "f"}
     counted = tally(
         [
@@ -95,7 +95,7 @@ def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
     assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
         "2 of this date, 2 of earlier dates, found now; accepted: none"
     )
-    (some,) = (one for one in ages(counted) if one["messages"])
-    assert (some["exceptions"], some["open"], some["messages"]) == (1, 1, 2)
-    assert [one["messages"] for one in latency(counted) if one["messages"]] == [1]
+    (bucket,) = (bucket for bucket in ages(counted) if bucket["messages"])
+    assert (bucket["exceptions"], bucket["open"], bucket["messages"]) == (1, 1, 2)
+    assert [bucket["messages"] for bucket in latency(counted) if bucket["messages"]] == [1]
     assert ages(Tally((), {}, {})) == latency(Tally((), {}, {})) == []

@@ -1,4 +1,4 @@
-"""Stories: the unreadable line of a quarantined message, the reason, and the node of the line."""
+"""Stories: an unreadable line is shown with the reason."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ from spark_reconcile.report.tables import read_rows
 from spark_reconcile.storage import Place
 
 
-def test_parts_are_read_in_their_order_and_other_files_left_alone(tmp_path: Path) -> None:
+def test_parts_are_read_in_order_and_other_files_are_ignored(tmp_path: Path) -> None:
     for part in (1, 0):
         pq.write_table(pa.table({"n": [2 * part, 2 * part + 1]}), tmp_path / f"part-0000{part}.parquet")
     (tmp_path / "_SUCCESS").write_text("")
@@ -17,7 +17,7 @@ def test_parts_are_read_in_their_order_and_other_files_left_alone(tmp_path: Path
     assert list(read_rows(Place.at(tmp_path / "none"))) == []
 
 
-def test_bytes_that_are_no_text_are_shown_with_replacements(tmp_path: Path) -> None:
+def test_invalid_bytes_in_texts_are_replaced(tmp_path: Path) -> None:
     ends = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 2, 4, 4)))
     result = pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"\xffaok"), pa.py_buffer(b"\x03"))
     pq.write_table(pa.table({"text": result, "n": [1, 2, 3]}), tmp_path / "part-00000.parquet")

@@ -31,10 +31,11 @@ def test_every_line_that_can_be_written_has_words() -> None:
     assert (side_word(2), side_word(9), side_word(None)) == ("hub", "?", "?")
 
 
-def test_every_event_of_a_ledger_has_a_plain_text() -> None:
-    words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
-    assert {side: set(known) for side, known in STATE_WORDS.items()} == {
-        side: set(known) for side, known in words.items()
+def test_every_state_of_a_message_has_a_text() -> None:
+    assert {side: set(texts) for side, texts in STATE_WORDS.items()} == {
+        "sender": set(SENDERS),
+        "hub": set(HUBS),
+        "receiver": set(RECEIVERS),
     }
     assert state_words("hub", "none") == "has no line"
 
@@ -47,7 +48,7 @@ def test_business_keys_are_shown_as_far_as_disclosed() -> None:
 @pytest.mark.parametrize(
     ("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h")]
 )
-def test_short_times_are_written_to_what_matters_of_them(ms: int, words: str) -> None:
+def test_short_times_have_two_digits(ms: int, words: str) -> None:
     assert span(ms) == words
 
 
@@ -81,5 +82,5 @@ def test_durations_are_written_in_two_units(ms: int | None, words: str) -> None:
         (7, 7, "100.0 %"),
     ],
 )
-def test_a_share_is_never_shown_as_nothing_or_as_the_whole_unless_it_is(part: int, of: int, words: str) -> None:
+def test_only_exact_shares_are_shown_as_0_or_100_percent(part: int, of: int, words: str) -> None:
     assert percent(part, of) == words

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from semq.store.rows import Event, Side
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, MIDNIGHT, Office, OfficeMessage
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, MIDNIGHT, Office, OfficeMessage
 from tests.spark_reconcile.run.test_job import reconcile
 
 DOCUMENT = "1.a.1.1.3f29.{}".format  # accepted before the restart that gave its messages another incarnation
@@ -21,17 +21,17 @@ REFUSED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:R
 def written(
     office: Office, number: int, pieces: list[str], manifest: str = "", at: int = 3 * HOUR
 ) -> list[dict[str, Any]]:
-    """Return the lines of a document: a course for each piece, and one for its manifest unless it is empty."""
+    """Return the lines of a document, from the course of each piece, and of its manifest (empty: no manifest)."""
     lines = []
     courses = [*((course, f"/{piece}") for piece, course in enumerate(pieces)), *([(manifest, "")] if manifest else [])]
     for place, (course, piece) in enumerate(courses):
-        own = office.lines_of(OfficeMessage(100 * number + place, at=at), course)
-        for line in own:
+        message_lines = office.lines_of(OfficeMessage(100 * number + place, at=at), course)
+        for line in message_lines:
             if piece:
                 line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
             if (line["side"], line["event"]) == (Side.SENDER, Event.ACCEPTED):
                 line["reason"] = DOCUMENT(number) + piece
-        lines += own
+        lines += message_lines
     return lines
 
 
@@ -42,13 +42,13 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: SparkSession) -> None:
     office.deliver([
-        *written(office, 1, [DIRECT, DIRECT], DIRECT),
-        *written(office, 2, [DIRECT, LOST]),
-        *written(office, 3, [DIRECT, DIRECT], LOST),
-        *written(office, 4, [DIRECT, REFUSED]),
-        *written(office, 5, [DIRECT, REFUSED, DIRECT], DIRECT),  # the refused piece was sent again
-        *written(office, 6, [DIRECT, DIRECT]),
-        *office.lines_of(OfficeMessage(9, at=3 * HOUR), DIRECT),  # a document in one message
+        *written(office, 1, [FORWARD_COURSE, FORWARD_COURSE], FORWARD_COURSE),
+        *written(office, 2, [FORWARD_COURSE, LOST]),
+        *written(office, 3, [FORWARD_COURSE, FORWARD_COURSE], LOST),
+        *written(office, 4, [FORWARD_COURSE, REFUSED]),
+        *written(office, 5, [FORWARD_COURSE, REFUSED, FORWARD_COURSE], FORWARD_COURSE),  # the refused piece was sent again
+        *written(office, 6, [FORWARD_COURSE, FORWARD_COURSE]),
+        *office.lines_of(OfficeMessage(9, at=3 * HOUR), FORWARD_COURSE),  # a document in one message
     ])  # fmt: skip
     result = reconcile(office.settings, spark, office.clock)
     folder = Path(result.report).parent
@@ -73,17 +73,20 @@ def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: 
 
 def test_a_document_is_judged_again_with_its_messages_of_the_next_date(office: Office, spark: SparkSession) -> None:
     before_midnight = 24 * HOUR - 60_000
-    [first, second] = [written(office, 1, [DIRECT, LOST], at=before_midnight), written(office, 2, [DIRECT], at=HOUR)]
+    [first, second] = [
+        written(office, 1, [FORWARD_COURSE, LOST], at=before_midnight),
+        written(office, 2, [FORWARD_COURSE], at=HOUR),
+    ]
     office.deliver([*first, *second])
     settings = msgspec.structs.replace(office.settings, days_before=0, days_after=0)
     today = reconcile(settings, spark, office.clock)
     assert verdicts(Path(today.report).parent) == {DOCUMENT(1): "IN_FLIGHT", DOCUMENT(2): "IN_FLIGHT"}
-    rest = office.lines_of(OfficeMessage(101, at=25 * HOUR), "R:RECEIVED@0 S:DELIVERED@10 R:SENDER_ACKED@20")
-    for line in rest:
+    later_lines = office.lines_of(OfficeMessage(101, at=25 * HOUR), "R:RECEIVED@0 S:DELIVERED@10 R:SENDER_ACKED@20")
+    for line in later_lines:
         line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
-    later = written(office, 2, [], DIRECT, at=26 * HOUR)
-    assert min(int(line["at"]) for line in (*rest, *later)) >= MIDNIGHT + 24 * HOUR
-    office.deliver([*rest, *later], DAY + timedelta(days=1))
+    later_lines += written(office, 2, [], FORWARD_COURSE, at=26 * HOUR)
+    assert min(int(line["at"]) for line in later_lines) >= MIDNIGHT + 24 * HOUR
+    office.deliver(later_lines, DAY + timedelta(days=1))
     tomorrow = reconcile(settings, spark, office.clock, day=DAY + timedelta(days=1))
     folder = Path(tomorrow.report).parent
     rows = {row["document"]: row for row in pq.read_table(folder / "documents.parquet").to_pylist()}
@@ -92,10 +95,10 @@ def test_a_document_is_judged_again_with_its_messages_of_the_next_date(office: O
 
 
 def test_names_of_documents_that_cannot_be_read_are_ignored(office: Office, spark: SparkSession) -> None:
-    lines = [office.lines_of(OfficeMessage(number, at=HOUR), DIRECT) for number in (1, 2, 3)]
-    for own, name in zip(lines, ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101"), strict=True):
-        own[0]["reason"] = name
-    office.deliver([line for own in lines for line in own])
+    lines = [office.lines_of(OfficeMessage(number, at=HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
+    for message_lines, name in zip(lines, ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101"), strict=True):
+        message_lines[0]["reason"] = name
+    office.deliver([line for message_lines in lines for line in message_lines])
     result = reconcile(office.settings, spark, office.clock)
     assert verdicts(Path(result.report).parent) == {}
     assert result.verdicts["MATCHED"] == 3

@@ -30,14 +30,24 @@ from spark_reconcile.samples.invention import Truth, generate
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import (
+    DAY,
+    FORWARD_COURSE,
+    HOUR,
+    HUB,
+    MIDNIGHT,
+    STORE_COURSE,
+    Office,
+    OfficeMessage,
+    StandingClock,
+)
 
 NEXT = DAY + timedelta(days=1)
 
 
-def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **asked: Any) -> RunResult:
-    day = asked.pop("day", DAY)
-    return run(settings, RunRequest(day, **asked), clock, Progress(SystemClock(), io.StringIO()), spark)
+def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **arguments: Any) -> RunResult:
+    day = arguments.pop("day", DAY)
+    return run(settings, RunRequest(day, **arguments), clock, Progress(SystemClock(), io.StringIO()), spark)
 
 
 @dataclass
@@ -104,14 +114,14 @@ def test_datacompy_finds_the_same_differences_between_both_ends(published: Publi
     lines = pa.concat_tables(pq.read_table(file) for file in files).to_pandas()
     sent = lines[(lines.side == 1) & (lines.event == 1)][["lk0", "digest"]]
     recorded = lines[(lines.side == 3) & (lines.event == 20)][["lk0", "digest"]].drop_duplicates("lk0")
-    second = datacompy.PandasCompare(sent, recorded, join_columns=["lk0"])
+    comparison = datacompy.PandasCompare(sent, recorded, join_columns=["lk0"])
     verdicts = published.table("verdicts.parquet").set_index("lk0")
-    assert set(second.df1_unq_rows["lk0"]) == set(verdicts[verdicts.recorded_at.isna()].index)
-    assert set(second.df2_unq_rows["lk0"]) == set(verdicts[verdicts.verdict == "UNKNOWN_ORIGIN"].index)
-    assert set(second.all_mismatch()["lk0"]) == set(verdicts[verdicts.verdict == "DIGEST_MISMATCH"].index)
+    assert set(comparison.df1_unq_rows["lk0"]) == set(verdicts[verdicts.recorded_at.isna()].index)
+    assert set(comparison.df2_unq_rows["lk0"]) == set(verdicts[verdicts.verdict == "UNKNOWN_ORIGIN"].index)
+    assert set(comparison.all_mismatch()["lk0"]) == set(verdicts[verdicts.verdict == "DIGEST_MISMATCH"].index)
 
 
-def test_thresholds_are_judged_in_all_and_by_pair(published: PublishedRun) -> None:
+def test_thresholds_are_applied_to_all_messages_and_to_pairs(published: PublishedRun) -> None:
     assert (published.result.outcome, published.result.exit_code) == ("breached", 3)
     breached = {(breach["pair"], breach["verdict"], breach["what"]) for breach in published.result.breaches}
     assert ("", "MISSING_AT_HUB", "max_count") in breached
@@ -131,13 +141,13 @@ def test_the_file_for_spreadsheets_lists_every_exception(published: PublishedRun
     assert len(rows) == published.summary["exceptions"]
 
 
-def test_the_page_stays_small_however_many_exceptions_there_are(published: PublishedRun) -> None:
+def test_the_size_of_the_page_is_bounded(published: PublishedRun) -> None:
     page = (published.folder / "report.html").read_text()
     assert len(page) < 500_000
     assert all(name in page and f"{count:,}" in page for name, count in published.result.verdicts.items())
 
 
-def test_the_repair_list_asks_each_node_for_safe_deeds(published: PublishedRun) -> None:
+def test_the_repair_list_of_each_node_has_safe_deeds(published: PublishedRun) -> None:
     place = Place.at(published.folder / "repair")
 
     def verify(signer: str, content: bytes, signature: Signature, since: int | None) -> bool:
@@ -148,9 +158,13 @@ def test_the_repair_list_asks_each_node_for_safe_deeds(published: PublishedRun) 
         for node in ("1.10001", "1.10002", "1.10003", "hub")
         for deed in repair_list.read_repair(place, node, verify)
     ]
-    asked = {"MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED", "REACK_NOT_RETURNED"}
-    assert {deed.verdict for deed in deeds} == asked
-    assert sum(published.result.deeds.values()) == len(deeds) == sum(published.result.verdicts[name] for name in asked)
+    repairable = {"MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED", "REACK_NOT_RETURNED"}
+    assert {deed.verdict for deed in deeds} == repairable
+    assert (
+        sum(published.result.deeds.values())
+        == len(deeds)
+        == sum(published.result.verdicts[name] for name in repairable)
+    )
     assert all(deed.sender == "1.10001" for deed in repair_list.read_repair(place, "1.10001") if deed.side == "sender")
     assert repair_list.read_repair(place, "1.99999") == []
     with pytest.raises(BadRepairList):
@@ -173,12 +187,12 @@ def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published
     for name in ("summary.json", "exceptions.csv", "pairs.csv", "report.html", *sorted(tables)):
         assert (other / name).read_bytes() == (published.folder / name).read_bytes(), name
     reports = Place.at(published.settings.reports)
-    standing = runs.current(reports, DAY)
-    assert standing is not None
-    assert standing.name == again.run
-    assert [one.name for one in runs.of_date(reports, DAY)] == sorted([published.result.run, again.run])
-    same = diff(spark, runs.find(reports, DAY, published.result.run), standing)
-    assert (same["changed"], same["moves"]) == (0, [])
+    current = runs.current(reports, DAY)
+    assert current is not None
+    assert current.name == again.run
+    assert [run.name for run in runs.of_date(reports, DAY)] == sorted([published.result.run, again.run])
+    difference = diff(spark, runs.find(reports, DAY, published.result.run), current)
+    assert (difference["changed"], difference["moves"]) == (0, [])
     assert not (other / "_staging").exists()
 
 
@@ -187,10 +201,10 @@ def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published
 
 def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
     late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
-    office.write(late, DIRECT)  # it crosses midnight
+    office.write(late, FORWARD_COURSE)  # it crosses midnight
     office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
     office.write(lost, "S:ACCEPTED@0 S:SENT@3")
-    office.write(OfficeMessage(4), DIRECT)
+    office.write(OfficeMessage(4), FORWARD_COURSE)
     office.extract()
     first = reconcile(office.settings, spark, office.clock)
     assert {name: count for name, count in first.verdicts.items() if count} == {
@@ -201,28 +215,28 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
     tomorrow = {"S": 30, "H": 25, "R": 26}
     for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
         office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
-    office.write(replace(OfficeMessage(5), at=26 * HOUR), DIRECT)
+    office.write(replace(OfficeMessage(5), at=26 * HOUR), FORWARD_COURSE)
     office.extract(NEXT)
     second = reconcile(office.settings, spark, office.clock, day=NEXT)
     assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
     assert second.carried == {"MATCHED": 2, "MISSING_AT_HUB": 1}
-    assert second.outcome == "met"  # exceptions of an earlier date do not count again
+    assert second.outcome == "met"  # exceptions that an earlier run has reported do not count again
 
-    again = reconcile(office.settings, spark, office.clock)  # the first date again, when the second is known
+    again = reconcile(office.settings, spark, office.clock)  # the first date again, with the extracts of the second
     reports = Place.at(office.settings.reports)
-    moved = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
-    assert {(move["old"], move["new"]): move["messages"] for move in moved["moves"]} == {
+    difference = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
+    assert {(move["old"], move["new"]): move["messages"] for move in difference["moves"]} == {
         ("IN_FLIGHT", "MATCHED"): 1,
         ("WAITING_OFFLINE", "MATCHED"): 1,
     }
-    assert [row["lk0"] for row in moved["sample"]] == [late.lk0, waiting.lk0]
+    assert [row["lk0"] for row in difference["sample"]] == [late.lk0, waiting.lk0]
     page = Path(second.report).read_text()
     assert "Messages by business date." in page
     assert "carried from an earlier date" in page
 
 
 def test_pieces_of_large_documents_are_distinguished_from_documents(office: Office, spark: SparkSession) -> None:
-    pieces = [office.lines_of(OfficeMessage(number, at=3 * HOUR), DIRECT) for number in (1, 2, 3)]
+    pieces = [office.lines_of(OfficeMessage(number, at=3 * HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
     for line in (line for lines in pieces[:2] for line in lines):
         line["target"] = f"{line['target']}/_pieces"
     office.deliver([line for lines in pieces for line in lines])
@@ -236,17 +250,17 @@ def test_pieces_of_large_documents_are_distinguished_from_documents(office: Offi
     assert {row["lk0"] for row in rows if row["is_piece"]} == {OfficeMessage(number).lk0 for number in (1, 2)}
 
 
-def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
+def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     office: Office, spark: SparkSession
 ) -> None:
     fast = {"1.fast": HOUR}
     for number in range(6):
-        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, skew=fast)
-        office.write(OfficeMessage(100 + number, "1.b", "1.fast", 9 * HOUR), DIRECT, skew=fast)
+        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, skew=fast)
+        office.write(OfficeMessage(100 + number, "1.b", "1.fast", 9 * HOUR), FORWARD_COURSE, skew=fast)
     # Twenty minutes before midnight by the hub's clock: the receiver's line is in its next date.
-    at_night = office.write(OfficeMessage(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), DIRECT, skew=fast)
-    office.write(OfficeMessage(8, "1.a", "1.gone", 9 * HOUR), DIRECT)
-    office.write(OfficeMessage(9, "1.gone", "1.a", 9 * HOUR), STORED)
+    at_night = office.write(OfficeMessage(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), FORWARD_COURSE, skew=fast)
+    office.write(OfficeMessage(8, "1.a", "1.gone", 9 * HOUR), FORWARD_COURSE)
+    office.write(OfficeMessage(9, "1.gone", "1.a", 9 * HOUR), STORE_COURSE)
     office.write(OfficeMessage(10, "1.a", "1.nobody", 9 * HOUR), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46")
     office.extract(only=["1.fast", "1.b", "1.a", HUB])
     found = reconcile(office.settings, spark, office.clock)
@@ -264,11 +278,11 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
 
 
 def test_missing_required_sources_are_named_before_spark_starts(office: Office) -> None:
-    office.write(OfficeMessage(1, "1.a", "1.gone"), DIRECT)
+    office.write(OfficeMessage(1, "1.a", "1.gone"), FORWARD_COURSE)
     office.extract(only=["1.a", HUB])
 
     def stop(*_: Any, **__: Any) -> Any:
-        raise AssertionError("Spark is asked")
+        raise AssertionError("Spark was started")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "start", stop)
@@ -289,11 +303,11 @@ def test_a_run_without_any_message_is_published_as_implausible(office: Office, s
     assert "no message at all" in Path(found.report).read_text()
 
 
-# ---------------------------------------------------------------- refusals, before Spark is asked
+# ---------------------------------------------------------------- refusals, before Spark starts
 
 
 def test_without_the_hub_nothing_is_published(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract(only=["1.a", "1.b"])
     with pytest.raises(SourcesMissing) as caught:
         run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
@@ -323,8 +337,8 @@ def test_institutions_without_a_hub_are_compared_with_each_other(office: Office,
     assert (result.outcome, result.exit_code) == ("met", 0)
 
 
-def test_a_required_source_is_waited_for(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+def test_a_missing_required_source_is_named(office: Office) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     settings = ReconcileSettings(**{**_fields(office.settings), "required": ("1.a", "1.zzz")})
     with pytest.raises(SourcesMissing) as caught:
@@ -337,7 +351,7 @@ def _fields(settings: ReconcileSettings) -> dict[str, Any]:
 
 
 def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     (part,) = office.folder("1.a").glob("part-*")
     part.write_bytes(part.read_bytes()[:-9])
@@ -349,7 +363,7 @@ def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
 def test_a_failure_of_spark_is_reported_and_nothing_is_published(
     office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     monkeypatch.setattr(stages, "survey", lambda *_: spark.sql("SELECT raise_error('no space left')").collect())
     with pytest.raises(SparkFailed, match="no space left"):

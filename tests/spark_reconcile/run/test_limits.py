@@ -1,4 +1,4 @@
-"""Thresholds and plausibility: exceeded limits, the excess, and missing data, which never count as success."""
+"""Thresholds and plausibility: exceeded limits with their values, and unusual numbers of messages."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_rate_is_not_rounded_to_its_limit() -> None:
     assert breach.found > breach.accepted
 
 
-def test_a_verdict_without_a_limit_is_no_breach() -> None:
+def test_a_verdict_without_a_limit_causes_no_breach() -> None:
     assert breaches([VerdictCount("", "MATCHED", 10**9, 10**9)], {}) == []
 
 

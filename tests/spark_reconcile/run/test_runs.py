@@ -28,7 +28,7 @@ def test_a_run_counts_only_when_the_pointer_names_it(tmp_path: Path, clock: Stan
     assert [run.name for run in runs.of_date(reports, DAY)] == sorted([first.name, second.name])
 
 
-def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, clock: StandingClock) -> None:
+def test_a_pointer_to_a_removed_run_is_ignored(tmp_path: Path, clock: StandingClock) -> None:
     reports = Place.at(tmp_path)
     run = runs.begin(reports, DAY, clock, "ab" * 32)
     runs.point_to(reports, run)
@@ -57,7 +57,7 @@ def test_a_missing_run_is_reported(tmp_path: Path, name: str) -> None:
         runs.find(Place.at(tmp_path), DAY, name)
 
 
-def test_history_is_what_was_published_before(tmp_path: Path, clock: StandingClock) -> None:
+def test_the_history_has_the_published_runs_of_earlier_dates(tmp_path: Path, clock: StandingClock) -> None:
     reports = Place.at(tmp_path)
     for back, published in ((1, True), (2, False), (3, True), (20, True)):
         run = runs.begin(reports, DAY - timedelta(days=back), clock, "cd" * 32)

@@ -10,13 +10,23 @@ from spark_reconcile.errors import BadRunRequest
 from spark_reconcile.samples.defects import DEFECTS, plant
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.office import (
+    DAY,
+    FORWARD_COURSE,
+    HUB,
+    MIDNIGHT,
+    STORE_COURSE,
+    Office,
+    OfficeMessage,
+    StandingClock,
+)
 from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 UTC = Calendar()
 
 
 def stories(office: Office) -> dict[str, list[OracleLine]]:
+    """Return the lines of each message in the extracts."""
     values: dict[str, list[OracleLine]] = {}
     for file in sorted((office.root / "extracts").rglob("*.parquet")):
         for row in pq.read_table(file).to_pylist():
@@ -28,21 +38,21 @@ def stories(office: Office) -> dict[str, list[OracleLine]]:
 @pytest.fixture
 def delivered(office: Office) -> Office:
     for number in range(10):
-        office.write(OfficeMessage(number), DIRECT)
-    office.write(OfficeMessage(10), STORED)
+        office.write(OfficeMessage(number), FORWARD_COURSE)
+    office.write(OfficeMessage(10), STORE_COURSE)
     office.extract()
     return office
 
 
-def test_every_defect_has_the_verdict_that_it_promises(delivered: Office, clock: StandingClock) -> None:
+def test_every_defect_has_its_stated_verdict(delivered: Office, clock: StandingClock) -> None:
     planted = plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
-    assert [one.verdict for one in planted] == [verdict for verdict, _, _ in DEFECTS]
+    assert [defect.verdict for defect in planted] == [verdict for verdict, _, _ in DEFECTS]
     end = MIDNIGHT + 86_400_000
     world = OracleWorld(MIDNIGHT, end, 1000, {"1.a": end, "1.b": end, HUB: end}, end)
-    given = {lk0: opinion(lines, world) for lk0, lines in stories(delivered).items()}
-    expected = {one.lk0: ("date", one.verdict) for one in planted}
-    assert given == {lk0: expected.get(lk0, ("date", "MATCHED")) for lk0 in given}
-    assert len(given) == 11
+    opinions = {lk0: opinion(lines, world) for lk0, lines in stories(delivered).items()}
+    expected = {defect.lk0: ("date", defect.verdict) for defect in planted}
+    assert opinions == {lk0: expected.get(lk0, ("date", "MATCHED")) for lk0 in opinions}
+    assert len(opinions) == 11
 
 
 def test_the_extracts_are_complete_again(delivered: Office, clock: StandingClock) -> None:
@@ -51,7 +61,7 @@ def test_the_extracts_are_complete_again(delivered: Office, clock: StandingClock
     assert {source.state for source in gather(root, [DAY])} == {"COMPLETE"}
 
 
-def test_large_extracts_are_left_alone(
+def test_defects_are_not_planted_into_large_extracts(
     delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("spark_reconcile.samples.defects.ROWS_MAX", 10)

@@ -20,11 +20,11 @@ def test_the_oracle_agrees_with_the_truth(
     tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
 ) -> None:
     monkeypatch.setattr(module, "SLICE", 700)
-    made = generate(
+    totals = generate(
         Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 4000, nodes=3, defects=20, skew=skew
     )
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
-    assert made.rows == len(rows)
+    assert totals.rows == len(rows)
     assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)
     world = OracleWorld(MIDNIGHT, MIDNIGHT + 86_400_000, 900_000, {}, MIDNIGHT + 86_400_000)
     stories: dict[str, list[OracleLine]] = {}
@@ -35,10 +35,10 @@ def test_the_oracle_agrees_with_the_truth(
         if not world.start <= line.at < world.end:
             world.outside.add(number)
     true = {row["lk0"]: row["verdict"] for row in pq.read_table(tmp_path / "t" / "truth.parquet").to_pylist()}
-    found = {lk0: opinion(lines, world)[1] for lk0, lines in stories.items()}
-    assert found == true
-    assert set(made.verdicts) == {course.verdict for course in ALL_COURSES}
-    assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == made.verdicts
+    opinions = {lk0: opinion(lines, world)[1] for lk0, lines in stories.items()}
+    assert opinions == true
+    assert set(totals.verdicts) == {course.verdict for course in ALL_COURSES}
+    assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == totals.verdicts
 
 
 def _line(row: dict[str, object], number: int) -> OracleLine:
@@ -53,9 +53,9 @@ def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClo
     assert len(list((tmp_path / "one").rglob(f"source={HUB}*"))) == 1
 
 
-def test_no_two_dates_name_the_same_message(tmp_path: Path, clock: StandingClock) -> None:
-    named: list[set[str]] = []
+def test_messages_of_different_dates_have_different_names(tmp_path: Path, clock: StandingClock) -> None:
+    names: list[set[str]] = []
     for day in (DAY, DAY - timedelta(days=1)):
         generate(Place.at(tmp_path / "x"), Place.at(tmp_path / f"{day}"), day, Calendar(), clock, 100, nodes=2)
-        named.append(set(pq.read_table(tmp_path / f"{day}" / "truth.parquet")["lk0"].to_pylist()))
-    assert len(named[0] | named[1]) == 200
+        names.append(set(pq.read_table(tmp_path / f"{day}" / "truth.parquet")["lk0"].to_pylist()))
+    assert len(names[0] | names[1]) == 200

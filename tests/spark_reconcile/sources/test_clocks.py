@@ -1,6 +1,4 @@
-"""Clocks: derived from the ledgers to the second, despite single wrong messages, with the state at the end of
-the date.
-"""
+"""Clocks: estimated from the ledgers for the end of the date, within the stated error, despite single wrong messages."""
 
 from typing import Any
 
@@ -20,46 +18,52 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 
 
 def message(
-    number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **other: int | None
+    number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **changes: int | None
 ) -> dict[str, object]:
-    """Return the times of a message that is forwarded at noon or an hour ``later``, by the clocks of its parties."""
-    at, mine, theirs = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
-    facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + mine, "sent_at": at + mine,
-             "taken_at": at + way, "heard_at": at + 2 * way + mine, "recorded_at": at + 2 * way + theirs,
-             "ended_at": at + 4 * way + mine, "hub_sent_at": None, "released_at": None, "node": receiver}  # fmt: skip
-    return {**facts, **other}
+    """Return the facts of a message that is forwarded at noon or an hour ``later``, by the clocks of its parties.
+
+    ``way``: milliseconds from one node to the next. ``changes``: other facts.
+    """
+    at, sender_ms, receiver_ms = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
+    facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + sender_ms,
+             "sent_at": at + sender_ms, "taken_at": at + way, "heard_at": at + 2 * way + sender_ms,
+             "recorded_at": at + 2 * way + receiver_ms, "ended_at": at + 4 * way + sender_ms, "hub_sent_at": None,
+             "released_at": None, "node": receiver}  # fmt: skip
+    return {**facts, **changes}
 
 
 def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSession) -> None:
     rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
     rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
-    # No answer of the hub is noted: the end-to-end acknowledgement shows the same.
+    # The sender has noted no answer of the hub: the end-to-end acknowledgement is used instead.
     rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
-    # Always offline: only copies that the hub stored, and released when they were acknowledged.
-    kept: dict[str, Any] = {
+    # A receiver that is always offline: the hub stores copies, and releases them when they are acknowledged.
+    stored: dict[str, Any] = {
         "ended_at": None,
         "hub_sent_at": 20 * HOUR,
         "recorded_at": 19 * HOUR + 30,
         "released_at": 20 * HOUR + 60,
     }
-    rows += [message(400 + number, "1.right", "1.kept", **kept) for number in range(3)]
-    off = {"taken_at": 13 * HOUR + 77_000}
+    rows += [message(400 + number, "1.right", "1.kept", **stored) for number in range(3)]
+    contradicting = {"taken_at": 13 * HOUR + 77_000}
     rows += [
-        message(500, "1.fast", "1.slow", later=1, **off),  # one message contradicts the others
-        message(501, "1.fast", "1.slow", later=1, **off, att=2),  # sent again: it shows nothing
-        message(502, "1.fast", "1.slow", later=1, **off, way=9_000),  # too slow to show anything
-        message(503, "1.fast", "1.slow", **off, heard_at=None, ended_at=None),
+        message(500, "1.fast", "1.slow", later=1, **contradicting),  # one message contradicts the others
+        message(501, "1.fast", "1.slow", later=1, **contradicting, att=2),  # not used, because it was sent again
+        message(
+            502, "1.fast", "1.slow", later=1, **contradicting, way=9_000
+        ),  # not used, because its round trip is too long
+        message(503, "1.fast", "1.slow", **contradicting, heard_at=None, ended_at=None),
         message(504, "1.fast", "1.slow", recorded_at=None, node=None),
     ]
     schema = pa.schema([(name, pa.string() if name in ("lk0", "node") else pa.int64()) for name in (*NAMES, "node")])
     facts = spark.createDataFrame(pa.Table.from_pylist(rows, schema)).selectExpr("*", "xxhash64(node) AS node_high")
-    found = clocks.estimate(facts, stages.names(spark, SKEWS, None))
+    estimated_clocks = clocks.estimate(facts, stages.names(spark, SKEWS, None))
     for node, (_, after) in SKEWS.items():
-        assert abs(found[node].ms - after) <= found[node].within_ms, node
-    assert found["1.fast"].within_ms < 100 < found["1.set"].within_ms < 1000
-    assert (found["1.fast"].agreeing, found["1.fast"].of) == (12, 12)
-    assert (found["1.set"].agreeing, found["1.set"].of) == (5, 10)
+        assert abs(estimated_clocks[node].ms - after) <= estimated_clocks[node].within_ms, node
+    assert estimated_clocks["1.fast"].within_ms < 100 < estimated_clocks["1.set"].within_ms < 1000
+    assert (estimated_clocks["1.fast"].agreeing, estimated_clocks["1.fast"].of) == (12, 12)
+    assert (estimated_clocks["1.set"].agreeing, estimated_clocks["1.set"].of) == (5, 10)
 
 
 def test_a_single_wrong_line_does_not_decide_a_clock() -> None:
@@ -71,7 +75,7 @@ def test_a_single_wrong_line_does_not_decide_a_clock() -> None:
     )
 
 
-def test_a_difference_below_its_own_precision_is_none() -> None:
+def test_a_difference_below_its_error_counts_as_zero() -> None:
     estimated = {"1.a": Skew(40, 9, 9, 0, 50), "1.b": Skew(-60, 9, 9, -40, 50)}
     assert corrections(estimated, {"1.a": 90_000}) == {"1.b": -60}
     assert first_corrections(estimated, {}) == {}

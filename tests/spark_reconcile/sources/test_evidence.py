@@ -1,4 +1,4 @@
-"""The limits of the evidence: no message there is called lost, none is counted twice, and none is forgotten."""
+"""The limits of the evidence: no message near them is called lost, counted twice or omitted."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from semq.store.rows import Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.sources.evidence import Evidence, collect_evidence
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE, Office, OfficeMessage
 
 NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
 LATE, MINUTE = 24 * HOUR, 60_000
@@ -31,35 +31,39 @@ def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult,
 
 
 def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark: SparkSession) -> None:
-    for number in range(4):  # the clocks are derived from these
-        for other, node in enumerate(("1.fast", "1.slow", "1.b")):
-            office.write(OfficeMessage(number, node, "1.a", 22 * HOUR + number * MINUTE), DIRECT, SKEW)
-            office.write(OfficeMessage(100 * other + number, "1.a", node, 22 * HOUR + number * MINUTE), DIRECT, SKEW)
-        # Its clock was an hour slow in the morning, and was corrected at noon.
+    for number in range(4):  # messages from which the clocks are estimated
+        for place, node in enumerate(("1.fast", "1.slow", "1.b")):
+            office.write(OfficeMessage(number, node, "1.a", 22 * HOUR + number * MINUTE), FORWARD_COURSE, SKEW)
+            office.write(
+                OfficeMessage(100 * place + number, "1.a", node, 22 * HOUR + number * MINUTE), FORWARD_COURSE, SKEW
+            )
+        # The clock of 1.reset was an hour slow in the morning, and was corrected at noon.
         office.write(
-            OfficeMessage(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE), DIRECT, {"1.reset": -HOUR}
+            OfficeMessage(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE),
+            FORWARD_COURSE,
+            {"1.reset": -HOUR},
         )
-        office.write(OfficeMessage(310 + number, "1.a", "1.reset", 22 * HOUR + number * MINUTE), DIRECT)
+        office.write(OfficeMessage(310 + number, "1.a", "1.reset", 22 * HOUR + number * MINUTE), FORWARD_COURSE)
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
     tomorrow = office.write(
-        OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), DIRECT, SKEW
+        OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW
     )  # by its sender's clock
-    ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), DIRECT, SKEW)
-    crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), DIRECT)
+    ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
+    crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
     # Recorded in the last hour of the previous date, by the receiver's clock, in an extract that was never delivered.
-    early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), DIRECT, SKEW)
-    reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), DIRECT, {"1.reset": -HOUR})
-    absent = office.write(OfficeMessage(26, "1.a", "1.gone", 9 * HOUR), DIRECT)
+    early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), FORWARD_COURSE, SKEW)
+    reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), FORWARD_COURSE, {"1.reset": -HOUR})
+    absent = office.write(OfficeMessage(26, "1.a", "1.gone", 9 * HOUR), FORWARD_COURSE)
     forged = office.write(OfficeMessage(27, "1.a", "1.b", LATE - 2_000), "H:FORWARDED@24 R:RECEIVED@40")
     for number in range(30, 34):
         for node in ("1.fast", "1.b", "1.gone"):
-            office.write(OfficeMessage(number, node, "1.a", LATE + 9 * HOUR), DIRECT, SKEW)
+            office.write(OfficeMessage(number, node, "1.a", LATE + 9 * HOUR), FORWARD_COURSE, SKEW)
 
     office.extract(only=[name for name in office.lines if name != "1.gone"])
     first, found = reconcile(office, spark, DAY)
-    assert [found.get(one.lk0) for one in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
+    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
         ("date", "IN_FLIGHT"), ("date", "MISSING_AT_HUB"), None, ("date", "IN_FLIGHT"), ("date", "IN_FLIGHT"),
         ("date", "SOURCE_MISSING"), ("date", "SOURCE_MISSING"), ("date", "IN_FLIGHT"),
     ]  # fmt: skip
@@ -68,87 +72,95 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
 
     office.extract(NEXT)
     second, found = reconcile(office, spark, NEXT)
-    assert [found.get(one.lk0) for one in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
+    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
         ("carried", "MISSING_AT_HUB"), ("carried", "MISSING_AT_HUB"), ("date", "MATCHED"), ("date", "MATCHED"),
         ("carried", "MATCHED"), ("carried", "SOURCE_MISSING"), ("carried", "SOURCE_MISSING"),
         ("carried", "UNKNOWN_ORIGIN"),
     ]  # fmt: skip
-    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]  # two of them for the previous date
-    # Messages that the first night has not reported count now; the others do not count again.
-    assert {(one["verdict"], one["found"]) for one in second.breaches} == {("MISSING_AT_HUB", 1), ("UNKNOWN_ORIGIN", 1)}
+    # The last two are missing for the previous date.
+    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]
+    # Thresholds count only the exceptions that the first run has not reported.
+    assert {(breach["verdict"], breach["found"]) for breach in second.breaches} == {
+        ("MISSING_AT_HUB", 1),
+        ("UNKNOWN_ORIGIN", 1),
+    }
 
 
 def test_latencies_are_right_despite_small_differences_of_clocks(office: Office, spark: SparkSession) -> None:
     off = {"1.a": -900, "1.b": 1_100, "1.c": 40}
     for number in range(5):
         for sender, receiver in (("1.a", "1.b"), ("1.b", "1.c"), ("1.c", "1.a")):
-            order = OfficeMessage(number, sender, receiver, 9 * HOUR + number * MINUTE)
-            office.write(order, DIRECT if number else DIRECT.replace("S:DELIVERED@90 R:SENDER_ACKED@120", ""), off)
+            message = OfficeMessage(number, sender, receiver, 9 * HOUR + number * MINUTE)
+            office.write(
+                message,
+                FORWARD_COURSE if number else FORWARD_COURSE.replace("S:DELIVERED@90 R:SENDER_ACKED@120", ""),
+                off,
+            )
     office.extract()
     result, _ = reconcile(office, spark, DAY)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
-    assert all(abs(row["latency_ms"] - 40) <= 50 for row in rows)  # recorded 40 ms after it was accepted, all of them
+    assert all(abs(row["latency_ms"] - 40) <= 50 for row in rows)  # each was recorded 40 ms after its acceptance
 
 
-# ---------------------------------------------------------------- before Spark is asked
+# ---------------------------------------------------------------- without Spark
 
 
-def ground_of(office: Office, first: dict[str, int] | None = None) -> Any:
+def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
 
 def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -> None:
-    office.write(OfficeMessage(1, at=HOUR), STORED)
+    office.write(OfficeMessage(1, at=HOUR), STORE_COURSE)
     office.sleep(2)
     for day in (BEFORE, DAY, NEXT):
         office.extract(day)
-    by_node = {one.node: one for one in ground_of(office).ledgers}
-    assert {one.skew for one in by_node.values()} == {0, 5_000}
-    for one in by_node.values():
-        assert (one.since, one.watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 48 * HOUR)
+    by_node = {ledger.node: ledger for ledger in context_of(office).ledgers}
+    assert {ledger.skew for ledger in by_node.values()} == {0, 5_000}
+    for ledger in by_node.values():
+        assert (ledger.since, ledger.watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 48 * HOUR)
     (office.folder("1.a", BEFORE) / "manifest.json").unlink()
     (office.folder(HUB, NEXT) / "manifest.json").unlink()
-    ground = ground_of(office)
-    by_node = {one.node: one for one in ground.ledgers}
+    context = context_of(office)
+    by_node = {ledger.node: ledger for ledger in context.ledgers}
     assert (by_node["1.a"].since, by_node["1.b"].since) == (MIDNIGHT, MIDNIGHT - 24 * HOUR)
-    assert (ground.hub_since, ground.hub_watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 24 * HOUR)
-    assert ground.hub_complete
-    assert ground.incomplete == frozenset()
+    assert (context.hub_since, context.hub_watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 24 * HOUR)
+    assert context.hub_complete
+    assert context.incomplete == frozenset()
 
 
-def test_evidence_begins_as_much_later_as_a_clock_was_slow_at_first(office: Office) -> None:
-    office.write(OfficeMessage(1), DIRECT)
+def test_evidence_begins_later_if_a_clock_was_slow_in_the_first_hour(office: Office) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     for first, later in (({}, 5_000), ({"1.a": -HOUR}, HOUR + 5_000), ({"1.a": HOUR}, 0), ({"1.b": -HOUR}, 5_000)):
-        by_node = {one.node: one for one in ground_of(office, first).ledgers}
+        by_node = {ledger.node: ledger for ledger in context_of(office, first).ledgers}
         assert (by_node["1.a"].since - MIDNIGHT, by_node["1.a"].skew) == (later, 5_000), first
         assert by_node["1.b"].since - MIDNIGHT == (HOUR if "1.b" in first else 0)
 
 
-def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> None:
-    lines = office.lines_of(OfficeMessage(1), DIRECT)
+def test_a_node_with_an_absent_ledger_is_incomplete(office: Office) -> None:
+    lines = office.lines_of(OfficeMessage(1), FORWARD_COURSE)
     other = [{**line, "store": "2.1"} for line in lines if line["node"] in ("1.b", HUB)]
     office.deliver([*lines, *other])
-    assert (ground_of(office).hub_complete, ground_of(office).incomplete) == (True, frozenset())
+    assert (context_of(office).hub_complete, context_of(office).incomplete) == (True, frozenset())
     for node in ("1.b", HUB):
         part = next(Path(office.extracts.path).rglob(f"source={node}.2.1/part-*"))
         part.write_bytes(part.read_bytes()[:-1])
-    ground = ground_of(office)
-    assert (ground.hub_complete, ground.incomplete) == (False, {"1.b", HUB})
+    context = context_of(office)
+    assert (context.hub_complete, context.incomplete) == (False, {"1.b", HUB})
 
 
 def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None:
-    office.write(replace(OfficeMessage(1), sender=HUB), DIRECT)
+    office.write(replace(OfficeMessage(1), sender=HUB), FORWARD_COURSE)
     office.extract()
     assert collect_evidence(office.settings, DAY).hubs == {HUB}
 
 
 def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSession) -> None:
-    """Also those that only the clock of a sender without lines puts there."""
+    """Also messages without a line of their sender, which belong to another date only by the sender's clock."""
     for number in range(4):
-        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, SKEW)
-        office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), DIRECT, SKEW)
+        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
+        office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
     office.write(
         OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40"
     )  # tomorrow, by its clock
@@ -164,19 +176,19 @@ def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSe
     }  # fmt: skip
 
 
-# ---------------------------------------------------------------- a store of the hub of which nothing came
+# ---------------------------------------------------------------- a store of the hub without extracts
 
 
-def through_second_store(office: Office, orders: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
+def through_second_store(office: Office, messages: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
     """Return lines of messages that a second store of the hub has relayed, without that store's own lines."""
-    lines = [line for order in orders for line in office.lines_of(order, course) if line["side"] != Side.HUB]
+    lines = [line for message in messages for line in office.lines_of(message, course) if line["side"] != Side.HUB]
     return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
 
 
 def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office, spark: SparkSession) -> None:
-    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
-    lines += through_second_store(office, [OfficeMessage(10 + number) for number in range(4)], DIRECT)
-    lines += through_second_store(office, [OfficeMessage(20 + number) for number in range(2)], STORED)
+    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), FORWARD_COURSE)]
+    lines += through_second_store(office, [OfficeMessage(10 + number) for number in range(4)], FORWARD_COURSE)
+    lines += through_second_store(office, [OfficeMessage(20 + number) for number in range(2)], STORE_COURSE)
     office.deliver(lines)
     result, _ = reconcile(office, spark, DAY)
     assert {name: count for name, count in result.verdicts.items() if count} == {"MATCHED": 3, "SOURCE_MISSING": 6}
@@ -186,11 +198,11 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
 def test_a_node_without_lines_in_the_ledgers_of_the_hub_causes_no_exceptions(
     office: Office, spark: SparkSession
 ) -> None:
-    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
+    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), FORWARD_COURSE)]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
-    lines += through_second_store(office, elsewhere, DIRECT)
-    # a single one is remarked on: the hub serves 1.b
-    lines += through_second_store(office, [OfficeMessage(50)], DIRECT)
+    lines += through_second_store(office, elsewhere, FORWARD_COURSE)
+    # A single message is a contradiction, because the delivered store of the hub serves 1.b.
+    lines += through_second_store(office, [OfficeMessage(50)], FORWARD_COURSE)
     office.deliver(lines)
     result, found = reconcile(office, spark, DAY)
     assert {name: count for name, count in result.verdicts.items() if count} == {
@@ -201,9 +213,9 @@ def test_a_node_without_lines_in_the_ledgers_of_the_hub_causes_no_exceptions(
 
 
 def test_a_copy_invented_by_one_institution_hides_no_missing_store(office: Office, spark: SparkSession) -> None:
-    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    lines = office.lines_of(OfficeMessage(1), FORWARD_COURSE)
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
-              for line in through_second_store(office, [OfficeMessage(2)], DIRECT)]  # fmt: skip
+              for line in through_second_store(office, [OfficeMessage(2)], FORWARD_COURSE)]  # fmt: skip
     office.deliver(lines)
     result, found = reconcile(office, spark, DAY)
     assert found[OfficeMessage(2).lk0] == ("date", "STATE_CONTRADICTION")
@@ -211,20 +223,20 @@ def test_a_copy_invented_by_one_institution_hides_no_missing_store(office: Offic
 
 
 def test_a_store_of_the_hub_that_an_earlier_run_has_read_is_expected(office: Office, spark: SparkSession) -> None:
-    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    lines = office.lines_of(OfficeMessage(1), FORWARD_COURSE)
     office.deliver([*lines, *({**line, "store": "2.1"} for line in lines if line["node"] == HUB)])
     reconcile(office, spark, DAY)
     later = DAY + timedelta(days=5)
-    office.write(OfficeMessage(2, at=5 * LATE + HOUR), DIRECT)
+    office.write(OfficeMessage(2, at=5 * LATE + HOUR), FORWARD_COURSE)
     office.sleep(5)
     office.extract(later)
-    absent = [one.source for one in collect_evidence(office.settings, later).sources if one.state == "MISSING"]
+    absent = [source.source for source in collect_evidence(office.settings, later).sources if source.state == "MISSING"]
     assert absent == [f"{HUB}.2.1"]
 
 
-def test_events_of_a_receiver_after_a_missing_record_are_no_contradiction(office: Office, spark: SparkSession) -> None:
+def test_later_events_of_a_receiver_do_not_contradict_a_missing_record(office: Office, spark: SparkSession) -> None:
     for number in range(4):
-        office.write(OfficeMessage(number, "1.a", "1.slow", 9 * HOUR), DIRECT, SKEW)
+        office.write(OfficeMessage(number, "1.a", "1.slow", 9 * HOUR), FORWARD_COURSE, SKEW)
     # Recorded before midnight by the receiver's clock, in an extract that never arrived; delivered to the application
     # after midnight.
     early = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050"

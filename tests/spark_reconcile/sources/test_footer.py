@@ -23,18 +23,18 @@ FILE = "part-0.parquet"
 MANIFEST = cast(Manifest, source("1.a").manifest)
 
 
-def write(folder: Path, **how: Any) -> Place:
-    pq.write_table(pa.Table.from_pylist(ROWS, ARROW_SCHEMA), folder / FILE, **how)
+def write(folder: Path, **options: Any) -> Place:
+    pq.write_table(pa.Table.from_pylist(ROWS, ARROW_SCHEMA), folder / FILE, **options)
     return Place.at(folder / FILE)
 
 
-def found(file: Place) -> list[Chunk]:
+def chunks_of(file: Place) -> list[Chunk]:
     with file.open() as stream:
         return chunks(stream)
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"compression": "none", "row_group_size": 7},
         {"compression": "gzip", "write_statistics": False},
@@ -43,23 +43,23 @@ def found(file: Place) -> list[Chunk]:
         {"compression": "brotli"},
     ],
 )
-def test_valid_footers_are_read_as_by_arrow(tmp_path: Path, how: dict[str, Any]) -> None:
-    file = write(tmp_path, **how)
+def test_valid_footers_are_read_as_by_arrow(tmp_path: Path, options: dict[str, Any]) -> None:
+    file = write(tmp_path, **options)
     metadata = pq.read_metadata(file.path)
-    theirs = []
+    expected = []
     for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
         for column in (group.column(number) for number in range(group.num_columns)):
-            result = column.statistics
-            is_whole = column.physical_type == "INT64" and result is not None and result.has_min_max
+            statistics = column.statistics
+            has_range = column.physical_type == "INT64" and statistics is not None and statistics.has_min_max
             codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes only the current kind
-            theirs.append(
+            expected.append(
                 Chunk(column.path_in_schema, codec, column.num_values, column.total_uncompressed_size,
-                      (result.min, result.max) if is_whole else None, is_elsewhere=False)
+                      (statistics.min, statistics.max) if has_range else None, is_elsewhere=False)
             )  # fmt: skip
-    assert found(file) == theirs
+    assert chunks_of(file) == expected
 
 
-def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path: Path) -> None:
+def test_every_altered_footer_leads_to_a_state(tmp_path: Path) -> None:
     file = write(tmp_path, compression="zstd")
     whole = Path(file.path).read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
@@ -72,7 +72,7 @@ def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path:
     assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
 
 
-def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
+def test_the_encodings_of_a_column_are_sorted(tmp_path: Path) -> None:
     file = write(tmp_path, compression="zstd", row_group_size=20)
     path = Path(file.path)
     put_in_order(path)
@@ -81,23 +81,23 @@ def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
     lists = [column[3][2] for group in _read(first[footer:-8])[4] for column in group[1]]
     assert max(map(len, lists)) > 1
     assert all(list(encodings) == sorted(encodings) for encodings in lists)
-    turned = bytearray(first)
+    reversed_lists = bytearray(first)
     for encodings in lists:
         begin, end = (footer + at for at in encodings.span)
-        turned[begin:end] = reversed(turned[begin:end])
-    path.write_bytes(turned)
-    assert turned != first
+        reversed_lists[begin:end] = reversed(reversed_lists[begin:end])
+    path.write_bytes(reversed_lists)
+    assert reversed_lists != first
     put_in_order(path)
     assert path.read_bytes() == first
     assert pq.read_table(path).to_pylist() == pa.Table.from_pylist(ROWS, ARROW_SCHEMA).to_pylist()
 
 
 @pytest.mark.parametrize("absent", ["node", "store", "lk0", "reason"])
-def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> None:
+def test_a_missing_column_is_named(tmp_path: Path, absent: str) -> None:
     table = pa.Table.from_pylist(ROWS, ARROW_SCHEMA).drop_columns([absent])
     pq.write_table(table, tmp_path / FILE)
-    seen = checked_contents(ExtractPart(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
-    assert seen[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
+    check = checked_contents(ExtractPart(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
+    assert check[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> Non
 def test_a_missing_footer_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(BadFooter):
-        found(Place.at(tmp_path / FILE))
+        chunks_of(Place.at(tmp_path / FILE))
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_struct_or_none(data: bytes) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         _Reader(data).struct(12)
     except (BadFooter, IndexError):
@@ -123,6 +123,7 @@ def test_any_bytes_are_a_struct_or_none(data: bytes) -> None:
 
 
 def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
+    """Change the footer of a file."""
     whole = Path(file.path).read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
     changed = change(whole[-8 - footer : -8])
@@ -142,11 +143,11 @@ def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
 def test_a_repeated_field_of_a_footer_is_refused(tmp_path: Path, more: bytes) -> None:
     file = with_footer(write(tmp_path), lambda footer: b"\x15\x04" + b"\x05\x02\x02" + footer + more)
     with pytest.raises(BadFooter):
-        found(file)
+        chunks_of(file)
 
 
 def test_a_footer_with_excessive_sizes_is_not_unpacked(tmp_path: Path) -> None:
-    nothings = b"\xfc" + b"\x80\x89\x7a" + b"\x00" * 2_000_000  # a list of two million empty structs
-    file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + nothings + b"\x00")
+    empty_structs = b"\xfc" + b"\x80\x89\x7a" + b"\x00" * 2_000_000  # a list of two million empty structs
+    file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + empty_structs + b"\x00")
     with pytest.raises(BadFooter):
-        found(file)
+        chunks_of(file)

@@ -1,4 +1,4 @@
-"""Gaps: ledger and date of each extract that is needed for verdicts, with any other extracts."""
+"""Gaps: ledger and date of each missing extract that is needed for verdicts."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,25 +32,25 @@ CASES: dict[str, tuple[list[Source], Absence, list[Gap]]] = {
         Absence(THE_HUB, DAY, 5),
         [Gap(f"{HUB}.1.1", BEFORE, 5), Gap(f"{HUB}.2.1", BEFORE, 5)],
     ),
-    "one of them has it": (
+    "one of two stores of the hub lacks the date": (
         [A, HUB_1, HUB_2, replace(HUB_1, day=BEFORE)],
         Absence(THE_HUB, BEFORE, 5),
         [Gap(f"{HUB}.2.1", BEFORE, 5)],
     ),
     "no ledger of the hub is known": ([A], Absence(THE_HUB, DAY, 5), [Gap(THE_HUB, DAY, 5)]),
-    "a message of a store that never delivered, of a node that did": (
+    "a message names a store without extracts, of a node that has delivered another": (
         [A, HUB_1],
         Absence("1.a.2.1", DAY, 3),
         [Gap("1.a.2.1", DAY, 3)],
     ),
-    "a node of which nothing is known": ([A, HUB_1], Absence("1.b", DAY, 3), [Gap("1.b", DAY, 3)]),
-    "its date is there, the one before is not": ([A, HUB_1], Absence("1.a", DAY, 3), [Gap("1.a.1.1", BEFORE, 3)]),
-    "the date before was made before it was over": (
+    "no ledger of the node is known": ([A, HUB_1], Absence("1.b", DAY, 3), [Gap("1.b", DAY, 3)]),
+    "the date is delivered, the date before is not": ([A, HUB_1], Absence("1.a", DAY, 3), [Gap("1.a.1.1", BEFORE, 3)]),
+    "the extract was made before its date was over": (
         [A, HUB_1, source("1.a", day=BEFORE, early_ms=1)],
         Absence("1.a", BEFORE, 3),
         [Gap("1.a.1.1", BEFORE, 3)],
     ),
-    "carried from a date that is not read any more": (
+    "the run does not read the date of the carried message": (
         [A, HUB_1],
         Absence("1.a", LONG_AGO, 3),
         [Gap("1.a", LONG_AGO, 3)],
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[list[Source], Absence, list[Gap]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_extract_to_ask_for_is_named_with_its_date(case: str) -> None:
+def test_the_needed_extract_is_named_with_its_date(case: str) -> None:
     sources, absence, expected = CASES[case]
     assert gaps(sources, {HUB}, [absence], neighbours(DAY)) == expected
 
@@ -76,6 +76,6 @@ def test_a_ledger_named_by_a_message_is_reported_as_missing() -> None:
 
 def test_missing_sources_are_named_once_by_ledger_if_it_is_known() -> None:
     sources = [A, source("1.b", "MISSING"), HUB_1, replace(HUB_2, state="MISSING", manifest=None)]
-    found = [Gap("1.b", DAY, 3), Gap("1.c", DAY, 1), Gap(f"{HUB}.2.1", DAY, 2)]
-    assert missing(sources, found) == ["1.b.1.1", "1.c", f"{HUB}.2.1"]
+    needed = [Gap("1.b", DAY, 3), Gap("1.c", DAY, 1), Gap(f"{HUB}.2.1", DAY, 2)]
+    assert missing(sources, needed) == ["1.b.1.1", "1.c", f"{HUB}.2.1"]
     assert missing([Source(DAY, THE_HUB, "MISSING")], [Gap(THE_HUB, DAY, 4)]) == [THE_HUB]

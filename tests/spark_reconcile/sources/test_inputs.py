@@ -1,4 +1,4 @@
-"""Bad input: an error for each fault of an extract, and the choice between several extracts."""
+"""Checks of extracts: a state for each fault, and the choice between several extracts."""
 
 import json
 import shutil
@@ -13,13 +13,13 @@ from spark_reconcile.extracts.manifest import Signature
 from spark_reconcile.sources import inputs
 from spark_reconcile.sources.inputs import STATES, Source
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
 
 
 @pytest.fixture
 def folder(office: Office) -> Path:
     """The extract of 1.b, which received one message."""
-    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     return office.folder("1.b")
 
@@ -32,32 +32,37 @@ def rewrite(
     folder: Path,
     change: Callable[[pa.Table], pa.Table],
     *,
-    honest: bool = True,
+    describe: bool = True,
     statistics: bool = True,
     **manifest: object,
 ) -> None:
-    """Change the rows of an extract and describe the new file in its manifest, or not."""
+    """Change the rows of an extract; with ``describe``, describe the new file in the manifest, which gets ``manifest``."""
     (part,) = folder.glob("part-*.parquet")
     pq.write_table(change(pq.read_table(part)), part, compression="NONE", write_statistics=statistics)
-    if honest:
-        described = json.loads((folder / "manifest.json").read_text())
-        place = Place.at(part)
-        described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-        described |= manifest
-        (folder / "manifest.json").write_text(json.dumps(described))
+    if describe:
+        describe_file(part)
+        set_manifest(folder, **manifest)
 
 
-def set_manifest(folder: Path, **changes: object) -> None:
-    described = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**described, **changes}))
+def describe_file(part: Path) -> None:
+    """Set length and hash of the only file of an extract in its manifest."""
+    manifest = json.loads((part.parent / "manifest.json").read_text())
+    place = Place.at(part)
+    manifest["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
+    (part.parent / "manifest.json").write_text(json.dumps(manifest))
 
 
-def cut(folder: Path) -> None:
+def set_manifest(folder: Path, **fields: object) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **fields}))
+
+
+def truncate(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.write_bytes(part.read_bytes()[:-20])
 
 
-def flip(folder: Path) -> None:
+def change_byte(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     content = bytearray(part.read_bytes())
     content[30] ^= 1
@@ -67,22 +72,16 @@ def flip(folder: Path) -> None:
 def no_parquet(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.write_bytes(b"not a parquet file")
-    place = Place.at(part)
-    described = json.loads((folder / "manifest.json").read_text())
-    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-    (folder / "manifest.json").write_text(json.dumps(described))
+    describe_file(part)
 
 
 def brotli(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     pq.write_table(pq.read_table(part), part, compression="brotli")
-    place = Place.at(part)
-    described = json.loads((folder / "manifest.json").read_text())
-    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-    (folder / "manifest.json").write_text(json.dumps(described))
+    describe_file(part)
 
 
-def vanish(folder: Path) -> None:
+def remove(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.unlink()
 
@@ -104,15 +103,16 @@ def other_node(table: pa.Table) -> pa.Table:
     return table.set_column(0, "node", pa.array(["1.c"] * table.num_rows))
 
 
+# Fault | state, and the change that causes it.
 WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "a file cut short": ("TRUNCATED", cut),
-    "a file that is gone": ("TRUNCATED", vanish),
-    "a byte flipped": ("ALTERED", flip),
-    "rows changed behind the manifest's back": (
+    "a truncated file": ("TRUNCATED", truncate),
+    "a missing file": ("TRUNCATED", remove),
+    "a changed byte": ("ALTERED", change_byte),
+    "more rows than the manifest describes": (
         "ALTERED",
-        lambda f: rewrite(f, lambda t: pa.concat_tables([t] * 2000), honest=False),
+        lambda f: rewrite(f, lambda t: pa.concat_tables([t] * 2000), describe=False),
     ),
-    "no Parquet at all": ("TRUNCATED", no_parquet),
+    "a file that is not Parquet": ("TRUNCATED", no_parquet),
     "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
@@ -125,31 +125,31 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
         "UNKNOWN_SCHEMA",
         lambda f: rewrite(f, lambda t: t.set_column(3, "at", t["at"].cast(pa.float64()))),
     ),
-    "a column that is not there": ("UNKNOWN_SCHEMA", lambda f: rewrite(f, lambda t: t.drop_columns(["lk0"]))),
-    "a column that is there in capitals too": (
+    "a missing column": ("UNKNOWN_SCHEMA", lambda f: rewrite(f, lambda t: t.drop_columns(["lk0"]))),
+    "a column that also exists in capitals": (
         "UNKNOWN_SCHEMA",
         lambda f: rewrite(f, lambda t: t.append_column("AT", t["at"])),
     ),
-    "texts that only look small": (
+    "long texts that are small while compressed": (
         "UNKNOWN_SCHEMA",
         lambda f: rewrite(f, lambda t: t.set_column(17, "reason", pa.array([letter * 10_000_000 for letter in "xy"]))),
     ),
-    "an institution that says it is the hub": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
+    "an institution that claims to be the hub": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
     "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node, statistics=False)),
-    "a row of no node": (
+    "a row without a node": (
         "OTHER_NODE",
         lambda f: rewrite(f, lambda t: t.set_column(0, "node", pa.array([None, "1.b"]))),
     ),
-    "a node that is no text": ("TRUNCATED", lambda f: rewrite(f, no_utf8)),
+    "a node that is not a valid text": ("TRUNCATED", lambda f: rewrite(f, no_utf8)),
     "a manifest that is a folder": ("MANIFEST_WRONG", no_file),
     "no manifest yet": ("UNFINISHED", lambda f: (f / "manifest.json").unlink()),
 }
 
 
-@pytest.mark.parametrize("how", WRONG)
-def test_faults_of_extracts_have_names(office: Office, folder: Path, how: str) -> None:
-    state, spoil = WRONG[how]
-    spoil(folder)
+@pytest.mark.parametrize("fault", WRONG)
+def test_every_fault_of_an_extract_has_a_state(office: Office, folder: Path, fault: str) -> None:
+    state, change = WRONG[fault]
+    change(folder)
     assert states(office) == {"1.a.1.1": "COMPLETE", "1.b.1.1": state, f"{HUB}.1.1": "COMPLETE"}
     assert {source.state for source in inputs.gather(office.extracts, [DAY]) if source.is_used} == {"COMPLETE"}
 
@@ -166,18 +166,18 @@ def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, fo
     }
 
 
-def test_a_range_that_does_not_occur_is_remarked_on(office: Office, folder: Path) -> None:
-    def state_of_input() -> tuple[str, str]:
-        (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
+def test_a_wrong_range_in_a_manifest_is_noted(office: Office, folder: Path) -> None:
+    def state_and_note() -> tuple[str, str]:
+        (source,) = (source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1")
         return source.state, source.note
 
-    assert state_of_input() == ("COMPLETE", "")
+    assert state_and_note() == ("COMPLETE", "")
     set_manifest(folder, seq_last=999)
-    assert state_of_input() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
+    assert state_and_note() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
     set_manifest(folder, seq_first=None, seq_last=None, at_first=0)
-    assert state_of_input()[1].startswith("its manifest states another range of at than 1795168")
+    assert state_and_note()[1].startswith("its manifest states another range of at than 1795168")
     rewrite(folder, lambda table: table, statistics=False)
-    assert state_of_input() == ("COMPLETE", "")
+    assert state_and_note() == ("COMPLETE", "")
 
 
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
@@ -186,7 +186,7 @@ def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -
     assert sorted(source.state for source in found) == ["COMPLETE", "REPEATED"]
 
 
-def test_a_later_extract_takes_the_place_of_an_earlier_one(office: Office, folder: Path) -> None:
+def test_a_later_extract_supersedes_an_earlier_one(office: Office, folder: Path) -> None:
     older = folder.with_name("source=older")
     shutil.copytree(folder, older)
     described = json.loads((older / "manifest.json").read_text())
@@ -213,7 +213,7 @@ def test_required_signatures_are_checked(office: Office, folder: Path) -> None:
     set_manifest(office.folder(HUB), signature={"key_id": "h", "algorithm": "test", "value": "wrong"})
 
     def verify(node: str, signed: bytes, signature: Signature, since: int | None) -> bool:
-        assert since == MIDNIGHT + 24 * HOUR  # lines up to then may have been signed at any time since
+        assert since == MIDNIGHT + 24 * HOUR  # the watermark of the extract
         return signature.value == "right" and node == "1.b" and b'"rows":3' not in signed.replace(b"3", b"x")
 
     found = {source.source: source.state for source in inputs.gather(office.extracts, [DAY], verify)}

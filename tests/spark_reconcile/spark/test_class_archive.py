@@ -23,7 +23,7 @@ def test_an_archive_that_does_not_fit_is_ignored_without_a_message(tmp_path: Pat
 
 
 def test_the_session_maps_the_archive_that_setup_has_made(spark: SparkSession) -> None:
-    """The session maps it on this Java, unless setup has found that it cannot make one."""
+    """Setup makes no archive on a Java that cannot write one."""
     process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     is_mapped = str(processes.CLASS_ARCHIVE) in Path(f"/proc/{process.pid}/maps").read_text()
     assert is_mapped is processes.CLASS_ARCHIVE.is_file()

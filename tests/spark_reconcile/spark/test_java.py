@@ -37,7 +37,7 @@ def test_the_version_of_a_java_is_read(tmp_path: Path, output: str, version: tup
     assert java.version_of(tmp_path / "not-there") is None
 
 
-def test_a_suitable_java_home_is_taken_and_an_old_one_is_passed_over(tmp_path: Path) -> None:
+def test_the_first_suitable_java_is_used(tmp_path: Path) -> None:
     fake(tmp_path / "old", "echo 'version \"11.0.2\"' >&2")
     fake(tmp_path / "new", "echo 'version \"21.0.1\"' >&2")
     environment = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")}

@@ -18,7 +18,7 @@ from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, run
 from spark_reconcile.spark import processes, session
 from spark_reconcile.spark.java import java_home
-from tests.spark_reconcile.office import DAY, DIRECT, STORED, Office, OfficeMessage
+from tests.spark_reconcile.office import DAY, FORWARD_COURSE, STORE_COURSE, Office, OfficeMessage
 
 TABLES = ("verdicts", "exceptions", "pairs")
 
@@ -40,27 +40,27 @@ def published(report: str) -> dict[str, Any]:
 
 def test_separate_executors_publish_the_result_of_a_single_process(office: Office, spark: SparkSession) -> None:
     for number in range(1, 13):
-        office.write(OfficeMessage(number, at=number * 3_600_000), DIRECT if number % 2 else STORED)
+        office.write(OfficeMessage(number, at=number * 3_600_000), FORWARD_COURSE if number % 2 else STORE_COURSE)
     office.write(OfficeMessage(20), "S:ACCEPTED@0 S:SENT@3")
-    office.write(OfficeMessage(21), DIRECT.replace("R:SENDER_ACKED@120", ""))
+    office.write(OfficeMessage(21), FORWARD_COURSE.replace("R:SENDER_ACKED@120", ""))
     office.add("1.b", OfficeMessage(3), Side.RECEIVER, Event.RECEIVED, 50)
     office.extract()
-    mine = run(office.settings, RunRequest(DAY), office.clock, Progress(office.clock), spark)
+    expected = run(office.settings, RunRequest(DAY), office.clock, Progress(office.clock), spark)
     done = call(
         sys.executable, "-P", "-m", "spark_reconcile", "run", "--master", "local-cluster[2,1,1024]", "--json",
-        "--business-date", DAY, "--extracts", office.settings.extracts, "--reports", office.root / "theirs",
+        "--business-date", DAY, "--extracts", office.settings.extracts, "--reports", office.root / "cluster",
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    theirs = json.loads(done.stdout)
-    assert published(theirs["report"]) == published(mine.report)
+    result = json.loads(done.stdout)
+    assert published(result["report"]) == published(expected.report)
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [str(DAY), "report"]
 
 
 def test_only_processes_of_this_machine_get_local_addresses() -> None:
     assert processes.on_this_machine("spark://somewhere:7077") == {}
-    here = processes.on_this_machine("local[2]")
-    assert here.pop("spark.local.dir") == str(processes.folder())
-    assert set(here.values()) == {processes.LOOPBACK}
+    settings = processes.on_this_machine("local[2]")
+    assert settings.pop("spark.local.dir") == str(processes.folder())
+    assert set(settings.values()) == {processes.LOOPBACK}
 
 
 def test_only_messages_of_py4j_are_suppressed() -> None:
@@ -71,7 +71,8 @@ def test_only_messages_of_py4j_are_suppressed() -> None:
     assert list(map(processes.is_not_of_py4j, records)) == [False, True]
 
 
-KILLED = (
+# A program that makes its folder and waits.
+WAITING_PROGRAM = (
     "import sys; from spark_reconcile.spark import processes; print(processes.folder(), flush=True); sys.stdin.read()"
 )
 
@@ -80,13 +81,15 @@ def test_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path, m
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [subprocess.Popen([sys.executable, "-P", "-c", KILLED], env=environment, **pipes) for _ in range(2)]
-    killed, living = (Path(process.stdout.readline().strip()) for process in both if process.stdout)
+    started = [
+        subprocess.Popen([sys.executable, "-P", "-c", WAITING_PROGRAM], env=environment, **pipes) for _ in range(2)
+    ]
+    killed, living = (Path(process.stdout.readline().strip()) for process in started if process.stdout)
     being_made, foreign = tmp_path / "semq-spark-made", tmp_path / "semq-spark-link"
     being_made.mkdir()
     foreign.symlink_to(tmp_path / "elsewhere")
-    both[0].kill()
-    both[0].communicate()
+    started[0].kill()
+    started[0].communicate()
     try:
         processes.remove_dead(tmp_path)
         assert not killed.exists()
@@ -94,11 +97,11 @@ def test_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path, m
         assert being_made.exists()
         assert foreign.is_symlink()
     finally:
-        both[1].communicate()
+        started[1].communicate()
     assert not living.exists()
 
 
-SUBMITTED = """
+SUBMITTED_PROGRAM = """
 import sys
 import pyarrow as pa
 from spark_reconcile import commands
@@ -109,8 +112,8 @@ assert session.small_table(spark, [(1,), (2,)], number=pa.int64()).repartition(2
 print({key.removeprefix("spark.sql."): spark.conf.get(key) for key in sys.argv[1].split()})
 sys.exit(commands.main(["run", "--business-date", "2026-11-20", "--extracts", "nowhere", "--reports", sys.argv[2]]))
 """
-# settings of the submitter (empty: none) | effective settings
-STATED = {
+# Setting | value of the submitter (empty: none), effective value.
+SETTINGS = {
     "spark.sql.ansi.enabled": ("false", "true"),
     "spark.sql.parquet.compression.codec": ("snappy", "snappy"),
     "spark.sql.codegen.hugeMethodLimit": ("", "8000"),
@@ -122,16 +125,16 @@ STATED = {
 
 def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) -> None:
     script = tmp_path / "submitted.py"
-    script.write_text(SUBMITTED)
-    conf = [f"--conf={key}={value}" for key, (value, _) in STATED.items() if value]
+    script.write_text(SUBMITTED_PROGRAM)
+    conf = [f"--conf={key}={value}" for key, (value, _) in SETTINGS.items() if value]
     submit = Path(sys.executable).with_name("spark-submit")
     done = call(
         submit, "--master", "local[1]", "--driver-java-options", session.FEW_LINES, "--conf", "spark.ui.enabled=false",
         "--conf", f"spark.pyspark.driver.python={sys.executable}", "--conf", "spark.pyspark.python=no-such-python",
-        *conf, script, " ".join(STATED), tmp_path / "reports",
+        *conf, script, " ".join(SETTINGS), tmp_path / "reports",
     )  # fmt: skip
     assert done.returncode == 4, done.stderr
-    assert str({key.removeprefix("spark.sql."): value for key, (_, value) in STATED.items()}) in done.stdout
+    assert str({key.removeprefix("spark.sql."): value for key, (_, value) in SETTINGS.items()}) in done.stdout
 
 
 def test_a_failed_start_of_spark_is_reported(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
