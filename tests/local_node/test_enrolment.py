@@ -46,72 +46,73 @@ def test_an_invalid_address_of_a_hub_is_refused(text: str) -> None:
         HubAddress.of(text)
 
 
-async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
-    """The hub has signed, the node was killed before it got the answer: repeating the command succeeds."""
+async def test_an_enrolment_that_was_interrupted_is_continued(inprocess: InProcess) -> None:
+    """The hub has signed, and the node was killed before it got the answer: repeating the command succeeds."""
     hub = await inprocess.secure_hub()
     answer = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
-    where = HubAddress("127.0.0.1", hub.port)
+    address = HubAddress("127.0.0.1", hub.port)
     await hub.registry.enrol(keys.node, answer["token"], new_request(keys.next_key(), keys.node))
-    made = await enrol(keys, where, answer["fingerprint"], answer["token"], CLOCK)
-    assert keys.identity().certificate == made
-    assert [one.serial for one in await hub.registry.certificates()] == [made.serial_text]
+    certificate = await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
+    assert keys.identity().certificate == certificate
+    assert [issued.serial for issued in await hub.registry.certificates()] == [certificate.serial_text]
 
 
-async def test_a_renewal_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
+async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
-    made = await renew(keys, where, hub_trust(hub), CLOCK)
-    assert keys.identity().certificate != made
-    # Killed before the certificate was made active: the one in slot next is tried again, and no new one is signed.
-    assert await renew(keys, where, hub_trust(hub), CLOCK) == made
+    keys, address = ring_of(settings), HubAddress("127.0.0.1", hub.port)
+    renewed = await renew(keys, address, hub_trust(hub), CLOCK)
+    assert keys.identity().certificate != renewed
+    # Killed before the certificate was made active: the one in slot next is tested again, and no new one is signed.
+    assert await renew(keys, address, hub_trust(hub), CLOCK) == renewed
     assert len(await hub.registry.certificates()) == 2
-    assert keys.rotate(CLOCK.wall()) == made
+    assert keys.rotate(CLOCK.wall()) == renewed
 
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
-    """Revoked during the enrolment: the token is used up, and the next one is for another key."""
+    """The key is revoked during the enrolment: its token is used up, and the next token is for another key."""
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
-    keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
+    keys, address = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     answer = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
-    before = keys.next_key()
-    await hub.registry.enrol(keys.node, answer["token"], new_request(before, keys.node))
+    revoked = keys.next_key()
+    await hub.registry.enrol(keys.node, answer["token"], new_request(revoked, keys.node))
     await hub.registry.revoke("10008", "a mistake")
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(keys, where, answer["fingerprint"], answer["token"], CLOCK)
-    again = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
+        await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
+    new_token = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
     with pytest.raises(KeyRevoked):
-        await hub.registry.enrol(keys.node, again["token"], new_request(before, keys.node))
-    made = await enrol(keys, where, again["fingerprint"], again["token"], CLOCK)
-    assert made.key_id != key_id(before)
-    assert keys.identity().certificate == made
-    assert key_id(before) in keys.identity().keys  # it can still open documents sealed for the old key
+        await hub.registry.enrol(keys.node, new_token["token"], new_request(revoked, keys.node))
+    certificate = await enrol(keys, address, new_token["fingerprint"], new_token["token"], CLOCK)
+    assert certificate.key_id != key_id(revoked)
+    assert keys.identity().certificate == certificate
+    assert key_id(revoked) in keys.identity().keys  # documents sealed for the old key can still be opened
 
 
-async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inprocess: InProcess) -> None:
+async def test_an_enrolment_continues_with_a_new_key_if_the_key_in_slot_next_was_revoked(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
-    keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
+    keys, address = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     first, second = [(await ask(operator, "nodes.token", {"node": "10008"}))["result"] for _ in range(2)]
     await hub.registry.enrol(keys.node, first["token"], new_request(keys.next_key(), keys.node))
     await hub.registry.revoke("10008", "a mistake")
-    made = await enrol(keys, where, second["fingerprint"], second["token"], CLOCK)
-    assert [one.serial for one in await hub.registry.certificates() if one.revoked_at is None] == [made.serial_text]
+    certificate = await enrol(keys, address, second["fingerprint"], second["token"], CLOCK)
+    valid = [issued.serial for issued in await hub.registry.certificates() if issued.revoked_at is None]
+    assert valid == [certificate.serial_text]
 
 
-async def test_a_renewal_whose_certificate_was_revoked_goes_on_with_another_key(inprocess: InProcess) -> None:
+async def test_a_renewal_whose_certificate_was_revoked_uses_another_key(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
-    waiting = await renew(keys, where, hub_trust(hub), CLOCK)
-    await hub.registry.revoke(waiting.serial_text, "this one alone")
-    made = await renew(keys, where, hub_trust(hub), CLOCK)
-    assert made.key_id != waiting.key_id
-    assert keys.rotate(CLOCK.wall()) == made
+    keys, address = ring_of(settings), HubAddress("127.0.0.1", hub.port)
+    first = await renew(keys, address, hub_trust(hub), CLOCK)
+    await hub.registry.revoke(first.serial_text, "this one alone")
+    second = await renew(keys, address, hub_trust(hub), CLOCK)
+    assert second.key_id != first.key_id
+    assert keys.rotate(CLOCK.wall()) == second
 
 
 def hub_trust(hub: HubNode) -> TrustStore:
@@ -129,7 +130,7 @@ async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
 
 
 async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess) -> None:
-    """Its certificate is valid, under the same authority, but it is not a hub's."""
+    """The certificate of the server is valid, but it names an institution."""
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
@@ -138,9 +139,9 @@ async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess
     tls = server_context(trust(authority), ring(inprocess.folder / "thief", authority, "1.56001", at=CLOCK.wall()))
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0, ssl=tls)
     async with server:
-        where = HubAddress("127.0.0.1", server.sockets[0].getsockname()[1])
+        address = HubAddress("127.0.0.1", server.sockets[0].getsockname()[1])
         with pytest.raises(WrongName):
-            await renew(ring_of(settings), where, hub_trust(hub), CLOCK)
+            await renew(ring_of(settings), address, hub_trust(hub), CLOCK)
 
 
 async def test_a_downgraded_hub_is_refused(inprocess: InProcess) -> None:
@@ -150,10 +151,10 @@ async def test_a_downgraded_hub_is_refused(inprocess: InProcess) -> None:
     assert hub.server.config.listener.tls is not None
     hub.server.config.listener.tls.minimum_version = ssl.TLSVersion.TLSv1_2
     hub.server.config.listener.tls.maximum_version = ssl.TLSVersion.TLSv1_2
-    where = HubAddress("127.0.0.1", hub.port)
+    address = HubAddress("127.0.0.1", hub.port)
     with pytest.raises(DialFailed):
-        await renew(ring_of(settings), where, hub_trust(hub), CLOCK)
-    tolerant = HubAddress(where.host, where.port, "1.2")
+        await renew(ring_of(settings), address, hub_trust(hub), CLOCK)
+    tolerant = HubAddress(address.host, address.port, "1.2")
     assert (await renew(ring_of(settings), tolerant, hub_trust(hub), CLOCK)).node == Address(1, "10008")
 
 
@@ -173,16 +174,16 @@ async def test_applications_connect_by_tls_and_check_the_node(inprocess: InProce
                 break
 
 
-async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused(inprocess: InProcess) -> None:
+async def test_a_hub_whose_login_properties_contradict_its_certificate_is_refused(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    result = hub.server.config.properties
-    assert isinstance(result, dict)
-    result["node_id"] = "other"
+    properties = hub.server.config.properties
+    assert isinstance(properties, dict)
+    properties["node_id"] = "other"
     node = await inprocess.started(settings)
     await until(lambda: "SEMQ-5104" in node.uplink.last_error)
-    result["node_id"] = "hub"
+    properties["node_id"] = "hub"
     await linked(node)
 
 
@@ -200,9 +201,9 @@ async def test_a_running_node_that_is_enrolled_again_continues_with_the_new_cert
     admin = await inprocess.client(a)
     status = (await ask(admin, "node.status"))["result"]["certificate"]
     assert status["serial"] == ring_of(a.settings).identity().certificate.serial_text != before.serial_text
-    checks = {one["check"]: one["verdict"] for one in (await ask(admin, "node.health"))["result"]["checks"]}
+    checks = {check["check"]: check["verdict"] for check in (await ask(admin, "node.health"))["result"]["checks"]}
     assert (checks["certificate"], checks["link"]) == ("ok", "ok")
-    assert before.key_id in a.who.current.keys  # it can still open documents sealed for the old key
+    assert before.key_id in a.who.current.keys  # documents sealed for the old key can still be opened
 
 
 async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inprocess: InProcess) -> None:

@@ -72,12 +72,12 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     await consumer.consume("semq.inbox", lambda batch: put(got, batch))
     async with asyncio.timeout(PATIENCE_S):
         delivered = await got.get()
-        result = [await events.get() for _ in range(2)]
+        first_events = [await events.get() for _ in range(2)]
     assert bytes(delivered.body) == b"order"
     headers = delivered.header.headers or {}
     assert (headers["@AppKey"], headers["x-message-id"]) == ("trade/order//S1", "m1")
     assert (delivered.header.type, delivered.header.correlation_id) == ("order", "case 7")
-    assert [event["event"] for event in result] == ["sent", "delivered"]
+    assert [event["event"] for event in first_events] == ["sent", "delivered"]
     consumer.ack(delivered.delivery_tag)
     admin = await inprocess.client(b)
 
@@ -87,12 +87,12 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
         return bool(counts == empty)
 
     await until(is_clean)
-    seen = [(stage, sum(a.latency()[stage].counts), sum(b.latency()[stage].counts)) for stage in Stage]
-    assert seen == [(Stage.STORED, 1, 0), (Stage.DELIVERED, 1, 0), (Stage.ACKNOWLEDGED, 0, 1)]
+    counts_at_a_and_b = [(stage, sum(a.latency()[stage].counts), sum(b.latency()[stage].counts)) for stage in Stage]
+    assert counts_at_a_and_b == [(Stage.STORED, 1, 0), (Stage.DELIVERED, 1, 0), (Stage.ACKNOWLEDGED, 0, 1)]
 
 
 # target | headers | error of the channel | part of its text
-BAD: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
+REFUSED: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
     ("77777", {}, amqp.NotFound, "SEMQ-1201"),
     ("88001", {}, amqp.AccessRefused, "SEMQ-1202"),
     ("56001", {"SaveFwd": 7}, amqp.PreconditionFailed, "SEMQ-1102"),
@@ -110,7 +110,7 @@ async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(inprocess
     await linked(a)
     link = await inprocess.client(a)
     neighbour = await confirming(link)
-    for target, headers, error, code in BAD:
+    for target, headers, error, code in REFUSED:
         with pytest.raises(error, match=code):
             await publish(await confirming(link), target, b"x", **headers)
         assert await publish(neighbour, "56001", b"x")
@@ -162,7 +162,7 @@ async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
     assert (await ask(admin, "msg.submit", document | {"token": "u"}))["error"]["code"] == "SEMQ-1230"
 
 
-async def test_documents_come_in_through_sql_in_the_application_s_own_transaction(inprocess: InProcess) -> None:
+async def test_documents_submitted_by_sql_belong_to_the_transaction_of_the_application(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -213,17 +213,11 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
     await linked(a, b)
     assert await publish(channel, "56001", b"2")
     consumer = await (await inprocess.client(b)).open_channel()
-    got: list[bytes] = []
-    both = asyncio.Event()
-
-    def take(batch: list[Delivered]) -> None:
-        got.extend(bytes(delivered.body) for delivered in batch)
-        if set(got) == {b"1", b"2"}:
-            both.set()
-
-    await consumer.consume("semq.inbox", take, no_ack=True)
-    async with asyncio.timeout(PATIENCE_S):
-        await both.wait()
+    received: set[bytes] = set()
+    await consumer.consume(
+        "semq.inbox", lambda batch: received.update(bytes(delivered.body) for delivered in batch), no_ack=True
+    )
+    await until(lambda: received == {b"1", b"2"})
 
 
 async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
@@ -231,29 +225,29 @@ async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_i
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))
-    got: asyncio.Queue[tuple[ClientChannel, Delivered]] = asyncio.Queue()
+    received: asyncio.Queue[tuple[ClientChannel, Delivered]] = asyncio.Queue()
     for _ in range(2):
         consumer = await (await inprocess.client(node)).open_channel()
         await consumer.qos(1)
-        await consumer.consume("semq.inbox", partial(put_with, got, consumer))
+        await consumer.consume("semq.inbox", partial(put_with, received, consumer))
     for body in (b"1", b"2", b"3"):
         assert await publish(channel, "10008", body, OrderKey="k")
-    taken = []
+    acknowledged = []
     async with asyncio.timeout(PATIENCE_S):
-        at, first = await got.get()
+        first = await received.get()
         lose_store(node)
         await until(partial(began_again, node))
-        assert await publish(channel, "10008", b"unordered")  # the new engine delivers again
-        other, unordered = await got.get()
-        for one, delivered in ((at, first), (other, unordered)):
-            one.ack(delivered.delivery_tag)
-            taken.append(delivered)
-        while len(taken) < 4:
-            at, delivered = await got.get()
-            at.ack(delivered.delivery_tag)
-            taken.append(delivered)
-    assert [bytes(delivered.body) for delivered in taken] == [b"1", b"unordered", b"2", b"3"]
-    assert not any(delivered.redelivered for delivered in taken)
+        assert await publish(channel, "10008", b"unordered")  # the new engine delivers documents
+        unordered = await received.get()
+        for consumer, delivered in (first, unordered):
+            consumer.ack(delivered.delivery_tag)
+            acknowledged.append(delivered)
+        while len(acknowledged) < 4:
+            consumer, delivered = await received.get()
+            consumer.ack(delivered.delivery_tag)
+            acknowledged.append(delivered)
+    assert [bytes(delivered.body) for delivered in acknowledged] == [b"1", b"unordered", b"2", b"3"]
+    assert not any(delivered.redelivered for delivered in acknowledged)
 
 
 async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_again(inprocess: InProcess) -> None:
@@ -266,7 +260,7 @@ async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_agai
     assert await publish(channel, "10008", b"1")
     async with asyncio.timeout(PATIENCE_S):
         first = await got.get()
-        lose_store(node)  # at a moment when the loss is not noticed yet
+        lose_store(node)  # the node notices the loss later
         consumer.ack(first.delivery_tag)
         again = await got.get()
     assert (bytes(again.body), first.redelivered, again.redelivered) == (b"1", False, True)
@@ -279,22 +273,19 @@ async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: In
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
     lose_store(a)
     await until(partial(began_again, a))
-    (check,) = [
-        one
-        for one in (await ask(await inprocess.client(a), "node.health"))["result"]["checks"]
-        if one["check"] == "intake"
-    ]
+    checks = (await ask(await inprocess.client(a), "node.health"))["result"]["checks"]
+    (check,) = [check for check in checks if check["check"] == "intake"]
     assert (check["verdict"], "drained" in check["detail"]) == ("warning", True)
     document = {"target": "56001", "body_base64": "eA=="}
     assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-1230"
 
 
-async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess: InProcess) -> None:
+async def test_a_second_node_of_the_same_name_waits_for_the_end_of_the_first(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     first = await inprocess.local("10008", hub.port)
     await linked(first)
     second = await inprocess.local("10008", hub.port)
-    # Another store counts as a clone until an operator permits it.
+    # The hub refuses a node with another store until an operator permits it.
     await until(lambda: "SEMQ-1250" in second.uplink.last_error)
     assert (await ask(await inprocess.client(hub), "nodes.rebind", {"node": "10008"}))["result"]["was_bound"]
     await until(lambda: "another session" in second.uplink.last_error)

@@ -20,7 +20,7 @@ LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES"
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Return the process and its port; at the end, stop it with its Postgres and remove its folder."""
+    """Return the process of a broker and its port; at the end, stop it with its Postgres."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -46,7 +46,7 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
         connection.close()
 
 
-def pump(connection: pika.BlockingConnection) -> None:
+def process_events(connection: pika.BlockingConnection) -> None:
     """Process events until the connection ends; raise its error."""
     while True:
         connection.process_data_events(time_limit=1)
@@ -78,25 +78,25 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in LIMITS.items():
         monkeypatch.setenv(f"SEMQ_AMQP__{name}", str(value))
     with running() as (_, port):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
-            slow.sendall(b"AMQP")
-            assert slow.recv(100) == b""  # dropped without waiting
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as incomplete:
+            incomplete.sendall(b"AMQP")
+            assert incomplete.recv(100) == b""  # closed after HANDSHAKE_S
         parameters = pika.ConnectionParameters("127.0.0.1", port, channel_max=100)
         connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
         assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - no public name has it
-        news: list[str] = []
-        connection.add_on_connection_blocked_callback(lambda _, frame: news.append(frame.method.reason))
-        connection.add_on_connection_unblocked_callback(lambda *_: news.append("over"))
+        notices: list[str] = []
+        connection.add_on_connection_blocked_callback(lambda _, frame: notices.append(frame.method.reason))
+        connection.add_on_connection_unblocked_callback(lambda *_: notices.append("over"))
         channel = connection.channel()
         for queue in ("one", "two"):
             channel.queue_declare(queue)
-        while not news:
+        while not notices:
             channel.basic_publish("", "one", b"x" * 10_000)
             connection.process_data_events(time_limit=0)
-        taken = consuming.channel().queue_purge("one").method.message_count
-        assert news[0] == "low on memory"
-        assert 100 <= taken <= 1_000  # stopped long before memory is full
-        while "over" not in news:
+        accepted = consuming.channel().queue_purge("one").method.message_count
+        assert notices[0] == "low on memory"
+        assert 100 <= accepted <= 1_000  # blocked long before memory is full
+        while "over" not in notices:
             connection.process_data_events(time_limit=1)
         with pytest.raises(ConnectionClosedByBroker, match="queue limit"):
             channel.queue_declare("three")
@@ -106,23 +106,23 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEMQ_AMQP__MIN_FREE_DISK_BYTES", str(1 << 62))
     with running() as (process, port), channel_of(port) as channel:
-        news: list[str] = []
+        notices: list[str] = []
         connection = channel.connection
-        connection.add_on_connection_blocked_callback(lambda _, frame: news.append(frame.method.reason))
+        connection.add_on_connection_blocked_callback(lambda _, frame: notices.append(frame.method.reason))
         channel.queue_declare("one")
         channel.confirm_delivery()
         with suppress(AMQPError):
-            channel.basic_publish("", "one", b"x")  # from here on it is a publisher
-        while not news:
+            channel.basic_publish("", "one", b"x")  # now the client is a publisher
+        while not notices:
             connection.process_data_events(time_limit=1)
-        assert news == ["low on disk"]
-        # the server does not read a blocked client, but the client reads the server
+        assert notices == ["low on disk"]
+        # The broker does not read from a blocked client, but the client reads from the broker.
         process.send_signal(signal.SIGTERM)
         with pytest.raises(ConnectionClosedByBroker, match="320"):
-            pump(connection)
+            process_events(connection)
 
 
-def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_is_removed_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with running() as (process, port):
         with channel_of(port):
@@ -152,6 +152,6 @@ def test_after_a_kill_all_messages_are_redelivered_with_the_flag(tmp_path: Path)
         process.wait(60)
     with running("--data", folder) as (_, port), channel_of(port) as channel:
         channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
-        found = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
-        assert [body for _, _, body in found] == [b"0", b"1", b"2", b"3"]
-        assert [method.redelivered for method, _, _ in found] == [True, True, True, False]
+        got = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+        assert [body for _, _, body in got] == [b"0", b"1", b"2", b"3"]
+        assert [method.redelivered for method, _, _ in got] == [True, True, True, False]

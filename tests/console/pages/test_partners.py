@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.local_node.doors.test_user_presence import consume, define, until_shown
+from tests.local_node.doors.test_user_presence import consume, import_definitions, until_shown
 from tests.service.inprocess import InProcess, linked
 from tests.web.running import Browser, serving
 
@@ -21,7 +21,7 @@ async def test_users_are_listed_with_their_presence(inprocess: InProcess, monkey
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
-    await define(inprocess, hub)
+    await import_definitions(inprocess, hub)
     await consume(await inprocess.client(b), "sales")
     await until_shown(inprocess, a, {"1.56001/desk": False, "1.56001/sales": True})
     async with serving(a) as site:

@@ -1,4 +1,4 @@
-"""Nacks have no reason: it is published as an event and written to the log, both at a bounded rate."""
+"""Nacks have no field for a reason: the reason is published as an event and logged, both at a bounded rate."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import LOCAL, InProcess, linked
 
 
-async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nacks, "EVENTS_MAX", 2)
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
@@ -31,11 +31,11 @@ async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytes
             )
         async with asyncio.timeout(60):
             result = [await events.get() for _ in range(2)]
-    assert [(one["event"], one["token"], one["app_key"]) for one in result] == [
+    assert [(event["event"], event["token"], event["app_key"]) for event in result] == [
         ("refused", "T0", "trade/order//S0"),
         ("refused", "T1", "trade/order//S1"),
     ]
-    assert {(one["reason"][0], one["lk0"], one["target"]) for one in result} == {("SEMQ-5207", "", "1.56001")}
+    assert {(event["reason"][0], event["lk0"], event["target"]) for event in result} == {("SEMQ-5207", "", "1.56001")}
     (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line for each reason and target
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"

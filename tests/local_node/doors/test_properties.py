@@ -16,7 +16,7 @@ def header(**properties: object) -> ContentHeader:
 
 
 @given(short, short, short)
-def test_properties_come_back_as_they_were(correlation_id: str, type_: str, message_id: str) -> None:
+def test_carried_properties_are_restored(correlation_id: str, type_: str, message_id: str) -> None:
     result = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
     carried = own_headers(result)
     assert restored(carried) == {"correlation_id": correlation_id, "type": type_}
@@ -24,24 +24,24 @@ def test_properties_come_back_as_they_were(correlation_id: str, type_: str, mess
     assert carried["own"] == 1
 
 
-def test_headers_are_not_copied_without_need() -> None:
+def test_headers_without_properties_are_not_copied() -> None:
     result = header(headers={"own": 1})
     assert own_headers(result) is result.headers
     assert own_headers(header()) == {}
     assert restored({"own": 1}) == {}
 
 
-def test_the_correlation_id_of_a_request_is_no_own_header() -> None:
+def test_the_correlation_id_of_a_request_is_not_carried() -> None:
     assert own_headers(header(reply_to="answers", correlation_id="7", type="order")) == {"x-type": "order"}
 
 
-def test_a_header_that_is_set_by_hand_counts() -> None:
+def test_a_header_set_by_the_application_has_priority() -> None:
     assert own_headers(header(type="one", headers={"x-type": "two"})) == {"x-type": "two"}
     assert restored({"x-type": 7, "x-correlation-id": "x" * 256}) == {}
     assert restored({"x-type": "a\0b"}) == {}
 
 
-def test_expiration_becomes_a_moment() -> None:
+def test_an_expiration_becomes_the_time_of_expiry() -> None:
     assert expires_at(header(expiration="1500"), {}, 1_000_000) == 1_001_500
     assert expires_at(header(expiration="1500"), {"@ExpiresAt": 5}, 1_000_000) is None
     assert expires_at(header(), {}, 1_000_000) is None

@@ -13,19 +13,19 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 
-async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
+async def received_events(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
     """Collect the events of a node."""
     received: list[dict[str, Any]] = []
     channel = await (await inprocess.client(node)).open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
     await channel.bind_queue(queue, "semq.events", "#")
     await channel.consume(
-        queue, lambda batch: received.extend(msgspec.json.decode(one.body) for one in batch), no_ack=True
+        queue, lambda batch: received.extend(msgspec.json.decode(delivered.body) for delivered in batch), no_ack=True
     )
     return received
 
 
-async def submitted(inprocess: InProcess, send: str) -> Any:
+async def submit_by_sql(inprocess: InProcess, send: str) -> Any:
     """Return a node, its administrator, and the number of a document submitted by a call of ``semq_send``."""
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
@@ -38,7 +38,7 @@ async def submitted(inprocess: InProcess, send: str) -> Any:
 @pytest.fixture
 async def refused(inprocess: InProcess) -> Any:
     """Return a node with one refused submission, its administrator, and the row of ``failed.list``."""
-    a, admin, _ = await submitted(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
+    a, admin, _ = await submit_by_sql(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
 
     async def failed() -> Any:
         return (await ask(admin, "failed.list"))["result"]
@@ -47,7 +47,7 @@ async def refused(inprocess: InProcess) -> Any:
     return a, admin, row
 
 
-async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any) -> None:
+async def test_a_refused_submission_is_in_every_list_of_failures(refused: Any) -> None:
     _, admin, row = refused
     assert (row["outcome"], row["reason"][0], row["app_key"], row["token"]) == (
         "REJECTED", "SEMQ-1201", "trade/order//S9", "T9",
@@ -59,13 +59,10 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     (line,) = (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]
     assert (line["event"], line["side"], line["detail"][:9]) == ("REFUSED", "sender", "SEMQ-1201")
     answer = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
-    assert (answer["events"], answer["unanswered"]) == (
-        [line],
-        [],
-    )  # it never left this node
+    assert (answer["events"], answer["unanswered"]) == ([line], [])  # no other node knows the submission
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
-    assert [one["lk0"] for one in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
-    assert [one["lk0"] for one in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
+    assert [stuck["lk0"] for stuck in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
+    assert [listed["lk0"] for listed in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
     health = (await ask(admin, "node.health"))["result"]
     (check,) = [check for check in health["checks"] if check["check"] == "submissions"]
     assert (health["verdict"], check["verdict"]) == ("warning", "warning")
@@ -90,7 +87,7 @@ async def test_acts_on_a_message_that_was_not_accepted_report_that(refused: Any)
 async def waiting(inprocess: InProcess) -> Any:
     """Return a node with a submission that waits for a certificate, its administrator, and its number."""
     send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"
-    a, admin, number = await submitted(inprocess, send)
+    a, admin, number = await submit_by_sql(inprocess, send)
     await until(lambda: status_of(a, [number])[0][0] == "WAITS")
     return a, admin, number
 
@@ -117,7 +114,7 @@ async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) ->
 
 async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
     a, admin, number = waiting
-    result = await events_of(inprocess, a)
+    events = await received_events(inprocess, a)
     answer = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
     assert (answer["withdrawn"], answer["name"]) == (True, f"sql-{number}")
     ((state, code, text, _),) = status_of(a, [number])
@@ -126,7 +123,7 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
         "SEMQ-1210",
         "Withdrawn before it was sent: ordered twice (by guest)",
     )
-    (event,) = await until(lambda: result)
+    (event,) = await until(lambda: events)
     assert (event["event"], event["outcome"], event["submission"], event["token"]) == (
         "failed", "CANCELLED", number, "TW",
     )  # fmt: skip
@@ -143,28 +140,26 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
 
-async def test_the_application_reads_the_state_by_number_and_by_token(refused: Any) -> None:
+async def test_an_application_reads_the_state_of_a_refused_submission_by_number_and_by_token(refused: Any) -> None:
     a, _, row = refused
     with psycopg.connect(a.store.url) as connection:
-        for named in (row["submission"], "T9"):
-            found = connection.execute("SELECT * FROM semq_status(%s)", (named,)).fetchall()
-            assert [(one[0], one[1], one[2], one[3]) for one in found] == [
-                (row["submission"], row["lk0"], "REFUSED", "SEMQ-1201")
-            ]
+        for number_or_token in (row["submission"], "T9"):
+            status = connection.execute("SELECT * FROM semq_status(%s)", (number_or_token,)).fetchone() or ()
+            assert status[:4] == (row["submission"], row["lk0"], "REFUSED", "SEMQ-1201")
         assert connection.execute("SELECT * FROM semq_status(4711)").fetchall() == []
 
 
-async def test_it_is_sent_after_the_correction_and_reported_to_its_end(inprocess: InProcess, refused: Any) -> None:
+async def test_a_requeued_submission_is_sent_and_found_by_its_old_names(inprocess: InProcess, refused: Any) -> None:
     a, admin, row = refused
-    a.engine.partners.allowed["1.99999"] = True  # as if the hub had named it
+    a.engine.partners.allowed["1.99999"] = True  # as if the hub had introduced the institution
     answer = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]
     new = answer["became"][row["lk0"]]
     assert (answer["requeued"], new["state"], new["submission"]) == (1, "accepted", row["submission"])
     assert new["lk0"] != row["lk0"]
     assert new["name"] == short_name(new["lk0"])
     with psycopg.connect(a.store.url) as connection:
-        found = connection.execute("SELECT lk0 FROM semq_status(%s)", (row["submission"],)).fetchall()
-    assert found == [(new["lk0"],)]
+        status = connection.execute("SELECT lk0 FROM semq_status(%s)", (row["submission"],)).fetchall()
+    assert status == [(new["lk0"],)]
     for name in (row["lk0"], row["name"], f"sql-{row['submission']}", new["name"], "S9"):  # all denote the document
         assert (await ask(admin, "msg.show", {"id": name}))["result"]["lk0"] == new["lk0"]
         traced = (await ask(admin, "msg.trace", {"id": name}))["result"]
@@ -186,7 +181,7 @@ async def test_a_document_that_is_refused_again_is_shown_under_its_new_name(refu
     ]  # fmt: skip
 
 
-async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(refused: Any) -> None:
+async def test_a_removed_submission_stays_in_the_ledger(refused: Any) -> None:
     a, admin, row = refused
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]], "why": "a test"}))["result"] == {"removed": 1}
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]]}))["error"]["code"] == "SEMQ-1207"
@@ -205,15 +200,14 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
 
 async def test_a_waiting_document_is_shown_to_the_application_and_to_operators(inprocess: InProcess) -> None:
     send = "'56001', 'x'::bytea, app_key => 'a/b//K1', encrypt => true"
-    a, admin, number = await submitted(inprocess, send)
+    a, admin, number = await submit_by_sql(inprocess, send)
 
     def status() -> Any:
         with psycopg.connect(a.store.url) as connection:
-            found = connection.execute("SELECT state, reason_code FROM semq_status(%s)", (number,)).fetchone()
-        return found if found != ("SUBMITTED", None) else None
+            row = connection.execute("SELECT state, reason_code FROM semq_status(%s)", (number,)).fetchone()
+        return row if row != ("SUBMITTED", None) else None
 
-    found = await until(status)
-    assert found in (("WAITS", "SEMQ-5207"), ("REFUSED", "SEMQ-5207"))
+    assert await until(status) in (("WAITS", "SEMQ-5207"), ("REFUSED", "SEMQ-5207"))
     (row,) = (await ask(admin, "stuck.list"))["result"]
     assert (row["reason"][0], row["submission"]) == ("SEMQ-5207", number)
     assert row["stuck"]["cause"] in ("SUBMISSION_WAITS", "SUBMISSION_REFUSED")

@@ -79,7 +79,7 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inproce
     assert abs(shown["not_before"] - now_ms() - DAY_MS) < 60_000
     cancelled = (await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"}))["result"]
     assert cancelled["lk0"] == shown["lk0"]
-    await publish("K1")  # a repeat of what was cancelled
+    await publish("K1")  # a repetition of the cancelled document
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
     assert [row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]] == ["K2"]
     released = (await ask(link, "msg.release", {"id": "K2", "why": "wanted now"}))["result"]
@@ -87,11 +87,11 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inproce
     inbox: asyncio.Queue[bytes] = asyncio.Queue()
     listener = await link.open_channel()
 
-    def take(batch: list[Delivered]) -> None:
+    def put_bodies(batch: list[Delivered]) -> None:
         for delivered in batch:
             inbox.put_nowait(bytes(delivered.body))
 
-    await listener.consume("semq.inbox", take)
+    await listener.consume("semq.inbox", put_bodies)
     async with asyncio.timeout(60):
         assert await inbox.get() == b"x"
     status = (await ask(link, "node.status", {}))["result"]
@@ -109,14 +109,14 @@ async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(inprocess: I
         await publish_and_wait(channel, "semq", "10008", header, b"x")
 
 
-async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProcess) -> None:
+async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     with psycopg.connect(a.store.url, autocommit=True) as connection:
 
-        def send(headers: dict[str, Any], more: str = "") -> int:
-            query = f"SELECT semq_send('10008', 'x'::bytea, headers => %s::jsonb{more})"  # constants only
+        def send(headers: dict[str, Any], further_arguments: str = "") -> int:
+            query = f"SELECT semq_send('10008', 'x'::bytea, headers => %s::jsonb{further_arguments})"  # constants only
             row = connection.execute(query, (json.dumps(headers),)).fetchone()
             assert row is not None
             return int(row[0])
@@ -130,7 +130,7 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
         assert (state(late), state(soon)) == ("SCHEDULED", "SCHEDULED")
 
         def is_released() -> bool:
-            a.clockwork.hasten("schedule")  # every few seconds
+            a.clockwork.hasten("schedule")  # the job runs every few seconds
             return state(soon) not in ("SCHEDULED", "SUBMITTED")
 
         await until(is_released)
@@ -142,11 +142,11 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
             send({"@NotBefore": now_ms() + DAY_MS}, ", expires_at => now() + interval '1 hour'")
         plain = "INSERT INTO tb_0031_submit (target, payload, headers) VALUES ('10008', 'x', %s)"
         connection.execute(plain, ('{"@NotBefore": 9}',))
-        found = "SELECT reason_text FROM tb_0031_submit WHERE reason_code = 'SEMQ-1102'"
+        query = "SELECT reason_text FROM tb_0031_submit WHERE reason_code = 'SEMQ-1102'"
 
         def is_refused() -> bool:
-            a.clockwork.hasten("sql_submissions")  # every few seconds
-            return "not_before" in str(connection.execute(found).fetchone())
+            a.clockwork.hasten("sql_submissions")  # the job runs every few seconds
+            return "not_before" in str(connection.execute(query).fetchone())
 
         await until(is_refused)
 
@@ -160,19 +160,19 @@ async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None
             " SELECT '10008', 'x', now() + n * interval '1 hour' FROM generate_series(1, 5000) n"
         )
         connection.execute("ANALYZE tb_0031_submit")
-        first = "SELECT number FROM tb_0031_submit WHERE not_before > now() ORDER BY not_before, number LIMIT 1"
+        next_due = "SELECT number FROM tb_0031_submit WHERE not_before > now() ORDER BY not_before, number LIMIT 1"
         where = "WHERE reason_code IS NULL AND not_before IS NULL"
-        open_ = f"SELECT number FROM tb_0031_submit {where} ORDER BY number LIMIT 9"
-        for query in (first, open_):
+        open_rows = f"SELECT number FROM tb_0031_submit {where} ORDER BY number LIMIT 9"
+        for query in (next_due, open_rows):
             plan = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}").fetchone()
             assert plan is not None
             (top,) = plan[0]
-            looked = json.dumps(top)
-            assert "tb_0031_submit_due" in looked or "tb_0031_submit_open" in looked
+            plan_text = json.dumps(top)
+            assert "tb_0031_submit_due" in plan_text or "tb_0031_submit_open" in plan_text
             assert top["Plan"]["Plans"][0]["Actual Rows"] <= 1
 
 
-async def test_a_document_that_would_expire_first_is_refused(inprocess: InProcess) -> None:
+async def test_a_document_that_would_expire_before_its_release_is_refused(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     async with Client(url(a)) as client:

@@ -16,13 +16,13 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 
-def written(trio: Trio, *targets: str) -> None:
+def write_rows(trio: Trio, *targets: str) -> None:
     tables = trio.a.store.tables
     for number, target in enumerate(targets, 1):
         tables.submitted[number] = Submitted(number, target, b"x", "", 3, 1, "", "", "", {})
 
 
-def waiting(trio: Trio) -> list[str]:
+def waiting_targets(trio: Trio) -> list[str]:
     tables = trio.a.store.tables
     return [row.target for number, row in tables.submitted.items() if number not in tables.refused]
 
@@ -30,23 +30,23 @@ def waiting(trio: Trio) -> list[str]:
 def test_rows_above_the_rate_of_an_agreement_wait_and_delay_no_others() -> None:
     trio = Trio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
-    written(trio, *["56001"] * (BATCH + 2), "10008")
+    write_rows(trio, *["56001"] * (BATCH + 2), "10008")
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
     for _ in range(20):
         trio.a.store.run()
-    assert trio.a.store.idle  # it does not repeat the search
-    assert waiting(trio) == ["56001"] * (BATCH + 1)
+    assert trio.a.store.idle  # the read is not repeated
+    assert waiting_targets(trio) == ["56001"] * (BATCH + 1)
     trio.time.now += 61
     submissions.poll()
     trio.settle()
-    assert waiting(trio) == ["56001"] * BATCH
+    assert waiting_targets(trio) == ["56001"] * BATCH
     assert not trio.a.store.tables.refused
 
 
 def test_a_row_taken_in_the_unit_of_the_next_read_is_not_taken_again() -> None:
     trio = Trio()
-    written(trio, "56001")
+    write_rows(trio, "56001")
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
     trio.a.store.run()  # found, and passed to the engine
@@ -62,7 +62,7 @@ def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkey
 
     def submit_after_a_new_row(engine: Any, rows: Any) -> None:
         monkeypatch.undo()
-        written(trio, "56001")
+        write_rows(trio, "56001")
         submissions.poll()  # the NOTIFY of the new row
         submit(engine, rows)
 
@@ -75,7 +75,7 @@ def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkey
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
     trio = Trio(replace(SETTINGS, quota_rows_per_partner=1), connected=False)
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
-    written(trio, "56001")
+    write_rows(trio, "56001")
     submissions.poll()
     trio.settle()
     assert trio.a.engine.rows.unsettled == {"1.56001": 1}
@@ -86,7 +86,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     for _ in range(2):
         submissions.poll()
         trio.settle()
-    assert waiting(trio) == ["56001"]
+    assert waiting_targets(trio) == ["56001"]
     assert not tables.refused
     assert submissions.waiting.keys() == {"56001"}
     assert submissions.waiting["56001"].code == "SEMQ-1204"
@@ -97,7 +97,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     for _ in range(2):
         submissions.poll()
         trio.settle()
-    assert waiting(trio) == []
+    assert waiting_targets(trio) == []
     assert (submissions.waiting, tables.waits) == ({}, {})
 
 
@@ -134,25 +134,25 @@ def test_a_row_refused_in_the_unit_of_the_next_read_is_refused_once() -> None:
 def test_rows_beyond_one_read_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
     trio = Trio()
-    written(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
+    write_rows(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
     submissions.poll()
     trio.settle()
-    assert waiting(trio) == []
+    assert waiting_targets(trio) == []
     assert sorted(trio.a.store.tables.refused) == [2, 3, 5, 6, 8]
 
 
-def test_a_poll_in_which_many_rows_have_to_wait_asks_for_the_next_one_once() -> None:
+def test_a_poll_in_which_many_rows_have_to_wait_requests_one_further_poll() -> None:
     trio = Trio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
-    written(trio, *["56001"] * 20)
-    asked: list[None] = []
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: asked.append(None))
+    write_rows(trio, *["56001"] * 20)
+    requests: list[None] = []
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: requests.append(None))
     for polls in (1, 2):
         submissions.poll()
         trio.settle()
-        assert len(asked) == polls
+        assert len(requests) == polls
 
 
 REFUSED = (
@@ -212,15 +212,15 @@ async def test_rows_wait_and_are_taken_in_postgres_as_in_memory(
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
 
-    def left() -> list[str]:
+    def targets_of_rows() -> list[str]:
         with psycopg.connect(a.store.url) as connection:
             return [row[0] for row in connection.execute("SELECT target FROM tb_0031_submit ORDER BY number")]
 
     with psycopg.connect(a.store.url) as connection:
         for target in ("56001", "56001", "56001", "56001", "10008"):
             connection.execute("SELECT semq_send(%s, 'x'::bytea)", (target,))
-    await until(lambda: "10008" not in left())
-    assert left() == ["56001"] * 3
+    await until(lambda: "10008" not in targets_of_rows())
+    assert targets_of_rows() == ["56001"] * 3
 
 
 Status = tuple[str, str | None, str | None, Any]
@@ -248,63 +248,68 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     reads, begin_read = list[None](), a.submissions._begin_read
 
-    def counted() -> None:
+    def count_and_begin_read() -> None:
         reads.append(None)
         begin_read()
 
-    monkeypatch.setattr(a.submissions, "_begin_read", counted)
+    monkeypatch.setattr(a.submissions, "_begin_read", count_and_begin_read)
     sealed = [True, False, False, False, False]  # the first needs a missing key, the second is sent
     with psycopg.connect(a.store.url) as connection:
-        sent = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
-        numbers = [(connection.execute(sent, (one,)).fetchone() or (0,))[0] for one in sealed]
+        send = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
+        numbers = [(connection.execute(send, (encrypt,)).fetchone() or (0,))[0] for encrypt in sealed]
 
     def codes() -> list[str | None]:
         return [code for _, code, *_ in status_of(a, numbers)]
 
     await until(lambda: codes() == ["SEMQ-5207", None, "SEMQ-1213", "SEMQ-1213", "SEMQ-1229"])
     before = status_of(a, numbers)
-    behind = before[4][2] or ""
-    assert behind.startswith(f"It waits behind submission {numbers[0]} to the same target, which waits: SEMQ-5207 ")
+    reason = before[4][2] or ""
+    assert reason.startswith(f"It waits behind submission {numbers[0]} to the same target, which waits: SEMQ-5207 ")
     admin = await inprocess.client(a)
     rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]}
     assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in codes() if code]
     assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
     seen = len(reads)
     await until(lambda: len(reads) > seen + 3)  # searched again repeatedly
-    assert [one for one in status_of(a, numbers) if one[0] == "WAITS"] == [one for one in before if one[0] == "WAITS"]
+    assert _waits(status_of(a, numbers)) == _waits(before)
+
+
+def _waits(statuses: list[Status]) -> list[Status]:
+    return [status for status in statuses if status[0] == "WAITS"]
 
 
 async def test_a_delivered_document_has_no_reason(inprocess: InProcess) -> None:
-    """The detail of its ledger line is the receipt, or the event that ended it."""
+    """The detail of its ledger line is not a reason: it is the receipt."""
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     with psycopg.connect(a.store.url) as connection:
         (number,) = connection.execute("SELECT semq_send('56001', 'x'::bytea)").fetchone() or (0,)
     await until(lambda: status_of(a, [number])[0][0] == "DELIVERED")
-    await until(lambda: not rows_of(a))  # cleaned: only the ledger has it
+    await until(lambda: not message_rows(a))  # cleaned: only the ledger has it
     assert status_of(a, [number])[0][:3] == ("DELIVERED", None, None)
 
 
-def rows_of(a: Any) -> list[Any]:
+def message_rows(a: Any) -> list[Any]:
     with psycopg.connect(a.store.url) as connection:
         return connection.execute("SELECT lk0 FROM tb_0031").fetchall()
 
 
-def reads_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
-    """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again. Return the number
-    of reads.
+def submit_and_poll_once(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
+    """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again.
+
+    Return a list that gets an item for each read.
     """
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document_bytes=2**20))
     submissions, reads = a.submissions, list[None]()
     polls, begin_read = [submissions.poll], submissions._begin_read
 
-    def counted() -> None:
+    def count_and_begin_read() -> None:
         reads.append(None)
         begin_read()
 
     monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
-    monkeypatch.setattr(submissions, "_begin_read", counted)
+    monkeypatch.setattr(submissions, "_begin_read", count_and_begin_read)
     with psycopg.connect(a.store.url) as connection:
         for document in documents:
             connection.execute("SELECT semq_send('56001', %s)", (document,))
@@ -312,7 +317,7 @@ def reads_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[b
     return reads
 
 
-def not_taken(a: Any) -> list[str | None]:
+def reasons_of_rows(a: Any) -> list[str | None]:
     """Return the reasons of the rows that are still in tb_0031_submit."""
     with psycopg.connect(a.store.url) as connection:
         return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
@@ -324,8 +329,8 @@ async def test_documents_beyond_the_bytes_of_one_read_wait_for_no_poll(
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    reads = reads_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
-    await until(lambda: not not_taken(a))
+    reads = submit_and_poll_once(a, monkeypatch, [b"x" * 2**20] * 40)
+    await until(lambda: not reasons_of_rows(a))
     await until(lambda: len(reads) == 4)  # 16, 16 and 8 documents, and one read that finds none
 
 
@@ -333,6 +338,6 @@ async def test_rows_above_the_limit_delay_no_others(inprocess: InProcess, monkey
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    reads = reads_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
-    await until(lambda: not_taken(a) == ["SEMQ-1203"] * 3)
+    reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
+    await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 3)
     await until(lambda: len(reads) == 2)  # their payload is not read and does not count

@@ -13,25 +13,25 @@ from semq.umx_t.errors import BadAddress, BadAppKey, BadAttribute
 from semq.umx_t.headers import read_submission
 
 
-def app_key(*parts: str) -> SemqError:
+def app_key_error(*parts: str) -> SemqError:
     with pytest.raises(BadAppKey) as refused:
         parse_app_key("/".join(parts))
     return refused.value
 
 
-def attribute(name: str) -> SemqError:
+def attribute_error(name: str) -> SemqError:
     with pytest.raises(BadAttribute) as refused:
         read_submission({name: 1}, {})
     return refused.value
 
 
-GIVEN: list[SemqError] = [
-    app_key("a", "b", "c", "x" * 129),
-    app_key("a" * 129, "b", "c", "d"),
-    app_key("a", "b", "line\nbreak", "d"),
-    app_key("a"),
-    attribute("@Nonsense"),
-    attribute("@savefwd"),
+ERRORS: list[SemqError] = [
+    app_key_error("a", "b", "c", "x" * 129),
+    app_key_error("a" * 129, "b", "c", "d"),
+    app_key_error("a", "b", "line\nbreak", "d"),
+    app_key_error("a"),
+    attribute_error("@Nonsense"),
+    attribute_error("@savefwd"),
     BadAddress(address="5 6"),
     errors.UnknownTarget(target="1.99999"),
     errors.TargetNotAllowed(target="1.88001"),
@@ -47,8 +47,8 @@ GIVEN: list[SemqError] = [
 ]
 
 
-@pytest.mark.parametrize("error", GIVEN, ids=lambda error: f"{error.code} {error.text[:30]}")
-def test_the_reply_text_contains_the_whole_remedy(error: SemqError) -> None:
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error.code} {error.text[:30]}")
+def test_the_reply_text_contains_the_complete_remedy(error: SemqError) -> None:
     outcome = refusal(error)
     assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
     result = outcome.error

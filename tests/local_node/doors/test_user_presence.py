@@ -1,4 +1,4 @@
-"""Users of institutions: one document for all of them, and who of them receives now."""
+"""Users of institutions: one document to all users, and the users that receive now."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 DEFINITIONS = '[nodes.56001]\nusers = ["desk", "sales"]\n'
 
 
-async def define(inprocess: InProcess, hub: HubNode) -> None:
+async def import_definitions(inprocess: InProcess, hub: HubNode) -> None:
     answer = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
     assert answer["ok"], answer
 
@@ -22,50 +22,50 @@ async def consume(link: ClientLink, user: str) -> None:
     await (await link.open_channel()).consume(f"semq.inbox.{user}", lambda batch: None)
 
 
-async def shown(inprocess: InProcess, node: LocalNode) -> dict[str, bool]:
+async def presence_by_user(inprocess: InProcess, node: LocalNode) -> dict[str, bool]:
     rows: list[dict[str, Any]] = (await ask(await inprocess.client(node), "users.list"))["result"]
     return {f"{row['node']}/{row['user']}": row["present"] for row in rows}
 
 
 async def until_shown(inprocess: InProcess, node: LocalNode, expected: dict[str, bool]) -> None:
     async def is_shown() -> bool:
-        return await shown(inprocess, node) == expected
+        return await presence_by_user(inprocess, node) == expected
 
     await until(is_shown)
 
 
-async def test_partners_see_who_of_the_named_users_receives(inprocess: InProcess, monkeypatch: Any) -> None:
+async def test_partners_see_which_of_the_named_users_receive(inprocess: InProcess, monkeypatch: Any) -> None:
     monkeypatch.setattr("local_node.doors.user_presence.PAUSE_S", 0.1)
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
-    await define(inprocess, hub)
-    nobody = {"1.56001/desk": False, "1.56001/sales": False}
-    await until_shown(inprocess, a, nobody)
+    await import_definitions(inprocess, hub)
+    all_absent = {"1.56001/desk": False, "1.56001/sales": False}
+    await until_shown(inprocess, a, all_absent)
     program = await inprocess.client(b)
     await consume(program, "desk")
     await consume(program, "secret")  # not named in the definitions
-    await until_shown(inprocess, a, nobody | {"1.56001/desk": True})
-    await until_shown(inprocess, b, nobody | {"1.56001/desk": True, "1.56001/secret": True})
+    await until_shown(inprocess, a, all_absent | {"1.56001/desk": True})
+    await until_shown(inprocess, b, all_absent | {"1.56001/desk": True, "1.56001/secret": True})
     # A node that logs in later receives the report, too.
     await a.uplink.restart()
     await linked(a)
-    await until_shown(inprocess, a, nobody | {"1.56001/desk": True})
+    await until_shown(inprocess, a, all_absent | {"1.56001/desk": True})
     await program.close()
-    await until_shown(inprocess, a, nobody)
+    await until_shown(inprocess, a, all_absent)
     await consume(await inprocess.client(b), "sales")
-    await until_shown(inprocess, a, nobody | {"1.56001/sales": True})
+    await until_shown(inprocess, a, all_absent | {"1.56001/sales": True})
     await b.stop()
-    await until_shown(inprocess, a, nobody)
+    await until_shown(inprocess, a, all_absent)
 
 
 async def test_the_presence_of_users_crosses_instances_of_the_hub(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await define(inprocess, one)
-        await two.definition_operations.follow()
-        await settle_homes(one, two)
-        a, b = await hubs.local("10008", one), await hubs.local("56001", two)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await import_definitions(inprocess, first)
+        await second.definition_operations.follow()
+        await settle_homes(first, second)
+        a, b = await hubs.local("10008", first), await hubs.local("56001", second)
         await linked(a, b)
         await consume(await inprocess.client(b), "desk")
         await until_shown(inprocess, a, {"1.56001/desk": True, "1.56001/sales": False})
@@ -75,7 +75,7 @@ async def test_one_submission_reaches_all_users(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
-    await define(inprocess, hub)
+    await import_definitions(inprocess, hub)
     await until_shown(inprocess, a, {"1.56001/desk": False, "1.56001/sales": False})
     url = "amqp://guest:guest@127.0.0.1:{}"
     async with Client(url.format(a.port)) as sender, Client(url.format(b.port)) as receiver:

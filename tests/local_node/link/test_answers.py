@@ -1,4 +1,4 @@
-"""Answers to partners' questions: their maximum rate, and malformed questions."""
+"""Answers to partners' questions: their maximum rate, malformed questions, and nodes that cannot be asked."""
 
 import asyncio
 from typing import Any
@@ -77,10 +77,10 @@ async def test_an_absent_node_is_not_asked() -> None:
 async def test_a_hub_that_does_not_accept_the_consumer_of_questions_does_not_block_the_link(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(answers: Answers, client: Any) -> None:
+    async def never_listen(answers: Answers, client: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Answers, "listen", never)
+    monkeypatch.setattr(Answers, "listen", never_listen)
     hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)

@@ -1,4 +1,4 @@
-"""Direct links on real nodes with certificates: without the hub, back to the hub, and who may come in."""
+"""Direct links on real nodes with certificates: without the hub, return to the hub, logins of partners."""
 
 import asyncio
 import re
@@ -42,11 +42,11 @@ UP = {"link": "up", "last_error": "", "sent": 1}
 
 
 class DirectApplication:
-    """An application at a node: takes and acknowledges everything."""
+    """An application at a node: submits documents; receives and acknowledges every document."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self._channel = channel
-        self.got: list[bytes] = []
+        self.received: list[bytes] = []
 
     async def submit(self, target: str, *bodies: bytes) -> None:
         """Submit documents of one order; all are accepted when this returns."""
@@ -58,18 +58,20 @@ class DirectApplication:
             self._channel, "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
         )
 
-    async def take(self) -> None:
+    async def consume(self) -> None:
         """Begin to receive."""
 
-        def take(batch: Sequence[Any]) -> None:
-            self.got += [bytes(delivered.body) for delivered in batch]
+        def on_documents(batch: Sequence[Any]) -> None:
+            self.received += [bytes(delivered.body) for delivered in batch]
             self._channel.ack(batch[-1].delivery_tag, multiple=True)
 
-        await self._channel.consume("semq.inbox", take)
+        await self._channel.consume("semq.inbox", on_documents)
 
 
 @dataclass
 class DirectScene:
+    """A hub and two institutions with a direct link."""
+
     inprocess: InProcess
     hub: HubNode
     a: LocalNode
@@ -77,13 +79,13 @@ class DirectScene:
 
     async def applications(self) -> list[DirectApplication]:
         """Return an application at A and one at B."""
-        found = []
+        applications = []
         for node in (self.a, self.b):
             channel = await (await self.inprocess.client(node)).open_channel()
             await channel.confirm_select()
-            found.append(DirectApplication(channel))
-            await found[-1].take()
-        return found
+            applications.append(DirectApplication(channel))
+            await applications[-1].consume()
+        return applications
 
     @property
     def is_direct(self) -> bool:
@@ -94,8 +96,8 @@ class DirectScene:
         return sum(count(node, table) for node in (self.a, self.b) for table in QUEUES)
 
 
-def ways(node: LocalNode, event: Event) -> list[str]:
-    """Return the remarks of a ledger about messages, in their order."""
+def ledger_details(node: LocalNode, event: Event) -> list[str]:
+    """Return the details of the ledger lines of one event, in their order."""
     with psycopg.connect(node.store.url) as connection:
         rows = connection.execute(
             "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 <> '' ORDER BY number", (int(event),)
@@ -109,7 +111,7 @@ async def scene(inprocess: InProcess) -> DirectScene:
 
 
 async def direct_scene(inprocess: InProcess, more: str = "") -> DirectScene:
-    """Return two institutions with a direct link; ``more``: of both configurations."""
+    """Return two institutions with a direct link; ``more`` is added to both configurations."""
     hub = await inprocess.secure_hub()
     b = await started(inprocess, hub, "56001", f'[direct."10008"]\n{more}')
     a = await started(inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{more}')
@@ -129,17 +131,17 @@ async def started(inprocess: InProcess, hub: HubNode, name: str, more: str) -> L
     return await inprocess.started(settings)
 
 
-async def test_documents_and_receipts_go_on_without_the_hub_in_both_directions(scene: DirectScene) -> None:
+async def test_documents_and_receipts_pass_in_both_directions_without_the_hub(scene: DirectScene) -> None:
     await scene.hub.stop()
     await until(lambda: not scene.a.engine.uplink.is_up and not scene.b.engine.uplink.is_up)
     a, b = await scene.applications()
     await a.submit("56001", b"to B")
     await b.submit("10008", b"to A")
-    await until(lambda: (a.got, b.got) == ([b"to A"], [b"to B"]))
+    await until(lambda: (a.received, b.received) == ([b"to A"], [b"to B"]))
     await until(lambda: not scene.rows_left)
-    assert ways(scene.a, Event.SENT) == [DIRECTLY]
-    assert ways(scene.b, Event.RECEIVED) == [DIRECTLY]
-    assert ways(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
+    assert ledger_details(scene.a, Event.SENT) == [DIRECTLY]
+    assert ledger_details(scene.b, Event.RECEIVED) == [DIRECTLY]
+    assert ledger_details(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
     assert (await scene.a.status())["direct"] == {B: UP | {"dialled_by": "this node"}}
     assert (await scene.b.status())["direct"] == {A: UP | {"dialled_by": "partner"}}
 
@@ -148,17 +150,17 @@ DATAGRAMS = '[datagrams]\nhost = "127.0.0.1"\nport = 0\nanswer_s = 0.1\nkeep_s =
 BEST_EFFORT: dict[str, Any] = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
 
 
-async def datagrams(node: LocalNode, peer: str) -> dict[str, Any]:
-    """Return what a node says about datagrams to a peer."""
-    found: dict[str, Any] = (await node.status())["datagrams"]["peers"].get(peer, {"state": "closed"})
-    return found
+async def datagram_status(node: LocalNode, peer: str) -> dict[str, Any]:
+    """Return the state of a node's channel of datagrams to a peer."""
+    status: dict[str, Any] = (await node.status())["datagrams"]["peers"].get(peer, {"state": "closed"})
+    return status
 
 
 async def test_best_effort_documents_are_datagrams_on_a_direct_link(inprocess: InProcess) -> None:
     scene = await direct_scene(inprocess, DATAGRAMS)
 
     async def both_open() -> bool:
-        return all([(await datagrams(*end))["state"] == "open" for end in ((scene.a, B), (scene.b, A))])
+        return all([(await datagram_status(*end))["state"] == "open" for end in ((scene.a, B), (scene.b, A))])
 
     await until(both_open)
     await scene.hub.stop()
@@ -166,17 +168,17 @@ async def test_best_effort_documents_are_datagrams_on_a_direct_link(inprocess: I
     for sender, target in ((a, "56001"), (b, "10008")):
         for number in range(10):
             assert await sender.publish(target, b"%d" % number, BEST_EFFORT)
-    await until(lambda: len(a.got) == len(b.got) == 10)
+    await until(lambda: len(a.received) == len(b.received) == 10)
     for node, peer in ((scene.a, B), (scene.b, A)):
-        found = await datagrams(node, peer)
-        assert (found["sent"], found["received"], found["lost"]) == (10, 10, 0)
+        status = await datagram_status(node, peer)
+        assert (status["sent"], status["received"], status["lost"]) == (10, 10, 0)
     # Reliable documents travel by the connection.
     await a.submit("56001", b"must arrive")
-    await until(lambda: b"must arrive" in b.got)
-    assert (await datagrams(scene.a, B))["sent"] == 10
+    await until(lambda: b"must arrive" in b.received)
+    assert (await datagram_status(scene.a, B))["sent"] == 10
 
 
-async def test_changes_of_the_way_in_mid_stream_lose_double_and_reorder_nothing(scene: DirectScene) -> None:
+async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(scene: DirectScene) -> None:
     """Documents of one order while the direct link and those to the hub are cut in turns."""
     a, b = await scene.applications()
     assert scene.a.direct is not None
@@ -184,32 +186,32 @@ async def test_changes_of_the_way_in_mid_stream_lose_double_and_reorder_nothing(
     bodies = [b"%d" % number for number in range(ROUNDS * PER_ROUND)]
     for number in range(ROUNDS):
         sending = asyncio.create_task(a.submit("56001", *bodies[number * PER_ROUND :][:PER_ROUND]))
-        await asyncio.sleep(0)  # it has published
+        await asyncio.sleep(0)  # until the documents are published
         if number % 2:
             scene.hub.links.end_all(ConnectionForced("cut by the test"))
         else:
             await uplink.restart()
         await sending
-    await until(lambda: len(b.got) >= len(bodies))
+    await until(lambda: len(b.received) >= len(bodies))
     await until(lambda: not scene.rows_left)
-    assert b.got == bodies
-    assert len(ways(scene.b, Event.RECEIVED)) == len(bodies)
+    assert b.received == bodies
+    assert len(ledger_details(scene.b, Event.RECEIVED)) == len(bodies)
 
 
-async def test_the_hub_is_the_way_while_the_direct_link_is_down(scene: DirectScene) -> None:
+async def test_documents_go_by_the_hub_while_the_direct_link_is_down(scene: DirectScene) -> None:
     assert scene.a.direct is not None
     await scene.a.direct.stop()
     await until(lambda: not scene.is_direct)
     a, b = await scene.applications()
     await a.submit("56001", b"by the hub")
-    await until(lambda: b.got == [b"by the hub"])
+    await until(lambda: b.received == [b"by the hub"])
     await until(lambda: not scene.rows_left)
-    assert ways(scene.a, Event.SENT) == [""]
-    assert ways(scene.b, Event.RECEIVED) == [""]
+    assert ledger_details(scene.a, Event.SENT) == [""]
+    assert ledger_details(scene.b, Event.RECEIVED) == [""]
 
 
 async def test_an_institution_that_is_not_configured_gets_no_session(scene: DirectScene) -> None:
-    """88001 has a valid certificate of the hub, too."""
+    """Its certificate is valid: the hub has issued it."""
     more = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
     stranger = await scene.inprocess.secure_local("88001", scene.hub, more)
     assert stranger.direct is not None
@@ -218,18 +220,18 @@ async def test_an_institution_that_is_not_configured_gets_no_session(scene: Dire
     assert "1.88001" not in map(str, scene.b.engine.uplink.partners)
 
 
-async def test_a_partner_may_enter_the_links_only(scene: DirectScene) -> None:
+async def test_a_partner_logs_in_at_the_virtual_host_of_links_only(scene: DirectScene) -> None:
     assert scene.a.who is not None
-    for vhost, fits in ((UMX, True), ("/", False)):
-        known = {"user": "", "password": None, "tls": scene.a.who.client(), "virtual_host": vhost}
-        if fits:
-            await scene.inprocess.client(scene.b, **known)
+    for vhost, is_admitted in ((UMX, True), ("/", False)):
+        login = {"user": "", "password": None, "tls": scene.a.who.client(), "virtual_host": vhost}
+        if is_admitted:
+            await scene.inprocess.client(scene.b, **login)
         else:
             with pytest.raises((AmqpError, LinkLost)):
-                await scene.inprocess.client(scene.b, **known)
+                await scene.inprocess.client(scene.b, **login)
 
 
-async def test_a_name_is_not_proved_by_a_password() -> None:
+async def test_a_password_proves_no_institution() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
     users = UserTable([User(A, digest_of("right"), {"/": Permissions()})])
     revoked: set[str] = set()
@@ -266,7 +268,7 @@ async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolle
     assert scene.a.who is not None
     assert scene.b.sealing is not None
     stolen = scene.a.who.client()
-    known = {"user": "", "password": None, "virtual_host": UMX}
+    login = {"user": "", "password": None, "virtual_host": UMX}
     before = scene.b.sealing.known(A)
     await revoke(scene, A)
     await scene.a.stop()
@@ -275,18 +277,18 @@ async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolle
     await until(lambda: scene.b.sealing is not None and scene.b.sealing.known(A) not in (before, ()))
     await until(lambda: scene.is_direct)
     with pytest.raises((AmqpError, LinkLost)):
-        await scene.inprocess.client(scene.b, **known, tls=stolen)
+        await scene.inprocess.client(scene.b, **login, tls=stolen)
     assert scene.a.who is not None
-    await scene.inprocess.client(scene.b, **known, tls=scene.a.who.client())
+    await scene.inprocess.client(scene.b, **login, tls=scene.a.who.client())
 
 
-def test_a_certificate_that_the_directory_has_no_longer_is_withdrawn_unless_it_is_the_newest() -> None:
+def test_a_certificate_that_left_the_directory_is_withdrawn_unless_it_is_newer() -> None:
     ours, now = authority(), datetime.now(UTC)
     older, old, new = (issued(ours, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
-    known = [old.pem.decode()]
-    assert is_withdrawn(older, known)
-    assert not is_withdrawn(old, known)
-    assert not is_withdrawn(new, known)  # a renewal that the directory has not reported yet
+    listed = [old.pem.decode()]
+    assert is_withdrawn(older, listed)
+    assert not is_withdrawn(old, listed)
+    assert not is_withdrawn(new, listed)  # a renewal that the directory has not reported yet
     assert is_withdrawn(old, [])
     assert not is_withdrawn(old, None)
 
@@ -299,7 +301,7 @@ class Hubless:
         self._authority = authority("institutions")
 
     async def started(self, name: str, direct: str) -> LocalNode:
-        """Return a node that serves, whose port has TLS; ``direct`` is the end of its file."""
+        """Return a running node whose port has TLS; ``direct`` is the end of its configuration file."""
         text = re.sub(r"\[hub\].*(?=\[protocol\])", "", LOCAL.format(name=name, hub=1), flags=re.DOTALL)
         settings = self._inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + direct)
         self.certify(settings)
@@ -316,7 +318,7 @@ def keys_of(partner: str) -> list[str]:
     return [f"direct.{partner}.{key}" for key in ("reconnect_s_max", "reconnect_s_min", "urls")]
 
 
-def refused(node: LocalNode, target: str) -> bool:
+def is_refused(node: LocalNode, target: str) -> bool:
     """Whether a node refuses documents for a target as unknown."""
     try:
         node.engine.partners.check(target)
@@ -343,7 +345,7 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     to_c = f'[direct."88001"]\nurls = ["amqps://127.0.0.1:{c.port}"]\n'
     a = await hubless.started("10008", to_b)
     await until(lambda: bool(a.engine.uplink.partners))
-    assert refused(a, "1.88001")
+    assert is_refused(a, "1.88001")
     file = a.settings.file
     assert file is not None
     text = file.read_text()
@@ -351,12 +353,12 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     result = await a.reloading.reload()
     assert (result["changed"], result["restart"], result["ended"]) == (keys_of("88001"), [], [])
     await until(lambda: len(a.engine.uplink.partners) == 2)
-    assert not refused(a, "1.88001")
-    assert not refused(a, B)
+    assert not is_refused(a, "1.88001")
+    assert not is_refused(a, B)
     file.write_text(text.replace(to_b, to_c))
     await a.reloading.reload()
     await until(lambda: list(map(str, a.engine.uplink.partners)) == ["1.88001"])
-    assert refused(a, B)
+    assert is_refused(a, B)
     assert list((await a.status())["direct"]) == list((await a.status())["partners"]) == ["1.88001"]
     file.write_text(text)  # 56001 comes back, 88001 goes
     await a.reloading.reload()
@@ -368,7 +370,7 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     await until(lambda: not b.engine.uplink.partners and not a.engine.uplink.partners)
 
 
-async def test_the_last_partner_of_a_node_goes_with_a_restart_only(scene: DirectScene) -> None:
+async def test_the_last_partner_of_a_node_is_removed_by_a_restart_only(scene: DirectScene) -> None:
     file = scene.a.settings.file
     assert file is not None
     file.write_text(re.sub(r'\[direct."56001"\]\nurls = .*\n', "", file.read_text()))

@@ -16,71 +16,74 @@ from tests.waiting import until
 
 
 @pytest_asyncio.fixture
-async def ways(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
-    """Two proxies to one hub, with connections of their own."""
+async def proxies(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
+    """Return two proxies to one hub, each with an address and connections of its own."""
     hub = await inprocess.hub()
     first, second = Proxy("first"), Proxy("second")
-    for way in (first, second):
-        way.target = ("127.0.0.1", hub.port)
-        await way.start()
+    for proxy in (first, second):
+        proxy.target = ("127.0.0.1", hub.port)
+        await proxy.start()
     yield first, second
-    for way in (first, second):
-        await way.stop()
+    for proxy in (first, second):
+        await proxy.stop()
 
 
-def local(inprocess: InProcess, first: int, *more: int) -> str:
-    """Return the text of a configuration with several addresses."""
+def configuration(inprocess: InProcess, first: int, *more: int) -> str:
+    """Return the configuration of a node with several addresses of the hub."""
     urls = ", ".join(f'"amqp://127.0.0.1:{port}"' for port in more)
     text = LOCAL.format(name="10008", hub=first)
     return text.replace("reconnect_s_min = 0.1", f"more_urls = [{urls}]\nreconnect_s_min = 0.1")
 
 
 async def started(inprocess: InProcess, first: int, *more: int) -> LocalNode:
-    return await inprocess.started(inprocess.settings("10008", local(inprocess, first, *more)))
+    return await inprocess.started(inprocess.settings("10008", configuration(inprocess, first, *more)))
 
 
-async def test_the_address_that_answers_is_found(inprocess: InProcess, ways: tuple[Proxy, Proxy]) -> None:
+async def test_an_address_that_does_not_answer_is_skipped(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    node = await started(inprocess, port, ways[0].port)
+    node = await started(inprocess, port, proxies[0].port)
     await linked(node)
-    assert ways[0].connections == 1
+    assert proxies[0].connections == 1
 
 
-async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, ways: tuple[Proxy, Proxy]) -> None:
-    node = await started(inprocess, ways[0].port, ways[1].port)
+async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
+    node = await started(inprocess, proxies[0].port, proxies[1].port)
     await linked(node)
-    assert (ways[0].connections, ways[1].connections) == (1, 0)
-    ways[0].change(refuses=True)
-    ways[0].cut()
-    await until(lambda: ways[1].connections == 1 and node.uplink.link is not None)
-    ways[1].change(refuses=True)
-    ways[0].clear()
-    ways[1].cut()
-    await until(lambda: ways[0].connections >= 2 and node.uplink.link is not None)
-    assert node.uplink.dial_config_for("umx").port == ways[0].port
+    assert (proxies[0].connections, proxies[1].connections) == (1, 0)
+    proxies[0].change(refuses=True)
+    proxies[0].cut()
+    await until(lambda: proxies[1].connections == 1 and node.uplink.link is not None)
+    proxies[1].change(refuses=True)
+    proxies[0].clear()
+    proxies[1].cut()
+    await until(lambda: proxies[0].connections >= 2 and node.uplink.link is not None)
+    assert node.uplink.dial_config_for("umx").port == proxies[0].port
 
 
-async def test_a_hub_with_one_address_is_dialled_there_again(inprocess: InProcess, ways: tuple[Proxy, Proxy]) -> None:
-    node = await started(inprocess, ways[0].port)
+async def test_a_hub_with_one_address_is_dialled_again(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
+    node = await started(inprocess, proxies[0].port)
     await linked(node)
-    ways[0].cut()
-    await until(lambda: ways[0].connections == 2 and node.uplink.link is not None)
+    proxies[0].cut()
+    await until(lambda: proxies[0].connections == 2 and node.uplink.link is not None)
 
 
 def test_the_addresses_of_a_hub_are_used_in_turn() -> None:
     addresses = DialAddresses([DialConfig("a"), DialConfig("b")])
-    seen = []
+    dialled = []
     for _ in range(3):
-        seen.append(addresses.current.host)
+        dialled.append(addresses.current.host)
         addresses.turn()
-    assert seen == ["a", "b", "a"]
+    assert dialled == ["a", "b", "a"]
 
 
-def test_among_several_a_silent_address_costs_little_time() -> None:
-    one = HubSection(url="amqp://a:1", allow_plain=True)
-    two = HubSection(url="amqp://a:1", more_urls=["amqp://b:2"], allow_plain=True)
-    [alone] = hub_dial_configs(one, Address(1, "10008"), None, "umx")
-    assert alone.connect_s > CONNECT_S
-    ways = hub_dial_configs(two, Address(1, "10008"), None, "umx")
-    assert [(way.host, way.port, way.connect_s) for way in ways] == [("a", 1, CONNECT_S), ("b", 2, CONNECT_S)]
+def test_one_of_several_addresses_gets_less_time_to_answer() -> None:
+    with_one = HubSection(url="amqp://a:1", allow_plain=True)
+    with_two = HubSection(url="amqp://a:1", more_urls=["amqp://b:2"], allow_plain=True)
+    [single] = hub_dial_configs(with_one, Address(1, "10008"), None, "umx")
+    assert single.connect_s > CONNECT_S
+    configs = hub_dial_configs(with_two, Address(1, "10008"), None, "umx")
+    assert [(config.host, config.port, config.connect_s) for config in configs] == [
+        ("a", 1, CONNECT_S),
+        ("b", 2, CONNECT_S),
+    ]

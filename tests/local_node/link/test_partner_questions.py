@@ -1,15 +1,17 @@
-"""Questions about messages over direct links: with the hub away, and by a partner that the message does not concern."""
+"""Questions about messages over direct links: without the hub, and by a partner that is no party of the message."""
 
 import pytest
 
 from local_node.errors import RefusedByHub
 from local_node.link.answers import NotTold
 from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.node import LocalNode
 from semq.engine.errors import NotThere
 from semq.store.rows import Event
+from semq.transport.dialer import DialConfig
 from semq.umx_t.address import Address
-from tests.local_node.link.test_direct import B, DirectScene, Hubless, scene, ways
-from tests.local_node.operations.test_trace import submitted, trace_of
+from tests.local_node.link.test_direct import B, DirectScene, Hubless, ledger_details, scene
+from tests.local_node.operations.test_trace import submit, trace_of
 from tests.service.inprocess import InProcess
 from tests.waiting import until
 
@@ -17,20 +19,23 @@ __all__ = ["scene"]  # a fixture
 
 
 async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: InProcess, scene: DirectScene) -> None:
-    lk0 = await submitted(inprocess, scene.a, "S1")
-    await until(lambda: bool(ways(scene.a, Event.DELIVERED)))
+    lk0 = await submit(inprocess, scene.a, "S1")
+    await until(lambda: bool(ledger_details(scene.a, Event.DELIVERED)))
     await scene.hub.stop()
     result = await trace_of(inprocess, scene.a, lk0)
-    assert [one["node"] for one in result["unanswered"]] == ["hub"]
-    theirs = [one for one in result["events"] if one["node"] == B]
-    assert {(one["via"], one["proved"]) for one in theirs} == {(B, True)}
-    assert "RECEIVED" in {one["event"] for one in theirs}
+    assert [party["node"] for party in result["unanswered"]] == ["hub"]
+    lines = [line for line in result["events"] if line["node"] == B]
+    assert {(line["via"], line["proved"]) for line in lines} == {(B, True)}
+    assert "RECEIVED" in {line["event"] for line in lines}
     hub = scene.b.settings.hub
     assert hub is not None
     silent = hub.model_copy(update={"answer_partners": False})
     scene.b.settings = scene.b.settings.model_copy(update={"hub": silent})
     result = await trace_of(inprocess, scene.a, lk0)
-    assert [(one["node"], NotTold.code in one["why"]) for one in result["unanswered"]] == [("hub", False), (B, True)]
+    assert [(party["node"], NotTold.code in party["why"]) for party in result["unanswered"]] == [
+        ("hub", False),
+        (B, True),
+    ]
 
 
 async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InProcess) -> None:
@@ -40,16 +45,18 @@ async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InPr
     a = await hubless.started("10008", dials)
     c = await hubless.started("88001", dials)
     await until(lambda: bool(a.engine.uplink.partners and c.engine.uplink.partners))
-    lk0 = await submitted(inprocess, a, "S1")
-    await until(lambda: bool(ways(a, Event.DELIVERED)))
-    found = []
-    for node in (a, c):
-        assert node.direct is not None
-        way = node.direct.dial_config_for(Address(1, "56001"), VIRTUAL_HOST)
-        assert way is not None
-        found.append((node, way))
-    (_, right), (_, wrong) = found
-    answer = await request(right, a.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
+    lk0 = await submit(inprocess, a, "S1")
+    await until(lambda: bool(ledger_details(a, Event.DELIVERED)))
+    of_sender, of_stranger = map(dial_config_to_b, (a, c))
+    answer = await request(of_sender, a.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
     assert "RECEIVED" in answer["other"]["story"]
     with pytest.raises(RefusedByHub, match=NotThere.code):
-        await request(wrong, c.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
+        await request(of_stranger, c.clock, "semq.ask", "trace", {"lk0": lk0, "nonce": "n"}, B)
+
+
+def dial_config_to_b(node: LocalNode) -> DialConfig:
+    """Return how a node dials 56001 to ask it."""
+    assert node.direct is not None
+    config = node.direct.dial_config_for(Address(1, "56001"), VIRTUAL_HOST)
+    assert config is not None
+    return config

@@ -1,4 +1,4 @@
-"""The link to the hub, as used by the engine: ``send`` never raises."""
+"""The link to the hub: frames in both directions, bounded and in turns."""
 
 import pytest
 
@@ -40,8 +40,7 @@ async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without
             link.send(frame)
 
 
-async def test_unreadable_frames_return_their_credit(inprocess: InProcess) -> None:
-    """In a turn without any readable frame."""
+async def test_a_turn_with_unreadable_frames_only_returns_their_credit(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
@@ -91,10 +90,10 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
     assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN
 
 
-async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
+async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six packets of eight parts: at most one packet's parts wait, and other packets are processed meanwhile."""
+    """Of six packets of eight parts, one waits at most. Packets of partners are processed meanwhile."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
@@ -119,7 +118,7 @@ async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
     assert received.index(next(packet for packet in received if packet.source == Address(1, "56001"))) < 8
 
 
-async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> None:
+async def test_the_end_of_a_session_releases_held_speakers(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

@@ -1,6 +1,6 @@
 """The tables of operations of both kinds of nodes: complete, documented, and safe against any arguments.
 
-The answers to wrong arguments are searched with hypothesis on the structs alone; ``test_admin`` asks running nodes.
+Hypothesis tries wrong arguments on the structs alone; ``tests/service/test_admin.py`` asks running nodes.
 """
 
 import inspect
@@ -25,7 +25,7 @@ ROWS = {row.name + kind.__name__: row for kind in KINDS for row in kind.table}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda one: st.lists(one) | st.dictionaries(st.text(), one),
+    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
 )
 
 
@@ -37,8 +37,8 @@ def test_names_of_operations_are_unique(kind: type[LocalNode | HubNode]) -> None
 
 async def test_every_operation_is_bound_at_a_running_node(inprocess: InProcess) -> None:
     hub, node = await inprocess.hub(), await inprocess.local("10008", 1)
-    for one in (hub, node):
-        assert set(one.operations) == {row.name for row in one.table}
+    for running in (hub, node):
+        assert set(running.operations) == {row.name for row in running.table}
 
 
 @every_row
@@ -65,10 +65,11 @@ def test_texts_lists_and_numbers_are_bounded(row: Operation) -> None:
 
 
 def _unbounded(info: msgspec.inspect.Type) -> Any:
+    """Yield the types within a type that have no upper bound."""
     match info:
         case msgspec.inspect.UnionType():
-            for one in info.types:
-                yield from _unbounded(one)
+            for member in info.types:
+                yield from _unbounded(member)
         case msgspec.inspect.Metadata():
             yield from _unbounded(info.type)
         case msgspec.inspect.VarTupleType() | msgspec.inspect.ListType():
@@ -76,8 +77,8 @@ def _unbounded(info: msgspec.inspect.Type) -> Any:
                 yield info
             yield from _unbounded(info.item_type)
         case msgspec.inspect.TupleType():
-            for one in info.item_types:
-                yield from _unbounded(one)
+            for item in info.item_types:
+                yield from _unbounded(item)
         case msgspec.inspect.StrType():
             if info.max_length is None:
                 yield info
@@ -86,7 +87,7 @@ def _unbounded(info: msgspec.inspect.Type) -> Any:
                 yield info
 
 
-def test_documents_bodies_have_a_role_of_their_own() -> None:
+def test_only_the_role_payload_reads_bodies_and_no_viewer_acts() -> None:
     assert {row.name for row in ROWS.values() if row.role is AccessRole.PAYLOAD} == {"msg.body"}
     assert all(row.role is not AccessRole.VIEWER for row in ROWS.values() if row.kind is Kind.ACT)
 

@@ -21,13 +21,13 @@ def piece(bref: int, number: int, part: bytes) -> ArrivedPiece:
 ALL = [piece(10 + number, number, part) for number, part in enumerate(PARTS)]
 
 
-def test_pieces_are_found_in_any_order_with_repeated_ones() -> None:
-    again = piece(20, 1, PARTS[1])
-    assert ordered([ALL[2], ALL[0], ALL[1], again], DOCUMENT, MANIFEST) == [10, 11, 12]
+def test_pieces_are_ordered_and_repetitions_are_left_out() -> None:
+    repeated = piece(20, 1, PARTS[1])
+    assert ordered([ALL[2], ALL[0], ALL[1], repeated], DOCUMENT, MANIFEST) == [10, 11, 12]
 
 
 @pytest.mark.parametrize(
-    "found",
+    "pieces",
     [
         ALL[:2],
         [*ALL[:2], piece(12, 3, PARTS[2])],
@@ -38,6 +38,6 @@ def test_pieces_are_found_in_any_order_with_repeated_ones() -> None:
     ],
     ids=["one is missing", "another number", "too short", "altered", "exchanged", "none"],
 )
-def test_a_document_with_wrong_pieces_is_not_delivered(found: list[ArrivedPiece]) -> None:
+def test_a_document_with_wrong_pieces_is_not_delivered(pieces: list[ArrivedPiece]) -> None:
     with pytest.raises(PiecesMissing):
-        ordered(found, DOCUMENT, MANIFEST)
+        ordered(pieces, DOCUMENT, MANIFEST)

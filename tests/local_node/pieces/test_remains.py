@@ -1,4 +1,4 @@
-"""Old pieces at a receiver: removed if their manifest never came, kept while it waits."""
+"""Pieces that remain at a receiver: removed without a manifest or after a notice, kept while the manifest waits."""
 
 import asyncio
 from typing import Any
@@ -22,12 +22,13 @@ PIECES = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def age(node: LocalNode) -> None:
+    """Make all received messages older than pieces may become."""
     with psycopg.connect(node.store.url) as connection:
         connection.execute("UPDATE tb_0030 SET received_at = received_at - %s * interval '1 day'", (KEPT_DAYS + 1,))
 
 
-async def looked(node: LocalNode) -> None:
-    """Let the node look once from now on."""
+async def sweep(node: LocalNode) -> None:
+    """Let the node search for remaining pieces once from now on; an earlier search may be under way."""
     for _ in range(2):
         node.remains.sweep()
         await until(lambda: not node.remains.is_sweeping)
@@ -37,16 +38,16 @@ async def looked(node: LocalNode) -> None:
 async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
     """Otherwise they would count against the quota for 30 days."""
     hub = await inprocess.hub()
-    less = PIECES_FROM + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, less)
+    with_quota = PIECES_FROM + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
     await linked(a, b)
     admin = await inprocess.client(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
 
-    async def refused() -> Any:
+    async def failed_rows() -> Any:
         return (await ask(admin, "failed.list", {}))["result"]
 
-    (row,) = await until(refused)
+    (row,) = await until(failed_rows)
     assert counted(b, PIECES) >= 8
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     await ask(admin, "failed.remove", {"ids": [row["lk0"]]})
@@ -59,32 +60,32 @@ async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(i
     assert not b.engine.core.pieces.of("1.10008")
 
 
-async def test_a_notice_ends_no_document_that_has_arrived(inprocess: InProcess) -> None:
+async def test_a_notice_deletes_no_pieces_of_a_document_that_has_arrived(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(b, MANIFESTS))
-    (name, *_) = await b.store.read(arrived, "1.10008", 0, 1)
-    document = document_of(name)
+    (piece,) = await b.store.read(arrived, "1.10008", 0, 1)
+    document = document_of(piece)
     target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
-    received: list[Exception] = []
-    a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, received.append)])
-    await until(lambda: received or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
-    await looked(b)
+    errors: list[Exception] = []
+    a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, errors.append)])
+    await until(lambda: errors or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
+    await sweep(b)
     await until(lambda: not b.engine.core.pieces.notices)
     await until(lambda: counted(b, PIECES) == 21)  # without the notice
-    assert received == []
+    assert errors == []
 
 
-async def test_old_pieces_stay_while_their_document_waits_and_go_without_it(inprocess: InProcess) -> None:
+async def test_old_pieces_are_deleted_only_without_their_manifest(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(b, MANIFESTS))
     age(b)
-    await looked(b)
+    await sweep(b)
     assert counted(b, PIECES) >= 21
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")

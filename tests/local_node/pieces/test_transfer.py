@@ -22,7 +22,7 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
-SMALLER = "max_document_bytes = 1000\n"  # smaller than a piece
+BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piece
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
 
 
@@ -64,12 +64,13 @@ class KeepingConsumer:
 
     @classmethod
     async def on(cls, inprocess: InProcess, node: LocalNode) -> "KeepingConsumer":
-        made = cls(await (await inprocess.client(node)).open_channel())
-        await made.channel.qos(1)
-        await made.channel.consume("semq.inbox", made._take)
-        return made
+        """Return a consumer of the inbox of a node, with a prefetch of one document."""
+        consumer = cls(await (await inprocess.client(node)).open_channel())
+        await consumer.channel.qos(1)
+        await consumer.channel.consume("semq.inbox", consumer._keep)
+        return consumer
 
-    def _take(self, batch: Sequence[Delivered]) -> None:
+    def _keep(self, batch: Sequence[Delivered]) -> None:
         for delivered in batch:
             self.got.put_nowait(delivered)
 
@@ -96,7 +97,7 @@ def is_clean(node: LocalNode) -> bool:
 
 
 @pytest.mark.parametrize("size", [SIZE, 5 * PIECE_BYTES])
-async def test_a_document_goes_in_pieces_and_leaves_nothing(inprocess: InProcess, size: int) -> None:
+async def test_a_document_sent_in_pieces_leaves_no_rows(inprocess: InProcess, size: int) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -112,7 +113,7 @@ async def test_a_document_goes_in_pieces_and_leaves_nothing(inprocess: InProcess
     assert consumer.got.empty()
 
 
-async def test_a_sealed_document_goes_in_sealed_pieces(inprocess: InProcess) -> None:
+async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) -> None:
     a, b = await sealing(inprocess)
     assert await published(await confirming(inprocess, a), "56001", body_of(350_000), Encrypt=1)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
@@ -126,7 +127,7 @@ async def test_a_sealed_document_goes_in_sealed_pieces(inprocess: InProcess) -> 
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(inprocess: InProcess) -> None:
+async def test_a_restarted_node_sends_the_remaining_pieces(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
     settings = inprocess.settings("10008", text)
@@ -135,7 +136,7 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
     assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
-    again = await inprocess.started(settings)
+    restarted = await inprocess.started(settings)
     b = await local(inprocess, "56001", hub.port)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
@@ -143,7 +144,7 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
     # Pieces that were messages when the node stopped were not sent a second time.
     assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == 21 + 1
     consumer.channel.ack(delivered.delivery_tag)
-    await until(lambda: is_clean(again) and is_clean(b))
+    await until(lambda: is_clean(restarted) and is_clean(b))
 
 
 @pytest.mark.parametrize("at_sender", [True, False])
@@ -168,28 +169,27 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
-    # a document to the institution itself
-    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))
+    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))  # to the institution itself
     first = await KeepingConsumer.on(inprocess, a)
     delivered = await first.next()
     first.channel.close()  # not acknowledged
     second = await (await inprocess.client(a)).open_channel()
 
-    async def got() -> bytes | None:
-        found = await second.get("semq.inbox")
-        if found is None:
+    async def body_of_next() -> bytes | None:
+        got = await second.get("semq.inbox")
+        if got is None:
             return None
-        second.ack(found.delivery_tag)
-        return bytes(found.body)
+        second.ack(got.delivery_tag)
+        return bytes(got.body)
 
-    assert await until(got) == bytes(delivered.body) == body_of(SIZE)
+    assert await until(body_of_next) == bytes(delivered.body) == body_of(SIZE)
     await until(lambda: is_clean(a))
 
 
 async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its copies would stay at the receiver, whose application has the document by then."""
+    """Copies of its pieces would stay at the receiver after the delivery of the document."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
@@ -197,14 +197,14 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: a.transfers.documents)
 
-    async def held(query: Any, *arguments: Any) -> Any:
-        found = await read(query, *arguments)
+    async def read_and_pause(query: Any, *arguments: Any) -> Any:
+        result = await read(query, *arguments)
         if query is transfers:
-            assert found  # the document still waits for its pieces
+            assert result  # the document still waits for its pieces
             await may_go_on.wait()
-        return found
+        return result
 
-    monkeypatch.setattr(a.store, "read", held)
+    monkeypatch.setattr(a.store, "read", read_and_pause)
     a.transfers.search()
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
     may_go_on.set()
@@ -221,8 +221,8 @@ async def test_pieces_have_priority_and_expiry_of_their_document(inprocess: InPr
     header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
     assert await publish_and_wait(await confirming(inprocess, a), "semq", "56001", header, body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
-    alike = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
-    assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {alike}") == 4
+    condition = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
+    assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {condition}") == 4
 
 
 async def test_a_document_that_expires_on_its_way_is_refused(inprocess: InProcess) -> None:
@@ -236,11 +236,11 @@ async def test_a_document_that_expires_on_its_way_is_refused(inprocess: InProces
     b = await local(inprocess, "56001", hub.port)
     link = await inprocess.client(a)
 
-    async def refused() -> str | None:
+    async def reason() -> str | None:
         shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
         return str(shown["reason"]) if shown.get("reason") else None
 
-    assert "SEMQ-1206" in await until(refused)
+    assert "SEMQ-1206" in await until(reason)
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
     assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")
 
@@ -265,14 +265,14 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
 
 async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, SMALLER)
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, BELOW_PIECES)
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     link = await inprocess.client(a)
 
-    async def refused() -> str | None:
+    async def reason() -> str | None:
         shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
         return str(shown["reason"]) if shown.get("reason") else None
 
-    assert "SEMQ-1231" in await until(refused)
+    assert "SEMQ-1231" in await until(reason)
     assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")

@@ -24,7 +24,7 @@ from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
-def pieces(node: LocalNode) -> int:
+def piece_count(node: LocalNode) -> int:
     return counted(node, "SELECT count(*) FROM tb_0031_piece")
 
 
@@ -55,7 +55,7 @@ async def test_documents_that_cannot_be_split_are_refused_before_the_body(
     with pytest.raises(amqp.AmqpError) as refused:
         await published(channel, target, body_of(SIZE), **headers)
     assert code in str(refused.value)
-    assert not pieces(a)
+    assert not piece_count(a)
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ async def test_documents_that_cannot_be_split_are_refused_before_the_body(
         ({"NotBefore": 32_000_000_000_000}, "tb_0031_submit WHERE octet_length(payload)"),
     ],
 )
-async def test_documents_that_cannot_be_split_are_one_message_up_to_its_limit(
+async def test_documents_that_cannot_be_split_are_sent_as_one_message_up_to_the_limit_of_messages(
     inprocess: InProcess, headers: dict[str, str | int], where: str
 ) -> None:
     a = await local(inprocess, "10008", 1)  # no hub: the message waits
     size = 1_500_000
     assert await published(await confirming(inprocess, a), "56001", body_of(size), **headers)
-    assert not pieces(a)
+    assert not piece_count(a)
     assert counted(a, f"SELECT count(*) FROM {where} = {size}") == 1
 
 
-async def test_a_body_beyond_the_largest_is_refused(inprocess: InProcess) -> None:
+async def test_a_body_above_the_largest_size_is_refused(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, "max_large_document_bytes = 1000000\n")
     channel = await confirming(inprocess, a)
@@ -86,7 +86,7 @@ async def test_a_body_beyond_the_largest_is_refused(inprocess: InProcess) -> Non
         await published(channel, "56001", bytes((64 << 20) + 1))
 
 
-async def test_a_body_that_does_not_end_leaves_nothing(inprocess: InProcess) -> None:
+async def test_an_incomplete_body_leaves_no_pieces(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
@@ -96,32 +96,32 @@ async def test_a_body_that_does_not_end_leaves_nothing(inprocess: InProcess) -> 
     link.machine.start_content(channel.number, m.BasicPublish("semq", "56001"), header)
     link.machine.send_chunk(channel.number, body_of(SIZE - 10))
     link.link.touch()
-    await until(lambda: pieces(a) == 19)
+    await until(lambda: piece_count(a) == 19)
     link.link.abort()
-    await until(lambda: not pieces(a))
+    await until(lambda: not piece_count(a))
     assert not counted(a, "SELECT count(*) FROM tb_0031_submit")
 
 
-async def test_remains_of_a_crash_are_removed(inprocess: InProcess) -> None:
+async def test_pieces_without_an_arriving_body_are_removed(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     body = a.uploads.begin(SIZE, lambda is_paused: None)
     body.add(body_of(SIZE - 10))
-    await until(lambda: pieces(a) == 19)
+    await until(lambda: piece_count(a) == 19)
     a.remains.sweep()
     await a.store.read(lambda connection: None)
-    assert pieces(a) == 19  # the body is still arriving
+    assert piece_count(a) == 19  # the body is still arriving
     del body
 
     def is_gone() -> bool:
-        a.remains.sweep()  # an earlier search may be under way
-        return not pieces(a)
+        a.remains.sweep()  # repeated, because an earlier search may be under way
+        return not piece_count(a)
 
     await until(is_gone)
 
 
-async def test_remains_are_deleted_in_portions(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One commit that deletes all of them would delay other documents for seconds."""
+async def test_remaining_pieces_are_deleted_in_portions(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One commit that deletes all pieces would delay other documents for seconds."""
     monkeypatch.setattr(upload, "PORTION", 4)
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
@@ -138,7 +138,7 @@ async def test_remains_are_deleted_in_portions(inprocess: InProcess, monkeypatch
             """
         )
     a.remains.sweep()
-    await until(lambda: not pieces(a))
+    await until(lambda: not piece_count(a))
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT size FROM portions").fetchall() == [(4,), (4,), (2,)]
 
@@ -150,16 +150,16 @@ async def test_a_repeated_token_accepts_nothing(inprocess: InProcess) -> None:
     channel = await confirming(inprocess, a)
     for _ in range(2):
         assert await published(channel, "56001", body_of(SIZE), Token="T1")
-    await until(lambda: pieces(a) <= 21)
+    await until(lambda: piece_count(a) <= 21)
     assert counted(a, "SELECT count(*) FROM tb_0031_submit") == 1
     other = await confirming(inprocess, a)
     with pytest.raises(amqp.PreconditionFailed) as refused:
         await published(other, "56001", body_of(SIZE - 1), Token="T1")
     assert "SEMQ-1205" in str(refused.value)
-    await until(lambda: pieces(a) <= 21)
+    await until(lambda: piece_count(a) <= 21)
 
 
-async def test_with_an_answer_wanted_the_channel_stays_open(inprocess: InProcess) -> None:
+async def test_the_channel_stays_open_if_an_answer_was_requested(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)

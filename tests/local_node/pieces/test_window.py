@@ -1,11 +1,11 @@
-"""The number of pieces under way: more over a link with a long delay, one if they wait for each other."""
+"""The number of pieces under way: several over a link with a long delay, one if they wait for each other."""
 
 import asyncio
 
 from local_node.pieces.window import MEASURE_AGAIN, UNDER_WAY_MAX, PieceWindow
 
 
-class SimulatedWay:
+class SimulatedLink:
     """A link with a delay, to a node that processes one piece after the other."""
 
     def __init__(self, line_s: float, work_s: float) -> None:
@@ -17,23 +17,23 @@ class SimulatedWay:
         while len(self.sizes) < pieces:
             count = int(window.size)
             alone = [await window.enter() for _ in range(count)]
-            for place, is_alone in enumerate(alone, 1):
-                window.leave(self.line_s + place * self.work_s, was_alone=is_alone)
+            for position, is_alone in enumerate(alone, 1):
+                window.leave(self.line_s + position * self.work_s, was_alone=is_alone)
             self.sizes += [count] * count
 
 
-async def test_over_a_long_line_many_are_under_way() -> None:
-    way = SimulatedWay(0.1, 0.01)
-    await way.carry(PieceWindow(lambda: True), 1000)
-    assert sum(way.sizes) / len(way.sizes) > 0.8 * UNDER_WAY_MAX
+async def test_many_pieces_are_under_way_over_a_link_with_a_long_delay() -> None:
+    link = SimulatedLink(0.1, 0.01)
+    await link.carry(PieceWindow(lambda: True), 1000)
+    assert sum(link.sizes) / len(link.sizes) > 0.8 * UNDER_WAY_MAX
 
 
 async def test_few_pieces_are_under_way_if_they_wait_for_each_other() -> None:
-    window, way = PieceWindow(lambda: True), SimulatedWay(0.001, 0.02)
-    await SimulatedWay(0.1, 0.01).carry(window, 100)  # the way changes
-    await way.carry(window, 1000)
-    assert max(way.sizes[MEASURE_AGAIN * 2 :]) <= 2
-    assert sum(way.sizes) / len(way.sizes) < 2
+    window, link = PieceWindow(lambda: True), SimulatedLink(0.001, 0.02)
+    await SimulatedLink(0.1, 0.01).carry(window, 100)  # then the link changes
+    await link.carry(window, 1000)
+    assert max(link.sizes[MEASURE_AGAIN * 2 :]) <= 2
+    assert sum(link.sizes) / len(link.sizes) < 2
 
 
 async def test_a_waiting_sender_continues_when_a_piece_has_ended() -> None:
@@ -44,13 +44,13 @@ async def test_a_waiting_sender_continues_when_a_piece_has_ended() -> None:
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     for ended in range(1, 4):
-        window.leave()  # without a receipt: nothing is learnt of the way
+        window.leave()  # without a receipt: nothing is measured
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert (sum(task.done() for task in waiting), window.size) == (ended, 1.0)
 
 
-async def test_a_cancelled_wait_takes_no_place() -> None:
+async def test_a_cancelled_wait_does_not_count_as_a_piece_under_way() -> None:
     window = PieceWindow(lambda: True)
     window.size = 1.0
     await window.enter()
@@ -65,8 +65,8 @@ async def test_a_cancelled_wait_takes_no_place() -> None:
 
 async def test_without_other_documents_pieces_may_wait_for_each_other() -> None:
     has_others = True
-    window, way = PieceWindow(lambda: has_others), SimulatedWay(0.001, 0.02)
-    await way.carry(window, 10)
+    window, link = PieceWindow(lambda: has_others), SimulatedLink(0.001, 0.02)
+    await link.carry(window, 10)
     assert int(window.size) == 1
     has_others = False
     for _ in range(UNDER_WAY_MAX):

@@ -49,32 +49,32 @@ class Hosted:
     server: VirtualServer
 
     def node(self, name: str) -> LocalNode:
-        """The running node of an institution."""
+        """Return the running node of an institution."""
         node = self.server.institutions[name].node
         assert node is not None
         return node
 
     async def client(self, host: str, user: str = "guest", password: str = "guest") -> ClientLink:
-        """A connection to a virtual host of the port."""
+        """Return a connection to a virtual host of the server."""
         port = self.server.host.port.listener.port
         config = DialConfig("127.0.0.1", port, virtual_host=host, user=user, password=password)
         link = await dial(config, SystemClock(), self.server.host.turn())
         self.inprocess.stack.push_async_callback(link.close)
         return link
 
-    async def asked(self, host: str, operation: str, **arguments: Any) -> Any:
-        """The result of an operation."""
+    async def ask(self, host: str, operation: str, **arguments: Any) -> Any:
+        """Return the result of an operation."""
         answer = await ask(await self.client(host), operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
 
     async def listed(self) -> dict[str, dict[str, Any]]:
-        """The rows of ``server.list`` by institution."""
-        return {row["institution"]: row for row in await self.asked("/", "server.list")}
+        """Return the rows of ``server.list`` by institution."""
+        return {row["institution"]: row for row in await self.ask("/", "server.list")}
 
     async def send(self, source: str, target: str) -> str:
         """Submit a document; return its LK0."""
-        return str((await self.asked(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
+        return str((await self.ask(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
 
     async def arrived(self, target: LocalNode | str, lk0: str) -> None:
         """Wait until a document is in the inbox of its target."""
@@ -96,7 +96,7 @@ class Hosting(Hosted):
     options: str = ""
 
     def write(self, tables: Mapping[str, str]) -> None:
-        """Write the server's file, with a table for each institution: further lines of it."""
+        """Write the server's file. ``tables``: the institutions, each with further lines of its table."""
         text = "\n".join(
             f'[institutions."{name}"]\nhub.password = "{name}"\n{more}' for name, more in tables.items()
         )  # fmt: skip
@@ -107,7 +107,7 @@ class Hosting(Hosted):
 
 @contextmanager
 def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
-    """Return a database for a server; at the end, drop those of its institutions."""
+    """Return the URL of a database for a server; at the end, drop the databases of its institutions."""
     database = inprocess.new_database()
     try:
         yield database
@@ -122,8 +122,9 @@ def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
 async def hosting(
     inprocess: InProcess, tables: Sequence[str] = ("", "", ""), options: str = "", *, secure: bool = False
 ) -> AsyncIterator[Hosting]:
-    """Run a hub that knows five institutions, and a server with one for each of ``tables``; ``secure``: they link by
-    their certificates, and each enrols with a token of its own.
+    """Run a hub that knows five institutions, and a server with an institution for each of ``tables``.
+
+    ``secure``: the institutions log in at the hub by certificates, and each is enrolled with a token of its own.
     """
     names = [f"{uuid4().hex[:8]}-{number}" for number in range(5)]
     text = HUB + "".join(f'[nodes."{name}"]\npassword = "{name}"\n' for name in names)
@@ -132,15 +133,15 @@ async def hosting(
     file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')
     with databases(inprocess, names) as database:
         server = VirtualServer(read_server(file), file, {}, SystemClock())
-        found = Hosting(inprocess, server, hub, names, database, options)
-        found.write(dict(zip(names, tables, strict=False)))
+        hosted = Hosting(inprocess, server, hub, names, database, options)
+        hosted.write(dict(zip(names, tables, strict=False)))
         if secure:
             file.write_text(file.read_text().replace("amqp://127", "amqps://127"))
             for name in names[: len(tables)]:
                 await inprocess.enrol(load(file, {}, name), hub)
-        found.server = VirtualServer(read_server(file), file, {}, SystemClock())
+        hosted.server = VirtualServer(read_server(file), file, {}, SystemClock())
         try:
-            await found.server.start()
-            yield found
+            await hosted.server.start()
+            yield hosted
         finally:
-            await found.server.stop()
+            await hosted.server.stop()

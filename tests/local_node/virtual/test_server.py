@@ -1,4 +1,4 @@
-"""Many institutions in one process: documents in every direction, isolation, changes while it runs, rest."""
+"""Many institutions in one process: documents in every direction, isolation, changes at run time, resting stores."""
 
 import asyncio
 import signal
@@ -24,24 +24,24 @@ from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 
-async def up(found: Hosting, *names: str) -> None:
-    """Wait until institutions have their links."""
-    await linked(*map(found.node, names))
+async def until_linked(hosted: Hosting, *names: str) -> None:
+    """Wait until the nodes of institutions have their links."""
+    await linked(*map(hosted.node, names))
 
 
 async def test_documents_in_every_direction(inprocess: InProcess) -> None:
-    async with hosting(inprocess) as found:
-        a, b, c, alone, _ = found.names
-        text = LOCAL.format(name=alone, hub=found.hub.port).replace(f"pass-{alone}", alone)
+    async with hosting(inprocess) as hosted:
+        a, b, c, alone, _ = hosted.names
+        text = LOCAL.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
         single = await inprocess.started(inprocess.settings(alone, text))
-        await up(found, a, b, c)
+        await until_linked(hosted, a, b, c)
         await linked(single)
         for source, target in ((a, b), (b, c), (c, a), (a, alone)):
-            await found.arrived(single if target == alone else target, await found.send(source, target))
+            await hosted.arrived(single if target == alone else target, await hosted.send(source, target))
         app = await inprocess.client(single)
         answer = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
-        await found.arrived(c, answer["result"]["lk0"])
-        assert {row["state"] for row in (await found.listed()).values()} == {"serving"}
+        await hosted.arrived(c, answer["result"]["lk0"])
+        assert {row["state"] for row in (await hosted.listed()).values()} == {"serving"}
 
 
 REFUSED = (
@@ -56,21 +56,21 @@ REFUSED = (
 
 
 async def test_a_user_logs_in_at_its_own_institution_only(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as found:
-        assert (await found.client(found.names[0], "erp", "secret")).is_open
+    async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as hosted:
+        assert (await hosted.client(hosted.names[0], "erp", "secret")).is_open
         for host, user, password in REFUSED:
             with pytest.raises((AccessRefused, NotAllowed, InvalidPath)):
-                await found.client(host.format(*found.names), user, password)
+                await hosted.client(host.format(*hosted.names), user, password)
 
 
 async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InProcess) -> None:
     wrong = "protocol.windows = 3"
     missing = 'database.url = "postgresql://127.0.0.1:1/none"'
-    async with hosting(inprocess, ("", wrong, missing, "")) as found:
-        a, bad, away, b, _ = found.names
-        await up(found, a, b)
-        await found.arrived(b, await found.send(a, b))
-        rows = await found.listed()
+    async with hosting(inprocess, ("", wrong, missing, "")) as hosted:
+        a, bad, away, b, _ = hosted.names
+        await until_linked(hosted, a, b)
+        await hosted.arrived(b, await hosted.send(a, b))
+        rows = await hosted.listed()
         assert {name: row["state"] for name, row in rows.items()} == {
             a: "serving", b: "serving", bad: "failing", away: "failing",
         }  # fmt: skip
@@ -78,108 +78,110 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         assert "protocol.windows" in rows[bad]["error"]
         assert "SEMQ-3001" in rows[away]["error"]
         # The error in the file is corrected.
-        found.write({a: "", bad: "", away: "", b: ""})
-        result = await found.asked("/", "server.reload")
+        hosted.write({a: "", bad: "", away: "", b: ""})
+        result = await hosted.ask("/", "server.reload")
         assert (result["added"], result["removed"]) == ([], [])
-        await until(lambda: all(one.node is not None for one in found.server.institutions.values()))
-        await up(found, bad, away)
-        await found.arrived(away, await found.send(bad, away))
+        await until(lambda: all(institution.node is not None for institution in hosted.server.institutions.values()))
+        await until_linked(hosted, bad, away)
+        await hosted.arrived(away, await hosted.send(bad, away))
 
 
 async def test_a_database_that_does_not_answer_stops_its_institution_only(inprocess: InProcess) -> None:
-    async with hosting(inprocess) as found:
-        a, stuck, b, *_ = found.names
-        await up(found, a, stuck, b)
-        with psycopg.connect(database_url(found.database, stuck)) as holder:
+    async with hosting(inprocess) as hosted:
+        a, stuck, b, *_ = hosted.names
+        await until_linked(hosted, a, stuck, b)
+        with psycopg.connect(database_url(hosted.database, stuck)) as holder:
             holder.execute("LOCK TABLE tb_0031, tb_0030 IN ACCESS EXCLUSIVE MODE")
-            client = await found.client(stuck)
+            client = await hosted.client(stuck)
             hanging = asyncio.ensure_future(ask(client, "msg.submit", {"target": a, "body_base64": "eA=="}))
-            looking = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
+            reading = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
             for _ in range(5):
-                await found.arrived(b, await found.send(a, b))
+                await hosted.arrived(b, await hosted.send(a, b))
             assert not hanging.done()
             holder.rollback()
-        await found.arrived(a, (await hanging)["result"]["lk0"])
-        await asyncio.gather(*looking)
+        await hosted.arrived(a, (await hanging)["result"]["lk0"])
+        await asyncio.gather(*reading)
 
 
 async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProcess) -> None:
     """Programs of one institution send as fast as they can to an absent one; another institution's documents arrive."""
-    async with hosting(inprocess) as found, asyncio.TaskGroup() as programs:
-        flooding, b, c, _, absent = found.names
-        await up(found, flooding, b, c)
+    async with hosting(inprocess) as hosted, asyncio.TaskGroup() as programs:
+        flooding, b, c, _, absent = hosted.names
+        await until_linked(hosted, flooding, b, c)
         accepted: list[str] = []
 
         async def flood() -> None:
-            port = found.server.host.port.listener.port
+            port = hosted.server.host.port.listener.port
             async with Client(f"amqp://guest:guest@127.0.0.1:{port}/{flooding}") as client:
                 while True:
                     sending = [client.send(absent, bytes(16 << 10)) for _ in range(50)]
                     accepted.extend(sent.lk0 for sent in await asyncio.gather(*sending))
 
-        def enough(least: int) -> bool:
+        def has_accepted(least: int) -> bool:
             return len(accepted) >= least
 
         floods = [programs.create_task(flood()) for _ in range(3)]
         for number in range(1, 11):
-            await until(partial(enough, 100 * number))
-            await found.arrived(c, await found.send(b, c))
-            row = (await found.listed())[flooding]
+            await until(partial(has_accepted, 100 * number))
+            await hosted.arrived(c, await hosted.send(b, c))
+            row = (await hosted.listed())[flooding]
             assert row["memory_bytes"] <= row["memory_max_bytes"]
         for task in floods:
             task.cancel()
         await asyncio.wait(floods)
-        with psycopg.connect(database_url(found.database, flooding)) as connection:
+        with psycopg.connect(database_url(hosted.database, flooding)) as connection:
             stored = connection.execute("SELECT count(*) FROM tb_0031").fetchone()
         assert stored is not None
         assert stored[0] >= len(accepted)
 
 
 async def test_an_institution_has_its_own_limits(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("amqp.max_connections = 2", "")) as found:
-        a, b, *_ = found.names
+    async with hosting(inprocess, ("amqp.max_connections = 2", "")) as hosted:
+        a, b, *_ = hosted.names
         for _ in range(2):
-            await found.client(a)
+            await hosted.client(a)
         with pytest.raises(NotAllowed):
-            await found.client(a)
-        await found.client(b)
-        assert found.node(a).server.counts()["connections_refused"] == 1
-        assert (await found.listed())[a]["memory_max_bytes"] == 64 << 20
+            await hosted.client(a)
+        await hosted.client(b)
+        assert hosted.node(a).server.counts()["connections_refused"] == 1
+        assert (await hosted.listed())[a]["memory_max_bytes"] == 64 << 20
 
 
-async def test_institutions_come_and_go_while_it_runs(inprocess: InProcess) -> None:
-    async with hosting(inprocess) as found:
-        a, b, gone, new, _ = found.names
-        await up(found, a, b, gone)
-        link, boot = found.node(a).uplink.link, found.node(a).recovered.boot
-        found.write({a: "protocol.overdue_s = 7", b: "", new: ""})
-        result = await found.asked("/", "server.reload")
-        assert (result["added"], result["removed"], result["failing"]) == ([new], [gone], {})
+async def test_institutions_are_added_and_removed_while_the_server_runs(inprocess: InProcess) -> None:
+    async with hosting(inprocess) as hosted:
+        a, b, removed, new, _ = hosted.names
+        await until_linked(hosted, a, b, removed)
+        link, boot = hosted.node(a).uplink.link, hosted.node(a).recovered.boot
+        hosted.write({a: "protocol.overdue_s = 7", b: "", new: ""})
+        result = await hosted.ask("/", "server.reload")
+        assert (result["added"], result["removed"], result["failing"]) == ([new], [removed], {})
         assert result["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
-        await up(found, new)
-        await found.arrived(new, await found.send(a, new))
-        assert found.node(a).uplink.link is link
+        await until_linked(hosted, new)
+        await hosted.arrived(new, await hosted.send(a, new))
+        assert hosted.node(a).uplink.link is link
         with pytest.raises((NotAllowed, InvalidPath)):
-            await found.client(gone)
+            await hosted.client(removed)
         # Documents that arrive meanwhile are delivered after its return.
-        lk0 = await found.send(a, gone)
-        found.write({a: "", b: "", new: "", gone: ""})
-        assert (await found.asked("/", "server.reload"))["added"] == [gone]
-        await found.arrived(gone, lk0)
-        await found.asked("/", "server.restart", institution=a)
-        await until(lambda: found.server.institutions[a].node is not None and found.node(a).recovered.boot == boot + 1)
+        lk0 = await hosted.send(a, removed)
+        hosted.write({a: "", b: "", new: "", removed: ""})
+        assert (await hosted.ask("/", "server.reload"))["added"] == [removed]
+        await hosted.arrived(removed, lk0)
+        await hosted.ask("/", "server.restart", institution=a)
+        await until(
+            lambda: hosted.server.institutions[a].node is not None and hosted.node(a).recovered.boot == boot + 1
+        )
 
 
 async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("",)) as found:
-        found.server.file.write_text("[server\n")
-        answer = await ask(await found.client("/"), "server.reload")
+    async with hosting(inprocess, ("",)) as hosted:
+        hosted.server.file.write_text("[server\n")
+        answer = await ask(await hosted.client("/"), "server.reload")
         assert answer["error"]["code"] == "SEMQ-2010"
-        assert list(found.server.institutions) == [found.names[0]]
+        assert list(hosted.server.institutions) == [hosted.names[0]]
 
 
-def connections(found: Hosting, name: str) -> int:
-    with psycopg.connect(found.database) as connection:
+def connections(hosted: Hosting, name: str) -> int:
+    with psycopg.connect(hosted.database) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [f"semq_{name}"]
         ).fetchone()
@@ -188,87 +190,87 @@ def connections(found: Hosting, name: str) -> int:
 
 
 async def test_an_institution_without_work_has_no_connection(inprocess: InProcess) -> None:
-    async with hosting(inprocess, options="rest_s = 0.3") as found:
-        a, b, c, *_ = found.names
-        await up(found, a, b, c)
+    async with hosting(inprocess, options="rest_s = 0.3") as hosted:
+        a, b, c, *_ = hosted.names
+        await until_linked(hosted, a, b, c)
         for _ in range(3):
-            await until(lambda: all(found.node(name).store.state == "rest" for name in (a, b, c)))
-            await until(lambda: not any(connections(found, name) for name in (a, b, c)))
-            before = found.node(a).engine_starts
-            await found.arrived(b, await found.send(a, b))
-            assert found.node(a).engine_starts == before
+            await until(lambda: all(hosted.node(name).store.state == "rest" for name in (a, b, c)))
+            await until(lambda: not any(connections(hosted, name) for name in (a, b, c)))
+            before = hosted.node(a).engine_starts
+            await hosted.arrived(b, await hosted.send(a, b))
+            assert hosted.node(a).engine_starts == before
 
 
 async def test_a_store_that_was_opened_for_a_poll_rests_soon(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.store.postgres.store.POLLED_S", 0.05)
-    async with hosting(inprocess, options="rest_s = 3600") as found:
-        a, b, *_ = found.names
-        await up(found, a, b)
-        store, units = found.node(a).store, found.node(a).store.counters
+    async with hosting(inprocess, options="rest_s = 3600") as hosted:
+        a, b, *_ = hosted.names
+        await until_linked(hosted, a, b)
+        store, units = hosted.node(a).store, hosted.node(a).store.counters
         await until(store.rest)
         before = units.read_only
-        found.node(a).submissions.poll()
+        hosted.node(a).submissions.poll()
         await until(lambda: units.read_only > before and store.state == "rest")
-        await found.arrived(b, await found.send(a, b))
+        await hosted.arrived(b, await hosted.send(a, b))
         assert store.state == "open"
 
 
 async def test_the_login_of_a_partner_opens_no_resting_store(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("", ""), options="rest_s = 3600") as found:
-        a, b, new, *_ = found.names
-        await up(found, a, b)
-        node = found.node(a)
+    async with hosting(inprocess, ("", ""), options="rest_s = 3600") as hosted:
+        a, b, new, *_ = hosted.names
+        await until_linked(hosted, a, b)
+        node = hosted.node(a)
         await until(node.store.rest)
         before = node.store.counters.units
-        found.write({a: "", b: "", new: ""})
-        await found.asked("/", "server.reload")
+        hosted.write({a: "", b: "", new: ""})
+        await hosted.ask("/", "server.reload")
         await until(lambda: node.engine.partners.online.get(f"1.{new}"))
         await until(lambda: node.uplink.intake.frames_under_way == 0)
         assert (node.store.state, node.store.counters.units) == ("rest", before)
 
 
 async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inprocess: InProcess) -> None:
-    async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as found:
-        a, b, *_ = found.names
-        await up(found, a, b)
-        await until(lambda: found.node(a).store.state == "rest")
-        with psycopg.connect(database_url(found.database, a)) as connection:
+    async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as hosted:
+        a, b, *_ = hosted.names
+        await until_linked(hosted, a, b)
+        await until(lambda: hosted.node(a).store.state == "rest")
+        with psycopg.connect(database_url(hosted.database, a)) as connection:
             connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = 'a b c d', until = now() + '1 h'")
-        client = await found.client(a)
+        client = await hosted.client(a)
         asking = asyncio.ensure_future(ask(client, "msg.submit", {"target": b, "body_base64": "eA=="}))
-        await until(lambda: found.server.institutions[a].node is None)
+        await until(lambda: hosted.server.institutions[a].node is None)
         asking.cancel()  # the answer is a refusal, unless the connection ends before it
-        with psycopg.connect(database_url(found.database, a)) as connection:
+        with psycopg.connect(database_url(hosted.database, a)) as connection:
             assert connection.execute("SELECT count(*) FROM tb_0031").fetchone() == (0,)
-        assert (await found.listed())[b]["state"] == "serving"
+        assert (await hosted.listed())[b]["state"] == "serving"
 
 
 async def test_fewer_connections_than_institutions(inprocess: InProcess) -> None:
-    async with hosting(inprocess, options="connections = 1") as found:
-        a, b, c, *_ = found.names
-        await up(found, a, b, c)
+    async with hosting(inprocess, options="connections = 1") as hosted:
+        a, b, c, *_ = hosted.names
+        await until_linked(hosted, a, b, c)
         for source, target in ((a, b), (b, c), (c, a)) * 2:
-            await found.arrived(target, await found.send(source, target))
-            assert found.server.host.connections.taken <= 1
+            await hosted.arrived(target, await hosted.send(source, target))
+            assert hosted.server.host.connections.taken <= 1
 
 
 async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:
-    async with hosting(inprocess, secure=True) as found:
-        a, revoked, b, *_ = found.names
-        await up(found, a, revoked, b)
-        operator = await inprocess.client(found.hub)
+    async with hosting(inprocess, secure=True) as hosted:
+        a, revoked, b, *_ = hosted.names
+        await until_linked(hosted, a, revoked, b)
+        operator = await inprocess.client(hosted.hub)
         await ask(operator, "cert.revoke", {"which": revoked, "why": "lost"})
-        await until(lambda: "ACCESS_REFUSED" in found.node(revoked).uplink.last_error)
-        await found.arrived(b, await found.send(a, b))
-        rows = await found.listed()
+        await until(lambda: "ACCESS_REFUSED" in hosted.node(revoked).uplink.last_error)
+        await hosted.arrived(b, await hosted.send(a, b))
+        rows = await hosted.listed()
         assert {name: row["link"] for name, row in rows.items()} == {a: "up", revoked: "down", b: "up"}
         assert "ACCESS_REFUSED" in rows[revoked]["error"]
-        waiting = await found.send(a, revoked)
-        await inprocess.enrol(found.node(revoked).settings, found.hub)
-        await found.node(revoked)._maintain_certificate()  # as its job does, every few seconds
-        await found.arrived(revoked, waiting)
+        waiting = await hosted.send(a, revoked)
+        await inprocess.enrol(hosted.node(revoked).settings, hosted.hub)
+        await hosted.node(revoked)._maintain_certificate()  # as the job does every few seconds
+        await hosted.arrived(revoked, waiting)
 
 
 WITHOUT_HUB = """
@@ -284,22 +286,22 @@ urls = ["amqps://127.0.0.1:{port}"]
 """
 
 
-async def test_an_institution_without_a_hub_dials_its_partner_and_misses_no_link(inprocess: InProcess) -> None:
+async def test_an_institution_without_a_hub_dials_its_partner_and_reports_no_missing_link(inprocess: InProcess) -> None:
     hubless, name = Hubless(inprocess), uuid4().hex[:8]
     partner = await hubless.started("56001", f'[direct."{name}"]\n')
     file = inprocess.folder / "server.toml"
     with databases(inprocess, [name]) as database:
         file.write_text(WITHOUT_HUB.format(database=database, name=name, port=partner.port))
         hubless.certify(load(file, {}, name))
-        found = Hosted(inprocess, VirtualServer(read_server(file), file, {}, SystemClock()))
+        hosted = Hosted(inprocess, VirtualServer(read_server(file), file, {}, SystemClock()))
         try:
-            await found.server.start()
-            await until(lambda: [str(one) for one in found.node(name).engine.uplink.partners] == ["1.56001"])
-            row = (await found.listed())[name]
+            await hosted.server.start()
+            await until(lambda: list(map(str, hosted.node(name).engine.uplink.partners)) == ["1.56001"])
+            row = (await hosted.listed())[name]
             assert (row["state"], row["link"], row["error"]) == ("serving", "none", "")
-            await found.arrived(partner, await found.send(name, "56001"))
+            await hosted.arrived(partner, await hosted.send(name, "56001"))
         finally:
-            await found.server.stop()
+            await hosted.server.stop()
 
 
 FILE = """
@@ -323,7 +325,7 @@ MORE = '[institutions.b]\nhub.password = "b"\n'
 
 
 async def started(file: Path) -> tuple[Process, str]:
-    """The process, and the address that it serves."""
+    """Return the process of a started server, and the address of its port."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "semq.cli", "server", "run", "--config", str(file), stdin=PIPE, stdout=PIPE
     )
