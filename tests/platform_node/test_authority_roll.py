@@ -1,4 +1,4 @@
-"""The change of the hub's authority: with links up, interrupted at every write, and with a node offline."""
+"""The change of the hub's authority: in operation, with an offline node, and with a kill at every write."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,23 +23,23 @@ from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform_node.node.ROLL_S", 0.1)
 
 
-async def show(hub: HubNode) -> dict[str, Any]:
+async def status_of(hub: HubNode) -> dict[str, Any]:
     assert hub.authority_roll is not None
     return await hub.authority_roll.status()
 
 
-async def done(hub: HubNode) -> None:
+async def until_done(hub: HubNode) -> None:
     async def is_done() -> bool:
-        return bool((await show(hub))["phase"] == "done")
+        return bool((await status_of(hub))["phase"] == "done")
 
     await until(is_done)
 
 
-def uses_new(node: LocalNode, hub: HubNode) -> bool:
+def uses_new_authority(node: LocalNode, hub: HubNode) -> bool:
     authority = hub.registry.authority
     assert node.who is not None
     assert authority is not None
@@ -50,10 +50,10 @@ def uses_new(node: LocalNode, hub: HubNode) -> bool:
 
 async def submit(link: ClientLink, target: str, count: int, name: str) -> list[str]:
     documents = [{"target": target, "body_base64": "eA==", "token": f"{target}-{name}-{n}"} for n in range(count)]
-    return [(await ask(link, "msg.submit", one))["result"]["lk0"] for one in documents]
+    return [(await ask(link, "msg.submit", document))["result"]["lk0"] for document in documents]
 
 
-async def delivered(link: ClientLink, sent: list[str]) -> None:
+async def until_delivered(link: ClientLink, sent: list[str]) -> None:
     async def all_are() -> bool:
         rows = (await ask(link, "msg.list"))["result"]
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
@@ -73,8 +73,8 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     assert answer["began"]
     assert answer["former"] == before["authority"]
     sent += await submit(app, "56001", 20, "during")
-    await done(hub)
-    await until(lambda: uses_new(a, hub) and uses_new(b, hub))
+    await until_done(hub)
+    await until(lambda: uses_new_authority(a, hub) and uses_new_authority(b, hub))
     after = (await ask(await inprocess.client(hub), "ca.show"))["result"]
     assert after["authority"] == answer["new"] != before["authority"]
     assert {row["state"] for row in after["nodes"]} == {"trusts the new one only"}
@@ -82,14 +82,14 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     assert hub.who.trust.fingerprints == [answer["new"]]
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
-    await delivered(app, sent + await submit(app, "56001", 20, "after"))
-    # A start takes the new authority.
-    kept = prepare_authority(hub.settings, hub.clock)
-    assert kept is not None
-    assert kept.fingerprint == answer["new"]
+    await until_delivered(app, sent + await submit(app, "56001", 20, "after"))
+    # At the next start the hub signs with the new authority.
+    after_start = prepare_authority(hub.settings, hub.clock)
+    assert after_start is not None
+    assert after_start.fingerprint == answer["new"]
 
 
-async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InProcess) -> None:
+async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
@@ -100,7 +100,7 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     await ask(operator, "ca.roll")
 
     async def waits_for_b_only() -> bool:
-        result = await show(hub)
+        result = await status_of(hub)
         return (
             result["waiting_for"] == ["1.56001"]
             and "both" in {r["node"]: r["state"] for r in result["nodes"]}["1.10008"]
@@ -111,21 +111,21 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     assert hub.authority_roll.state is not None
     assert hub.authority_roll.state.phase is Phase.BELIEVE
     assert (await ask(operator, "ca.leave", {"nodes": ["99999"]}))["error"]["code"] == "SEMQ-1201"
-    left = (await ask(operator, "ca.leave", {"nodes": ["56001"]}))["result"]
-    assert left["waiting_for"] in ([], ["1.10008"])
-    await done(hub)
+    writes_left = (await ask(operator, "ca.leave", {"nodes": ["56001"]}))["result"]
+    assert writes_left["waiting_for"] in ([], ["1.10008"])
+    await until_done(hub)
     b = LocalNode(b.settings, SystemClock())
     inprocess.stack.push_async_callback(b.stop)
     await b.start()
     await until(lambda: "SEMQ-4913" in b.uplink.last_error)
-    assert "enrol again" in next(one.detail for one in await b.checks() if one.name == "link")
+    assert "enrol again" in next(check.detail for check in await b.checks() if check.name == "link")
     own = await submit(await inprocess.client(b), "10008", 3, "kept")
     await inprocess.enrol(b.settings, hub)
-    await b._maintain_certificate()  # as its job does, every few seconds
+    await b._maintain_certificate()  # as the job does every few seconds
     await linked(a, b)
-    await delivered(app, sent)
-    await delivered(await inprocess.client(b), own)
-    assert uses_new(b, hub)
+    await until_delivered(app, sent)
+    await until_delivered(await inprocess.client(b), own)
+    assert uses_new_authority(b, hub)
 
 
 async def test_no_node_can_be_left_behind_without_a_change_of_authority(inprocess: InProcess) -> None:
@@ -138,63 +138,63 @@ async def test_no_node_can_be_left_behind_without_a_change_of_authority(inproces
 async def two_instances(
     inprocess: InProcess, folder: Path
 ) -> AsyncIterator[tuple[HubNode, HubNode, LocalNode, LocalNode]]:
-    """Run two instances that share their keys, with an institution at each."""
+    """Run two instances that share their keys, each with an institution."""
     async with hubs_of(inprocess) as hubs:
         hubs.keys = folder / "keys"
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        a, b = await inprocess.secure_local("10008", one), await inprocess.secure_local("56001", two)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        a, b = await inprocess.secure_local("10008", first), await inprocess.secure_local("56001", second)
         await linked(a, b)
-        yield one, two, a, b
+        yield first, second, a, b
 
 
 async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProcess, tmp_path: Path) -> None:
-    async with two_instances(inprocess, tmp_path) as (one, two, a, b):
+    async with two_instances(inprocess, tmp_path) as (first, second, a, b):
         app = await inprocess.client(a)
         sent = await submit(app, "56001", 20, "before")
-        answer = (await ask(await inprocess.client(one), "ca.roll"))["result"]
+        answer = (await ask(await inprocess.client(first), "ca.roll"))["result"]
         sent += await submit(app, "56001", 20, "during")
-        await done(one)
-        await until(lambda: uses_new(a, one) and uses_new(b, two))
-        for hub in (one, two):
+        await until_done(first)
+        await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
+        for hub in (first, second):
             assert hub.who is not None
             assert hub.registry.authority is not None
             assert hub.registry.authority.fingerprint == answer["new"]
             await until(lambda who=hub.who: who.trust.fingerprints == [answer["new"]])  # type: ignore[misc]
             assert is_issued_by(hub.who.certificate, hub.registry.authority.certificate)
-        states = {row["state"] for row in (await show(two))["nodes"]}
+        states = {row["state"] for row in (await status_of(second))["nodes"]}
         assert states == {"trusts the new one only"}
         await linked(a, b)
-        await delivered(app, sent + await submit(app, "56001", 20, "after"))
+        await until_delivered(app, sent + await submit(app, "56001", 20, "after"))
 
 
 async def test_a_change_waits_for_every_running_instance(inprocess: InProcess, tmp_path: Path) -> None:
-    async with two_instances(inprocess, tmp_path) as (one, two, a, b):
-        roll, two.authority_roll = two.authority_roll, None  # its job does nothing
-        await ask(await inprocess.client(one), "ca.roll")
+    async with two_instances(inprocess, tmp_path) as (first, second, a, b):
+        roll, second.authority_roll = second.authority_roll, None  # its job does nothing now
+        await ask(await inprocess.client(first), "ca.roll")
 
         async def waits_for_the_other() -> bool:
-            result = await show(one)
+            result = await status_of(first)
             return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
 
         await until(waits_for_the_other)
-        assert (await show(one))["phase"] == "believe"
-        two.authority_roll = roll
-        await done(one)
-        await until(lambda: uses_new(a, one) and uses_new(b, two))
+        assert (await status_of(first))["phase"] == "believe"
+        second.authority_roll = roll
+        await until_done(first)
+        await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
 
 
 async def test_a_certificate_that_one_instance_has_issued_is_used_by_all(inprocess: InProcess, tmp_path: Path) -> None:
-    async with two_instances(inprocess, tmp_path) as (one, two, *_):
-        assert one.who is not None
-        assert two.who is not None
-        one.renew_own()
-        two._maintain_certificate()  # as its job does, every few seconds
-        assert two.who.certificate.serial_text == one.who.certificate.serial_text
+    async with two_instances(inprocess, tmp_path) as (first, second, *_):
+        assert first.who is not None
+        assert second.who is not None
+        first.renew_own()
+        second._maintain_certificate()  # as the job does every few seconds
+        assert second.who.certificate.serial_text == first.who.certificate.serial_text
 
 
-class Ended(Exception):
-    """Raised where the simulated process ends."""
+class ProcessEnded(Exception):
+    """The end of the simulated process."""
 
 
 async def test_a_change_continues_after_an_end_at_any_write(
@@ -206,14 +206,14 @@ async def test_a_change_continues_after_an_end_at_any_write(
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     former, folder, write = hub.registry.authority, hub.settings.pki_dir, files.write_safely
-    left = 0
+    writes_left = 0
 
     def writing(path: Path, content: bytes, mode: int = 0o644) -> None:
-        nonlocal left
+        nonlocal writes_left
         if path.is_relative_to(folder):
-            left -= 1
-            if left < 0:
-                raise Ended
+            writes_left -= 1
+            if writes_left < 0:
+                raise ProcessEnded
         write(path, content, mode)
 
     for module in ("semq.pki.authority", "semq.pki.keys", "semq.pki.slots", "semq.service.credentials.identity"):
@@ -221,7 +221,7 @@ async def test_a_change_continues_after_an_end_at_any_write(
     monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
     ends = 0
     for life in range(50):
-        left = life  # writes before the end
+        writes_left = life  # writes before the end
         if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
             break
         # The steps of a start that read the files.
@@ -233,14 +233,14 @@ async def test_a_change_continues_after_an_end_at_any_write(
         try:
             hub.authority_roll.begin(())
             await hub.authority_roll.advance()
-        except Ended:
+        except ProcessEnded:
             ends += 1
         await until(lambda: "1.10008" in hub.questions.readers())
     assert ends >= 5
     assert hub.authority_roll is not None
     await until(lambda: "1.10008" in hub.questions.readers())
     await hub.authority_roll.advance()
-    await until(lambda: uses_new(a, hub))
+    await until(lambda: uses_new_authority(a, hub))
     assert former is not None
     assert hub.registry.authority is not None
     assert hub.registry.authority.fingerprint != former.fingerprint

@@ -1,4 +1,4 @@
-"""The hub's directory of certificates: statements of nodes about themselves, and their limits."""
+"""The hub's directory of certificates: certificates that nodes send, checks of them, and their number."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,41 +12,41 @@ A = Address(1, "10008")
 
 
 def test_new_certificates_are_reported_once() -> None:
-    known = KnownCertificates({"1.56001": ["kept"]})
-    assert known.of(A) is None
-    assert known.of(Address(1, "56001")) == ("kept",)
-    assert known.introduce(A, ["new", "old"]) == ("new", "old")
-    assert known.introduce(A, ["new", "old"]) is None
-    assert known.introduce(A, ["old", "new"]) == ("old", "new") == known.of(A)
-    assert known.introduce(A, []) == () == known.of(A)
+    directory = KnownCertificates({"1.56001": ["kept"]})
+    assert directory.of(A) is None
+    assert directory.of(Address(1, "56001")) == ("kept",)
+    assert directory.introduce(A, ["new", "old"]) == ("new", "old")
+    assert directory.introduce(A, ["new", "old"]) is None
+    assert directory.introduce(A, ["old", "new"]) == ("old", "new") == directory.of(A)
+    assert directory.introduce(A, []) == () == directory.of(A)
 
 
 def test_an_invalid_certificate_is_not_passed_on() -> None:
-    bad: set[str] = {"bad"}
+    revoked: set[str] = {"bad"}
 
     def check(node: Address, pem: str) -> datetime:
         assert node == A
-        if pem in bad:
+        if pem in revoked:
             raise Revoked
         if pem == "forged":
             raise WrongAuthority
         return NEVER
 
-    known = KnownCertificates({}, check)
-    known.introduce(A, ["good", "other"])
-    assert known.introduce(A, ["good", "bad"]) == ("good",)
-    known.introduce(A, ["good", "other"])
+    directory = KnownCertificates({}, check)
+    directory.introduce(A, ["good", "other"])
+    assert directory.introduce(A, ["good", "bad"]) == ("good",)
+    directory.introduce(A, ["good", "other"])
     with pytest.raises(WrongAuthority):
-        known.introduce(A, ["forged", "good"])
-    assert known.introduce(A, ["good", "forged"]) == ("good",)  # from a slot that an earlier authority signed
-    known.introduce(A, ["good", "other"])
+        directory.introduce(A, ["forged", "good"])
+    assert directory.introduce(A, ["good", "forged"]) == ("good",)  # from a slot that an earlier authority signed
+    directory.introduce(A, ["good", "other"])
     with pytest.raises(TooManyCertificates):
-        known.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))
-    assert known.of(A) == ("good", "other")
-    assert known.check_all() == {}
-    bad.add("good")
-    assert known.check_all() == {"1.10008": ("other",)}
-    assert known.of(A) == ("other",)
+        directory.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))
+    assert directory.of(A) == ("good", "other")
+    assert directory.check_all() == {}
+    revoked.add("good")
+    assert directory.check_all() == {"1.10008": ("other",)}
+    assert directory.of(A) == ("other",)
 
 
 def test_a_stored_certificate_that_is_no_longer_valid_is_not_passed_on() -> None:
@@ -57,20 +57,20 @@ def test_a_stored_certificate_that_is_no_longer_valid_is_not_passed_on() -> None
             raise Revoked
         return NEVER
 
-    known = KnownCertificates({"1.10008": ["revoked"], "1.56001": ["renewed", "revoked"]}, check)
-    assert (known.of(A), known.of(Address(1, "56001"))) == ((), ("renewed",))
+    directory = KnownCertificates({"1.10008": ["revoked"], "1.56001": ["renewed", "revoked"]}, check)
+    assert (directory.of(A), directory.of(Address(1, "56001"))) == ((), ("renewed",))
 
 
-def test_certificates_are_verified_again_when_the_first_of_them_has_ended() -> None:
+def test_certificates_are_checked_again_after_the_end_of_the_earliest() -> None:
     now, day = datetime(2030, 1, 1, tzinfo=UTC), timedelta(days=1)
     ends = {"kept": now + 9 * day, "long": now + 5 * day, "short": now + 2 * day}
-    known = KnownCertificates({"1.56001": ["kept"]}, lambda node, pem: ends[pem])
-    assert not known.is_due(now + 9 * day)
-    assert known.is_due(now + 10 * day)
-    known.introduce(A, ["long", "short"])
-    assert not known.is_due(now + 2 * day)
-    assert known.is_due(now + 2 * day + timedelta(seconds=2))
-    known.introduce(A, ["long"])
-    known.check_all()
-    assert not known.is_due(now + 5 * day)
-    assert known.is_due(now + 6 * day)
+    directory = KnownCertificates({"1.56001": ["kept"]}, lambda node, pem: ends[pem])
+    assert not directory.is_due(now + 9 * day)
+    assert directory.is_due(now + 10 * day)
+    directory.introduce(A, ["long", "short"])
+    assert not directory.is_due(now + 2 * day)
+    assert directory.is_due(now + 2 * day + timedelta(seconds=2))
+    directory.introduce(A, ["long"])
+    directory.check_all()
+    assert not directory.is_due(now + 5 * day)
+    assert directory.is_due(now + 6 * day)

@@ -1,4 +1,4 @@
-"""Two instances of the hub on two databases and a broker: one hub for its institutions."""
+"""Two instances of the hub, each with a database, and a broker between them: one hub for its institutions."""
 
 import re
 from collections.abc import AsyncIterator
@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from local_node.node import LocalNode
 from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
 from platform_node.node import HubNode
+from semq.amqp.events import Delivered
 from semq.clock import SystemClock
 from semq.pki.errors import TrustUnreadable
 from semq.pki.tls import server_context
@@ -40,10 +41,10 @@ class Hubs:
     port: int
     control: str = ""
     carrier: str = CLUSTER
-    keys: Path | None = None  #: the folder of the hub's keys: links by TLS with certificates
+    keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
-        """Start an instance; the first one has the control database."""
+        """Start an instance. The database of the first one is the control database."""
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
         text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.carrier.format(port=self.port)
         if self.keys is not None:
@@ -82,35 +83,35 @@ def homes(hub: HubNode) -> dict[str, tuple[int, int]]:
 
 
 async def settle_homes(*hubs: HubNode) -> None:
-    """Let every instance know every store and home."""
+    """Let every instance read all stores and homes."""
     for hub in hubs:
         assert hub.membership is not None
         await hub.membership.follow()
 
 
 async def received(node: LocalNode, inprocess: InProcess, count: int) -> list[bytes]:
-    """Return the bodies of documents of a node's inbox."""
+    """Receive documents from a node's inbox, and return the bodies when there are ``count``."""
     channel = await (await inprocess.client(node)).open_channel()
-    got: list[bytes] = []
+    bodies: list[bytes] = []
 
-    def take(batch: list[object]) -> None:
-        for one in batch:
-            got.append(bytes(one.body))  # type: ignore[attr-defined]
-            channel.ack(one.delivery_tag)  # type: ignore[attr-defined]
+    def on_documents(batch: list[Delivered]) -> None:
+        for delivered in batch:
+            bodies.append(bytes(delivered.body))
+            channel.ack(delivered.delivery_tag)
 
-    await channel.consume("semq.inbox", take)  # type: ignore[arg-type]
-    await until(lambda: len(got) >= count)
-    return got
+    await channel.consume("semq.inbox", on_documents)
+    await until(lambda: len(bodies) >= count)
+    return bodies
 
 
 async def test_institutions_at_two_instances_exchange_documents(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        assert homes(one) == homes(two)
-        a, b = await hubs.local("10008", one), await hubs.local("56001", two)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        assert homes(first) == homes(second)
+        a, b = await hubs.local("10008", first), await hubs.local("56001", second)
         await linked(a, b)
-        await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
+        await until(lambda: "1.56001" in first.engine.sessions and "1.10008" in second.engine.sessions)
         for sender, target in ((a, "56001"), (b, "10008")):
             channel = await confirming(await inprocess.client(sender))
             for number in range(20):
@@ -118,25 +119,25 @@ async def test_institutions_at_two_instances_exchange_documents(inprocess: InPro
         assert await received(b, inprocess, 20) == [b"%d" % n for n in range(20)]
         assert await received(a, inprocess, 20) == [b"%d" % n for n in range(20)]
         for node in (a, b):
-            await until(partial(_is_settled, node))
-        answer = (await ask(await inprocess.client(two), "hub.instances", {}))["result"]
+            await until(partial(_has_delivered_all, node))
+        answer = (await ask(await inprocess.client(second), "hub.instances", {}))["result"]
         assert sorted(row["store"] for row in answer if row["alive"]) == ["1.1", "2.2"]
 
 
-def _is_settled(node: LocalNode) -> bool:
+def _has_delivered_all(node: LocalNode) -> bool:
     return node.engine.core.counters.counts.get("delivered") == 20
 
 
 async def test_a_document_waiting_in_one_store_is_delivered_through_the_other_instance(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        a = await hubs.local("10008", one)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        a = await hubs.local("10008", first)
         await linked(a)
         channel = await confirming(await inprocess.client(a))
         assert await publish(channel, "56001", b"waits")
-        home = one if homes(one)["1.56001"] == (1, 1) else two
-        other = two if home is one else one
+        home = first if homes(first)["1.56001"] == (1, 1) else second
+        other = second if home is first else first
         await until(lambda: home.engine.custody.held.get("1.56001") == 1)
         b = await hubs.local("56001", other)
         assert await received(b, inprocess, 1) == [b"waits"]
@@ -146,54 +147,54 @@ async def test_a_document_waiting_in_one_store_is_delivered_through_the_other_in
 
 async def test_nodes_of_a_stopped_instance_continue_at_another_one(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        a, b = await hubs.local("10008", one, two), await hubs.local("56001", two, one)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        a, b = await hubs.local("10008", first, second), await hubs.local("56001", second, first)
         await linked(a, b)
-        await until(lambda: "1.10008" in two.engine.sessions)
-        assert two.engine.instances is not None
-        assert two.engine.instances.fronts.is_elsewhere(a.address)
-        await one.stop()
-        await until(lambda: "1.10008" in two.links.links)
+        await until(lambda: "1.10008" in second.engine.sessions)
+        assert second.engine.instances is not None
+        assert second.engine.instances.fronts.is_elsewhere(a.address)
+        await first.stop()
+        await until(lambda: "1.10008" in second.links.links)
         await linked(a, b)
-        assert not two.engine.instances.fronts.is_elsewhere(a.address)
+        assert not second.engine.instances.fronts.is_elsewhere(a.address)
 
 
 async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        a = await hubs.local("10008", one)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        a = await hubs.local("10008", first)
         await linked(a)
-        await until(lambda: "1.10008" in two.engine.sessions)
-        copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=two.port)), SystemClock())
+        await until(lambda: "1.10008" in second.engine.sessions)
+        copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=second.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
-        two.registry.stores.clear()  # a copy with the same store would come as far as its queues
-        asked: list[Address] = []
-        refused = two.links.is_elsewhere
+        second.registry.stores.clear()  # as if the copy had the same store: otherwise it would be refused earlier
+        logins: list[Address] = []
+        is_elsewhere = second.links.is_elsewhere
 
-        def ask_and_note(node: Address) -> bool:
-            asked.append(node)
-            return refused(node)
+        def note_login(node: Address) -> bool:
+            logins.append(node)
+            return is_elsewhere(node)
 
-        monkeypatch.setattr(two.links, "is_elsewhere", ask_and_note)
+        monkeypatch.setattr(second.links, "is_elsewhere", note_login)
         await copy.start()
-        await until(lambda: len(asked) > 4)  # it has come again
-        assert "1.10008" not in two.links.links
+        await until(lambda: len(logins) > 4)  # it has tried repeatedly
+        assert "1.10008" not in second.links.links
         assert a.uplink.link is not None
 
 
 async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
+        first, second = await hubs.instance(1), await hubs.instance(2)
         document = '[nodes."77001"]\nname = "new"\n'
-        await ask(await inprocess.client(one), "definitions.import", {"document": document})
-        await two.definition_operations.follow()
-        await settle_homes(one, two)
+        await ask(await inprocess.client(first), "definitions.import", {"document": document})
+        await second.definition_operations.follow()
+        await settle_homes(first, second)
         new = Address(NodeType.LOCAL, "77001")
-        assert two.directory.knows(str(new))
-        assert homes(two)[str(new)] == homes(one)[str(new)]
+        assert second.directory.knows(str(new))
+        assert homes(second)[str(new)] == homes(first)[str(new)]
 
 
 async def test_an_instance_refuses_the_control_database_of_another_hub(inprocess: InProcess) -> None:
@@ -210,8 +211,8 @@ async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
             await hubs.instance(1, db_id=1)
 
 
-async def begun_again(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
-    """Start an instance again, and stop it; return how often its store went back, and the verdict about its store."""
+async def restart_once(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
+    """Start an instance again, and stop it; return how often its store was older than noted, and its health."""
     node = HubNode(former.settings, SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     await node.start()
@@ -229,16 +230,16 @@ def execute(url: str, *statements: str) -> None:
 
 async def test_a_store_that_was_restored_while_no_process_ran_is_recognised(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await two.stop()
-        url, other = two.settings.database.dsn or "", one.settings.database.dsn or ""
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await second.stop()
+        url, other = second.settings.database.dsn or "", first.settings.database.dsn or ""
         name = urlsplit(url).path[1:]
         execute(other, f"CREATE DATABASE {name}_old TEMPLATE {name}")
-        assert await begun_again(inprocess, two) == (0, "ok")
-        assert await begun_again(inprocess, two) == (0, "ok")
+        assert await restart_once(inprocess, second) == (0, "ok")
+        assert await restart_once(inprocess, second) == (0, "ok")
         execute(other, f"DROP DATABASE {name} WITH (FORCE)", f"ALTER DATABASE {name}_old RENAME TO {name}")
-        assert await begun_again(inprocess, two) == (1, "warning")
-        assert await begun_again(inprocess, two) == (0, "ok")
+        assert await restart_once(inprocess, second) == (1, "warning")
+        assert await restart_once(inprocess, second) == (0, "ok")
 
 
 TLS = """
@@ -259,19 +260,19 @@ async def test_the_carrier_is_reached_by_tls_and_verified(inprocess: InProcess, 
     foreign.write_bytes(stranger.pem)
     async with hubs_of(inprocess, tls=server_context(trust(signer), keys)) as hubs:
         hubs.carrier = carrier_by_tls(keys.trust_path)
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        a, b = await hubs.local("10008", one), await hubs.local("56001", two)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        a, b = await hubs.local("10008", first), await hubs.local("56001", second)
         await linked(a, b)
-        await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
+        await until(lambda: "1.56001" in first.engine.sessions and "1.10008" in second.engine.sessions)
         assert await publish(await confirming(await inprocess.client(a)), "56001", b"by TLS")
         assert await received(b, inprocess, 1) == [b"by TLS"]
         with capture_logs() as lines:
             hubs.carrier = carrier_by_tls(foreign)
-            three = await hubs.instance(3, waits=False)
+            third = await hubs.instance(3, waits=False)
             await until(lambda: sum(line["event"] == "carrier_away" for line in lines) >= 2)
-        assert three.membership is not None
-        assert not three.membership.carrier.is_joined
+        assert third.membership is not None
+        assert not third.membership.carrier.is_joined
         assert {line["error"][:9] for line in lines if line["event"] == "carrier_away"} == {"SEMQ-4913"}
 
 

@@ -1,4 +1,4 @@
-"""Enrolment: from a token to a link by certificate, and attempts of others to get one."""
+"""Enrolment: from a token to a link by certificate, and attempts to misuse a token."""
 
 import asyncio
 from datetime import timedelta
@@ -46,7 +46,7 @@ async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) 
     assert (status["certificate"]["node"], status["certificate"]["state"]) == ("1.10008", "ok")
     assert 89 < status["certificate"]["days_left"] <= 90
     listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
-    assert [one["node"] for one in listed] == ["1.56001", "1.10008"]
+    assert [row["node"] for row in listed] == ["1.56001", "1.10008"]
     accepted = await ask(await inprocess.client(a), "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = accepted["result"]["lk0"]
 
@@ -63,21 +63,21 @@ async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProc
     token = (await token_for(inprocess, hub, "56001"))["token"]
     answer = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
     listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
-    assert [(one["node"], one["state"]) for one in answer] == [("1.56001", "open"), ("1.10008", "used")]
+    assert [(row["node"], row["state"]) for row in answer] == [("1.56001", "open"), ("1.10008", "used")]
     assert (answer[0]["used_at"], answer[1]["serial"]) == (None, listed[0]["serial"])
     assert token not in str(answer)
 
 
-async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_token_can_be_used_once(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008")
-    where = HubAddress("127.0.0.1", hub.port)
+    address = HubAddress("127.0.0.1", hub.port)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
-    made = await enrol(ring, where, result["fingerprint"], result["token"], CLOCK)
-    assert ring.identity().certificate == made
+    certificate = await enrol(ring, address, result["fingerprint"], result["token"], CLOCK)
+    assert ring.identity().certificate == certificate
     thief = KeyRing(inprocess.folder / "thief", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, where, result["fingerprint"], result["token"], CLOCK)
+        await enrol(thief, address, result["fingerprint"], result["token"], CLOCK)
     assert not thief.is_enrolled
     assert len(await hub.registry.certificates()) == 1
 
@@ -91,40 +91,40 @@ async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
     assert await hub.registry.enrol(Address(1, "10008"), result["token"], request) == first
 
 
-async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
-    """It is used up in the transaction that stores the certificate; no part of it is only in memory."""
+async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
+    """Its use is stored in the transaction that stores the certificate."""
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
-    made = await enrol(first, address, result["fingerprint"], result["token"], CLOCK)
+    certificate = await enrol(first, address, result["fingerprint"], result["token"], CLOCK)
     await hub.stop()  # only committed data remain
-    again = HubNode(hub.settings, CLOCK)
-    inprocess.stack.push_async_callback(again.stop)
-    await again.start()
+    restarted = HubNode(hub.settings, CLOCK)
+    inprocess.stack.push_async_callback(restarted.stop)
+    await restarted.start()
     thief = KeyRing(first.folder / "thief", first.node)
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, HubAddress("127.0.0.1", again.port), result["fingerprint"], result["token"], CLOCK)
-    rows = await again.registry.certificates(first.node)
-    assert [one.serial for one in rows] == [made.serial_text]
+        await enrol(thief, HubAddress("127.0.0.1", restarted.port), result["fingerprint"], result["token"], CLOCK)
+    rows = await restarted.registry.certificates(first.node)
+    assert [issued.serial for issued in rows] == [certificate.serial_text]
 
 
 async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    where = HubAddress("127.0.0.1", hub.port)
+    address = HubAddress("127.0.0.1", hub.port)
     result = await token_for(inprocess, hub, "10008")
     other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(other, where, result["fingerprint"], result["token"], CLOCK)
+        await enrol(other, address, result["fingerprint"], result["token"], CLOCK)
     late = await token_for(inprocess, hub, "10008", hours=1e-9)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(ring, where, late["fingerprint"], late["token"], CLOCK)
+        await enrol(ring, address, late["fingerprint"], late["token"], CLOCK)
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(ring, where, result["fingerprint"], "0" * 32, CLOCK)
+        await enrol(ring, address, result["fingerprint"], "0" * 32, CLOCK)
 
 
-async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
+async def test_the_hub_stores_no_text_of_a_token(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008")
     with psycopg.connect(hub.store.url) as connection:
@@ -133,27 +133,25 @@ async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
     assert result["token"] not in str(rows)
 
 
-async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> None:
-    """An attacker on the network path has another authority, whatever it claims; the token is never sent to it."""
+async def test_an_impostor_of_the_hub_receives_no_token(inprocess: InProcess) -> None:
+    """The token is never sent to an attacker on the network path, who cannot have the true authority's key."""
     hub = await inprocess.secure_hub()
     outcome = await token_for(inprocess, hub, "10008")
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, outcome["token"], CLOCK)
-    # It presents the public certificate of the true authority, but does not have its key.
+    # The impostor presents the public certificate of the true authority, but does not have its key.
     received = bytearray()
     true_greeting = hub.registry.authority
     assert true_greeting is not None
-    impostor = await inprocess_impostor(inprocess, true_greeting.pem, received)
+    impostor = await start_impostor(inprocess, true_greeting.pem, received)
     with pytest.raises(DialFailed):
         await enrol(ring, HubAddress("127.0.0.1", impostor), outcome["fingerprint"], outcome["token"], CLOCK)
     assert outcome["token"].encode() not in received
 
 
-async def inprocess_impostor(inprocess: InProcess, pem: bytes, received: bytearray) -> int:
-    """Run a server with a certificate of its own authority that sends another party's in its greeting; return
-    its port.
-    """
+async def start_impostor(inprocess: InProcess, pem: bytes, received: bytearray) -> int:
+    """Run a server with a certificate of its own authority, whose greeting has another authority; return its port."""
     own = authority()
     tls = server_context(trust(own), ring(inprocess.folder / "impostor", own, "2.hub"))
 
@@ -175,7 +173,7 @@ async def inprocess_impostor(inprocess: InProcess, pem: bytes, received: bytearr
     return port
 
 
-async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) -> None:
+async def test_a_session_by_token_can_only_enrol(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008")
     login = {"user": "enroll/1.10008", "password": result["token"]}
@@ -193,7 +191,7 @@ async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) ->
         await channel.declare_queue("mine")
 
 
-async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProcess) -> None:
+async def test_tokens_are_made_for_known_institutions_only(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     admin = await inprocess.client(hub)
     assert (await ask(admin, "nodes.token", {"node": "99999"}))["error"]["code"] == "SEMQ-1201"
@@ -211,7 +209,7 @@ async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
         ] == "SEMQ-5122"
 
 
-async def test_host_names_come_from_the_token_and_stay(inprocess: InProcess) -> None:
+async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008", names=["node.example.org"])
     settings = inprocess.secure_settings("10008", hub)

@@ -1,4 +1,4 @@
-"""Homes: drawn by weight, the same at every instance, and never drawn again."""
+"""Homes: assigned by weight, the same at every instance, and assigned once."""
 
 from collections import Counter
 
@@ -14,19 +14,19 @@ NODES = [Address(NodeType.LOCAL, str(10_000 + number)) for number in range(3000)
 
 def test_homes_are_spread_by_weight() -> None:
     stores = {(1, 1): 1.0, (2, 2): 2.0, (3, 3): 3.0}
-    counted = Counter(home_by_weight(str(node), stores) for node in NODES)
-    assert abs(counted[1, 1] - 500) < 90
-    assert abs(counted[2, 2] - 1000) < 120
-    assert abs(counted[3, 3] - 1500) < 140
+    counts = Counter(home_by_weight(str(node), stores) for node in NODES)
+    assert abs(counts[1, 1] - 500) < 90
+    assert abs(counts[2, 2] - 1000) < 120
+    assert abs(counts[3, 3] - 1500) < 140
 
 
 @given(st.dictionaries(st.tuples(st.integers(1, 99), st.integers(1, 99)), st.floats(0.1, 10), min_size=2, max_size=6))
 def test_a_removed_store_moves_its_own_nodes_only(stores: dict[tuple[int, int], float]) -> None:
-    gone = next(iter(stores))
-    rest = {store: weight for store, weight in stores.items() if store != gone}
+    removed = next(iter(stores))
+    remaining = {store: weight for store, weight in stores.items() if store != removed}
     for node in NODES[:20]:
         before = home_by_weight(str(node), stores)
-        assert before == gone or home_by_weight(str(node), rest) == before
+        assert before == removed or home_by_weight(str(node), remaining) == before
 
 
 def test_only_nodes_without_a_home_get_one_and_only_in_a_store_in_use() -> None:

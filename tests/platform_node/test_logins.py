@@ -1,4 +1,4 @@
-"""Logins: the table of ``logins``, row by row."""
+"""Logins: each row of the table in ``platform_node.logins``."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ USERS = [User(name, digest_of("right"), {"/": Permissions()}) for name in (NODE,
 NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1.3"), PeerInfo("192.0.2.1", 1)
 
 
-async def nothing(*_: object) -> None:
+async def read_nothing(*_: object) -> None:
     """A database without tokens and revocations."""
 
 
 @pytest.fixture
 def registry() -> Registry:
     settings = load(None, {"SEMQ_NODE__KIND": "platform", "SEMQ_NODE__ID": "hub"})
-    return Registry(nothing, SystemClock(), settings, OURS)
+    return Registry(read_nothing, SystemClock(), settings, OURS)
 
 
 def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins:
@@ -44,7 +44,7 @@ def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins
 
 
 @pytest.mark.parametrize(
-    ("user", "peer", "allow_plain", "may"),
+    ("user", "peer", "allow_plain", "is_accepted"),
     [
         (NODE, NEAR, False, True),
         (NODE, TLS, False, False),
@@ -58,71 +58,75 @@ def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins
     ],
 )
 async def test_a_password_logs_in_only_where_plain_logins_are_allowed(
-    registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, may: bool
+    registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, is_accepted: bool
 ) -> None:
-    for known in (registry, None):
-        some = logins(known, allow_plain=allow_plain)
-        assert await some.authenticate("PLAIN", Credentials(user, b"right"), peer) == (user if may else None)
-        assert await some.authenticate("PLAIN", Credentials(user, b"wrong"), peer) is None
+    for registry_or_none in (registry, None):
+        authenticator = logins(registry_or_none, allow_plain=allow_plain)
+        assert await authenticator.authenticate("PLAIN", Credentials(user, b"right"), peer) == (
+            user if is_accepted else None
+        )
+        assert await authenticator.authenticate("PLAIN", Credentials(user, b"wrong"), peer) is None
 
 
-def shown(der: bytes) -> PeerInfo:
+def peer_with(der: bytes) -> PeerInfo:
     return PeerInfo("192.0.2.1", 1, "whatever the subject says", der, "TLSv1.3")
 
 
 async def test_a_node_logs_in_with_its_own_certificate_only(registry: Registry) -> None:
-    some = logins(registry)
-    mine = issued(OURS, NODE)
+    authenticator = logins(registry)
+    certificate = issued(OURS, NODE)
 
     async def log_in(peer: PeerInfo, claims: str = "") -> str | None:
-        return await some.authenticate("EXTERNAL", Credentials(claims, None), peer)
+        return await authenticator.authenticate("EXTERNAL", Credentials(claims, None), peer)
 
-    assert await log_in(shown(mine.der)) == NODE
-    assert await log_in(shown(mine.der), NODE) == NODE
-    assert await log_in(shown(mine.der), "1.56001") is None
-    assert await log_in(shown(issued(OURS, "1.56001").der)) is None  # not an institution of this hub
-    assert await log_in(shown(issued(OURS, "2.hub").der)) is None
+    assert await log_in(peer_with(certificate.der)) == NODE
+    assert await log_in(peer_with(certificate.der), NODE) == NODE
+    assert await log_in(peer_with(certificate.der), "1.56001") is None
+    assert await log_in(peer_with(issued(OURS, "1.56001").der)) is None  # not an institution of this hub
+    assert await log_in(peer_with(issued(OURS, "2.hub").der)) is None
     assert await log_in(TLS) is None
     assert await log_in(NEAR) is None
-    registry.revoked.add(mine.serial_text)
-    assert await log_in(shown(mine.der)) is None
+    registry.revoked.add(certificate.serial_text)
+    assert await log_in(peer_with(certificate.der)) is None
 
 
 @pytest.mark.parametrize("uris", [["https://x"], ["semq:1.10008", "semq:1.56001"], ["semq:1.10008/app"]])
-async def test_certificates_without_a_node_name(registry: Registry, tmp_path: Path, uris: list[str]) -> None:
+async def test_certificates_that_do_not_name_one_node_are_refused(
+    registry: Registry, tmp_path: Path, uris: list[str]
+) -> None:
     certificate, _ = named(OURS, tmp_path, uris)
     pem = certificate.read_bytes()
     with pytest.raises(WrongName):
         read_certificate(pem)
     der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
-    assert await logins(registry).authenticate("EXTERNAL", Credentials("", None), shown(der)) is None
+    assert await logins(registry).authenticate("EXTERNAL", Credentials("", None), peer_with(der)) is None
 
 
 async def test_without_tls_there_is_no_login_by_certificate_or_token() -> None:
-    some = logins(None)
-    assert "EXTERNAL" not in some.mechanisms
-    assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), NEAR) is None
+    authenticator = logins(None)
+    assert "EXTERNAL" not in authenticator.mechanisms
+    assert await authenticator.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), NEAR) is None
 
 
-async def test_tokens_that_are_none(registry: Registry) -> None:
-    some = logins(registry)
+async def test_unknown_tokens_are_refused(registry: Registry) -> None:
+    authenticator = logins(registry)
     for peer in (TLS, NEAR, CLEAR):
-        assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), peer) is None
+        assert await authenticator.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), peer) is None
 
 
-def test_each_kind_of_login_may_enter_its_virtual_host_only(registry: Registry) -> None:
-    some = logins(registry)
-    assert some.permissions(APP, "/") is not None
-    assert some.permissions(APP, UMX) is None
-    assert some.permissions(NODE, "/") is None
-    assert some.permissions(NODE, UMX) == link_permissions(NODE)
-    assert some.permissions(f"enroll/{NODE}", ENROLL) is not None
+def test_each_kind_of_login_may_use_its_virtual_hosts_only(registry: Registry) -> None:
+    authenticator = logins(registry)
+    assert authenticator.permissions(APP, "/") is not None
+    assert authenticator.permissions(APP, UMX) is None
+    assert authenticator.permissions(NODE, "/") is None
+    assert authenticator.permissions(NODE, UMX) == link_permissions(NODE)
+    assert authenticator.permissions(f"enroll/{NODE}", ENROLL) is not None
     for vhost in ("/", UMX):
-        assert some.permissions(f"enroll/{NODE}", vhost) is None
+        assert authenticator.permissions(f"enroll/{NODE}", vhost) is None
 
 
 @pytest.mark.parametrize(
-    ("right", "name", "may"),
+    ("right", "name", "is_accepted"),
     [
         (Right.READ, "node.1.10008", True),
         (Right.READ, "node.1.10008.control", True),
@@ -135,11 +139,11 @@ def test_each_kind_of_login_may_enter_its_virtual_host_only(registry: Registry) 
         (Right.CONFIGURE, "node.1.10008", False),
     ],
 )
-def test_a_link_has_rights_to_its_own_objects_only(right: Right, name: str, may: bool) -> None:
-    assert link_permissions(NODE).allow(right, name) is may
+def test_a_link_has_rights_to_its_own_objects_only(right: Right, name: str, is_accepted: bool) -> None:
+    assert link_permissions(NODE).allow(right, name) is is_accepted
 
 
-async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProcess) -> None:
+async def test_a_node_that_logs_in_too_often_has_to_wait(inprocess: InProcess) -> None:
     """Each login sends the whole directory to the node, and its presence to all others."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

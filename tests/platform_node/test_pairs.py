@@ -16,6 +16,8 @@ from semq.umx_t.agreement import ANY
 
 @dataclass(frozen=True)
 class Allowed:
+    """The terms of an institution in the configuration; None: it may send to all."""
+
     may_send_to: list[str] | None = None
 
 
@@ -35,11 +37,11 @@ FIRST = '[[agreements]]\nfrom = ["1"]\nto = ["2"]\n'
         ("", "", []),
     ],
 )
-def test_pairs_that_would_stop(before: str, after: str, expected: list[str]) -> None:
+def test_pairs_that_a_change_would_stop_are_listed(before: str, after: str, expected: list[str]) -> None:
     assert stopped_pairs(ACCOUNTS, read_definitions(before), read_definitions(after)) == (expected, True)
 
 
-def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pairs_and_comparisons_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {str(number): Allowed() for number in range(100)}
     after = read_definitions(FIRST)
     assert stopped_pairs(many, HubDefinitions(), after) == (
@@ -51,7 +53,7 @@ def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 IDS = ["1", "2", "3", "4"]
-NODES = [Address(NodeType.LOCAL, one) for one in IDS]
+NODES = [Address(NodeType.LOCAL, node_id) for node_id in IDS]
 STRANGER = Address(NodeType.LOCAL, "9")
 
 
@@ -66,15 +68,15 @@ accounts = st.dictionaries(
 
 
 @given(accounts, agreements)
-def test_it_agrees_with_every_pair(limits: dict[str, Allowed], agreed: tuple[Agreement, ...]) -> None:
+def test_the_index_equals_a_search_of_all_agreements(limits: dict[str, Allowed], agreed: tuple[Agreement, ...]) -> None:
     definitions = HubDefinitions(dict.fromkeys(IDS[1:], Institution()), agreed)
     index = PartnerIndex(limits, definitions)
     served = {*limits, *IDS[1:]}
     assert {node.id for node in index.nodes} == served
     for source, target in product([*NODES, STRANGER], repeat=2):
-        between = [one for one in agreed if one.is_between(source.id, target.id)]
+        between = [agreement for agreement in agreed if agreement.is_between(source.id, target.id)]
         if agreed:
-            assert index.terms(source, target) == tuple(one.terms for one in between)
+            assert index.terms(source, target) == tuple(agreement.terms for agreement in between)
             allowed = bool(between)
         else:
             assert index.terms(source, target) is None
@@ -89,6 +91,6 @@ def test_it_agrees_with_every_pair(limits: dict[str, Allowed], agreed: tuple[Agr
         assert partners == allowed_either_way - {node}
 
 
-def test_those_with_all_as_partners_share_one_list() -> None:
-    index = PartnerIndex({one: Allowed(None) for one in IDS}, HubDefinitions())
+def test_institutions_with_all_as_partners_share_one_list() -> None:
+    index = PartnerIndex({node_id: Allowed(None) for node_id in IDS}, HubDefinitions())
     assert all(index.partners(node) is index.nodes for node in index.nodes)

@@ -23,7 +23,7 @@ from tests.waiting import until
 
 async def submit(link: ClientLink, target: str, count: int) -> list[str]:
     documents = [{"target": target, "body_base64": "eA==", "token": f"{target}-{n}"} for n in range(count)]
-    return [(await ask(link, "msg.submit", one))["result"]["lk0"] for one in documents]
+    return [(await ask(link, "msg.submit", document))["result"]["lk0"] for document in documents]
 
 
 async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) -> None:
@@ -33,13 +33,13 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     app = await inprocess.client(a)
     await submit(app, "56001", 3)
     assert b.who is not None
-    # By SQL, like another process of the hub that sends no NOTIFY.
+    # By SQL, without a NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
-    hub.clockwork.hasten("revocation")  # every few seconds
+    hub.clockwork.hasten("revocation")  # the job runs every few seconds
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
-    # Documents sent to it wait at the hub, and are delivered when it has enrolled again.
+    # Documents for the node wait at the hub, and are delivered after it has enrolled again.
     sent = await submit(app, "56001", 5)
     await until(lambda: hub.engine.custody.held.get("1.56001", 0) >= 2)
     await b.stop()
@@ -68,7 +68,7 @@ async def test_a_revocation_by_another_process_of_the_hub_applies_immediately(
     await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
 
 
-async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> None:
+async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> None:
     """All three nodes renew while documents pass; every link is opened again with the new certificate."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
@@ -93,16 +93,15 @@ async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> Non
 
     await until(all_delivered)
     with psycopg.connect(b.store.url) as connection:
-        counted = connection.execute(
+        lines_and_messages = connection.execute(
             "SELECT count(*), count(DISTINCT lk0) FROM semq_ledger WHERE event = %s", [int(Event.RECEIVED)]
         ).fetchone()
-    assert counted == (len(sent), len(sent)) == (24, 24)
+    assert lines_and_messages == (len(sent), len(sent)) == (24, 24)
     for link in (hub.links.links["1.10008"], hub.links.links["1.56001"]):
-        shown = link.session.peer.certificate
-        assert shown in (a.who.certificate.der, b.who.certificate.der)
+        assert link.session.peer.certificate in (a.who.certificate.der, b.who.certificate.der)
 
 
-async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
+async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> None:
     """Certificates that live for a minute and a half: the jobs renew them."""
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
@@ -110,7 +109,7 @@ async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
         assert a.who is not None
         first: NodeCertificate = a.who.certificate
         await until(lambda: a.who is not None and a.who.certificate.serial != first.serial)
-    assert any(one["event"] == "certificate_active" for one in logs)
+    assert any(line["event"] == "certificate_active" for line in logs)
 
 
 async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> None:
@@ -127,24 +126,24 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
     await until(lambda: "1.10008" in hub.links.links)
 
 
-async def test_the_directory_takes_no_unproved_certificate(inprocess: InProcess) -> None:
+async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    authority_ = hub.registry.authority
-    assert authority_ is not None
+    hub_authority = hub.registry.authority
+    assert hub_authority is not None
     node, now = Address(1, "10008"), hub.clock.wall()
-    good = issued(authority_, at=now)
-    assert hub.directory.introduce(node, [good.pem.decode()])
-    for bad, error in (
+    valid = issued(hub_authority, at=now)
+    assert hub.directory.introduce(node, [valid.pem.decode()])
+    for invalid, error in (
         (issued(authority(), at=now), WrongAuthority),
-        (issued(authority_, "1.56001", at=now), WrongName),
+        (issued(hub_authority, "1.56001", at=now), WrongName),
     ):
         with pytest.raises(error):
-            hub.directory.introduce(node, [bad.pem.decode()])
-    late = issued(authority_, at=now - timedelta(days=9), days=1)
-    assert hub.directory.introduce(node, [late.pem.decode(), good.pem.decode()]) is None
-    hub.registry.revoked.add(good.serial_text)
+            hub.directory.introduce(node, [invalid.pem.decode()])
+    expired = issued(hub_authority, at=now - timedelta(days=9), days=1)
+    assert hub.directory.introduce(node, [expired.pem.decode(), valid.pem.decode()]) is None
+    hub.registry.revoked.add(valid.serial_text)
     hub.revoked()
     assert hub.directory.certificates(node) == ()
     # A node that enrols again presents its new certificate, and the revoked one that is still in its slot.
-    new = issued(authority_, at=now).pem.decode()
-    assert hub.directory.introduce(node, [new, good.pem.decode()]) == (new,)
+    new = issued(hub_authority, at=now).pem.decode()
+    assert hub.directory.introduce(node, [new, valid.pem.decode()]) == (new,)

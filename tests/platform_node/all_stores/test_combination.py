@@ -1,4 +1,4 @@
-"""Answers of several stores become one; places in lists are numbers."""
+"""The combination of the answers of several stores, and places in lists as numbers."""
 
 import pytest
 from hypothesis import given
@@ -8,11 +8,11 @@ from platform_node.all_stores import combination
 from platform_node.all_stores.combination import StorePlace, number_for, place_of
 from semq.service.errors import BadArguments
 
-ONE, TWO = (1, 1), (2, 2)
+FIRST_STORE, SECOND_STORE = (1, 1), (2, 2)
 
 
 @given(st.integers(0, 126), st.integers(0, (1 << 56) - 1))
-def test_a_place_is_a_number(store: int, number: int) -> None:
+def test_a_place_survives_as_a_number(store: int, number: int) -> None:
     assert place_of(number_for(StorePlace(store, number))) == StorePlace(store, number)
 
 
@@ -27,32 +27,32 @@ def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
 
 
 def test_the_newest_rows_of_all_stores_are_shown() -> None:
-    answers = [(ONE, [{"at": 9}, {"at": 100}]), (TWO, [{"at": 11}])]
+    answers = [(FIRST_STORE, [{"at": 9}, {"at": 100}]), (SECOND_STORE, [{"at": 11}])]
     assert combination.newest(answers, {"limit": 2}) == [{"at": 100, "store": "1.1"}, {"at": 11, "store": "2.2"}]
     assert combination.oldest(answers, {"limit": 1}) == [{"at": 9, "store": "1.1"}]
 
 
 def test_counts_are_added_at_any_depth() -> None:
-    answers = [(ONE, {"a": {"x": 1}, "n": 2}), (TWO, {"a": {"x": 3, "y": 4}, "n": 5})]
+    answers = [(FIRST_STORE, {"a": {"x": 1}, "n": 2}), (SECOND_STORE, {"a": {"x": 3, "y": 4}, "n": 5})]
     assert combination.sums(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
 
 
-def test_a_row_is_preferred_to_ledger_lines() -> None:
-    answers = [(ONE, {"lk0": "a", "cleaned": True}), (TWO, {"lk0": "a"})]
+def test_the_answer_of_a_store_with_the_row_has_priority() -> None:
+    answers = [(FIRST_STORE, {"lk0": "a", "cleaned": True}), (SECOND_STORE, {"lk0": "a"})]
     assert combination.first(answers, {}) == {"lk0": "a", "store": "2.2", "other_stores": ["1.1"]}
 
 
-def test_an_institution_is_present_if_it_is_at_any_instance() -> None:
+def test_an_institution_is_online_if_it_is_online_at_any_instance() -> None:
     row = {"node": "1.7", "online": False, "held": 2}
-    answers = [(ONE, [row]), (TWO, [row | {"online": True, "held": 0, "boot": 4}])]
+    answers = [(FIRST_STORE, [row]), (SECOND_STORE, [row | {"online": True, "held": 0, "boot": 4}])]
     assert combination.institutions(answers, {}) == [
         {"node": "1.7", "online": True, "held": 2, "stores": {"1.1": 2}, "boot": 4}
     ]
 
 
 def test_histories_are_in_the_order_of_time() -> None:
-    one = {"lk0": "a", "events": [{"at": 3}], "others": ["b"], "before": []}
-    two = {"lk0": "a", "events": [{"at": 2}], "others": ["b"], "before": []}
-    traced = combination.histories([(ONE, one), (TWO, two)], {})
+    first = {"lk0": "a", "events": [{"at": 3}], "others": ["b"], "before": []}
+    second = {"lk0": "a", "events": [{"at": 2}], "others": ["b"], "before": []}
+    traced = combination.histories([(FIRST_STORE, first), (SECOND_STORE, second)], {})
     assert traced["events"] == [{"at": 2, "store": "2.2"}, {"at": 3, "store": "1.1"}]
     assert traced["others"] == ["b"]

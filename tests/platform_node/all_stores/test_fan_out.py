@@ -1,4 +1,4 @@
-"""Two instances with a store each: operators ask either of them, and get what both have."""
+"""Two instances with a store each: at either of them, operators get the answers of both stores."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tests.waiting import until
 from tests.web.running import serving
 
 HOMES: dict[str, StoreName] = {"1.10008": (1, 1), "1.56001": (2, 2), "1.88001": (2, 2)}
-EACH = 3
+EACH = 3  # documents that wait in each store
 
 
 async def semq(hub: HubNode, *words: str) -> CommandResult:
@@ -28,15 +28,15 @@ async def semq(hub: HubNode, *words: str) -> CommandResult:
 
 
 @dataclass
-class OneHub:
+class HubWithTwoInstances:
     """Two instances; 88001 has sent documents to two institutions that are offline, one at home in each store."""
 
     hubs: Hubs
-    one: HubNode
-    two: HubNode
+    first: HubNode
+    second: HubNode
     sender: LocalNode
 
-    async def asked(self, hub: HubNode, operation: str, **arguments: Any) -> Any:
+    async def ask(self, hub: HubNode, operation: str, **arguments: Any) -> Any:
         answer = await ask(await self.hubs.inprocess.client(hub), operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
@@ -55,126 +55,128 @@ async def set_homes(*hubs: HubNode) -> None:
 
 
 @pytest.fixture
-async def platform(inprocess: InProcess) -> AsyncIterator[OneHub]:
+async def platform(inprocess: InProcess) -> AsyncIterator[HubWithTwoInstances]:
     async with hubs_of(inprocess) as hubs:
-        one, two = await hubs.instance(1), await hubs.instance(2)
-        await settle_homes(one, two)
-        await set_homes(one, two)
-        sender = await hubs.local("88001", two, one)
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        await set_homes(first, second)
+        sender = await hubs.local("88001", second, first)
         await linked(sender)
-        await until(lambda: "1.88001" in one.engine.sessions)
+        await until(lambda: "1.88001" in first.engine.sessions)
         channel = await confirming(await inprocess.client(sender))
         for target in ("10008", "56001"):
             for number in range(EACH):
                 assert await publish(channel, target, b"%d" % number)
-        await until(lambda: one.engine.custody.held.get("1.10008") == EACH)
-        await until(lambda: two.engine.custody.held.get("1.56001") == EACH)
-        yield OneHub(hubs, one, two, sender)
+        await until(lambda: first.engine.custody.held.get("1.10008") == EACH)
+        await until(lambda: second.engine.custody.held.get("1.56001") == EACH)
+        yield HubWithTwoInstances(hubs, first, second, sender)
 
 
 def by_store(rows: list[dict[str, Any]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    rows_by_store: dict[str, int] = {}
     for row in rows:
-        found[row["store"]] = found.get(row["store"], 0) + 1
-    return found
+        rows_by_store[row["store"]] = rows_by_store.get(row["store"], 0) + 1
+    return rows_by_store
 
 
-async def test_lists_and_figures_have_the_rows_of_both_stores(platform: OneHub) -> None:
-    for hub in (platform.one, platform.two):
-        rows = await platform.asked(hub, "held.list")
+async def test_lists_and_figures_have_the_rows_of_both_stores(platform: HubWithTwoInstances) -> None:
+    for hub in (platform.first, platform.second):
+        rows = await platform.ask(hub, "held.list")
         assert by_store(rows) == {"1.1": EACH, "2.2": EACH}
-        assert by_store(await platform.asked(hub, "msg.list")) == {"1.1": EACH, "2.2": EACH}
-        assert len(await platform.asked(hub, "msg.list", limit=4)) == 4
-        counted = await platform.asked(hub, "held.count")
+        assert by_store(await platform.ask(hub, "msg.list")) == {"1.1": EACH, "2.2": EACH}
+        assert len(await platform.ask(hub, "msg.list", limit=4)) == 4
+        counted = await platform.ask(hub, "held.count")
         assert {(row["store"], row["target"], row["rows"]) for row in counted} == {
             ("1.1", "1.10008", EACH), ("2.2", "1.56001", EACH),
         }  # fmt: skip
-        while not (census := await platform.asked(hub, "queue.census"))["as_of"]:
+        while not (census := await platform.ask(hub, "queue.census"))["as_of"]:
             pass  # not all stores have counted yet
         assert sum(pair["rows"] for pair in census["pairs"]) == 2 * EACH
-        nodes = {row["node"]: row for row in await platform.asked(hub, "nodes.list")}
+        nodes = {row["node"]: row for row in await platform.ask(hub, "nodes.list")}
         assert {node: row["held"] for node, row in nodes.items()} == {"1.10008": EACH, "1.56001": EACH, "1.88001": 0}
         assert [node for node, row in nodes.items() if row["online"]] == ["1.88001"]
         assert nodes["1.88001"]["boot"] == 1
-        assert [row["store"] for row in await platform.asked(hub, "hub.health")] == ["1.1", "2.2"]
-    shown = await semq(platform.two, "held", "list")
+        assert [row["store"] for row in await platform.ask(hub, "hub.health")] == ["1.1", "2.2"]
+    shown = await semq(platform.second, "held", "list")
     assert shown.status == 0
     heading, _, *_rows = shown.out.splitlines()
     assert heading.split()[-1] == "store"
     assert "2.2" in shown.out
 
 
-async def test_pages_go_from_store_to_store(platform: OneHub) -> None:
+async def test_pages_go_from_store_to_store(platform: HubWithTwoInstances) -> None:
     rows: list[dict[str, Any]] = []
-    place: dict[str, Any] = {}
+    position: dict[str, Any] = {}
     for _ in range(10):
-        page = await platform.asked(platform.two, "msg.search", limit=2, order="oldest", **place)
+        page = await platform.ask(platform.second, "msg.search", limit=2, order="oldest", **position)
         rows += page["rows"]
         if page["next"] is None:
             break
-        place = {name: value for name, value in page["next"].items() if value is not None}
+        position = {name: value for name, value in page["next"].items() if value is not None}
     assert len({row["lk0"] for row in rows}) == len(rows) == 2 * EACH
     listed: list[dict[str, Any]] = []
-    while batch := await platform.asked(platform.one, "held.list", limit=2, after=listed[-1]["after"] if listed else 0):
+    while batch := await platform.ask(platform.first, "held.list", limit=2, after=listed[-1]["after"] if listed else 0):
         listed += batch
     assert [row["lk0"] for row in listed] == [row["lk0"] for row in rows]
-    assert (await platform.asked(platform.one, "failed.page"))["rows"] == []
+    assert (await platform.ask(platform.first, "failed.page"))["rows"] == []
 
 
-async def test_one_message_is_found_in_the_store_that_has_it(platform: OneHub, inprocess: InProcess) -> None:
-    rows = await platform.asked(platform.one, "held.list")
-    for hub in (platform.one, platform.two):
+async def test_one_message_is_found_in_the_store_that_has_it(
+    platform: HubWithTwoInstances, inprocess: InProcess
+) -> None:
+    rows = await platform.ask(platform.first, "held.list")
+    for hub in (platform.first, platform.second):
         for row in rows:
-            shown = await platform.asked(hub, "msg.show", id=row["lk0"])
+            shown = await platform.ask(hub, "msg.show", id=row["lk0"])
             assert (shown["store"], shown["target"]) == (row["store"], row["target"])
-            traced = await platform.asked(hub, "msg.trace", id=row["lk0"], parties=True)
+            traced = await platform.ask(hub, "msg.trace", id=row["lk0"], parties=True)
             assert {event["store"] for event in traced["events"] if event["node"] == "2.hub"} == {row["store"]}
             assert "1.88001" in {event["node"] for event in traced["events"]}  # at the other or the same instance
-            assert (await platform.asked(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
-    answer = await ask(await inprocess.client(platform.one), "msg.show", {"id": "10008.1.1.1.1"})
+            assert (await platform.ask(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
+    answer = await ask(await inprocess.client(platform.first), "msg.show", {"id": "10008.1.1.1.1"})
     assert answer["error"]["code"] == "SEMQ-1207"
-    theirs = await ask(await inprocess.client(platform.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True})
-    assert "STORED" in {event["event"] for event in theirs["result"]["events"] if event["node"] == "2.hub"}
+    at_sender = await ask(await inprocess.client(platform.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True})
+    assert "STORED" in {event["event"] for event in at_sender["result"]["events"] if event["node"] == "2.hub"}
 
 
-async def test_acts_reach_copies_in_both_stores(platform: OneHub) -> None:
-    rows = await platform.asked(platform.one, "held.list")
+async def test_acts_reach_copies_in_both_stores(platform: HubWithTwoInstances) -> None:
+    rows = await platform.ask(platform.first, "held.list")
     names = [rows[0]["lk0"], rows[-1]["lk0"]]
-    answer = await platform.asked(platform.two, "held.resend", ids=names)
+    answer = await platform.ask(platform.second, "held.resend", ids=names)
     assert answer["counts"] == {"resent": 2}
-    assert (await platform.asked(platform.one, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
-    done = await semq(platform.two, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    assert (await platform.ask(platform.first, "msg.resend", id=names[1]))["counts"] == {"resent": 1}
+    done = await semq(platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (done.status, done.out.strip()) == (0, f'{{"refused": {2 * EACH}}}')
-    counted = await platform.asked(platform.one, "held.count")
+    counted = await platform.ask(platform.first, "held.count")
     assert [row for row in counted if row["rows"] > row["refused"] + row["markers"]] == []
 
 
-async def test_a_store_that_is_away_is_named(platform: OneHub, inprocess: InProcess) -> None:
-    lk0 = (await platform.asked(platform.one, "held.list"))[0]["lk0"]  # in store 1.1
-    await platform.one.stop()
-    answer = await ask(await inprocess.client(platform.two), "held.list")
+async def test_a_store_that_cannot_be_asked_is_named(platform: HubWithTwoInstances, inprocess: InProcess) -> None:
+    lk0 = (await platform.ask(platform.first, "held.list"))[0]["lk0"]  # in store 1.1
+    await platform.first.stop()
+    answer = await ask(await inprocess.client(platform.second), "held.list")
     assert answer["error"]["code"] == "SEMQ-2104"
     assert list(answer["error"]["facts"]) == ["store 1.1"]
     assert by_store(answer["result"]) == {"2.2": EACH}
-    listed = await semq(platform.two, "held", "list", "--json")
+    listed = await semq(platform.second, "held", "list", "--json")
     assert listed.status == 69
     assert "store 1.1" in listed.err
     assert len(listed.out.splitlines()) == 1
-    (await semq(platform.two, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
-    refused = await semq(platform.two, "held", "refuse", "--all", "--why", "wrong batch", "--json")
+    (await semq(platform.second, "msg", "show", lk0)).fails(69, "SEMQ-2104", "store 1.1")
+    refused = await semq(platform.second, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (refused.status, refused.out.strip()) == (69, f'{{"refused": {EACH}}}')
-    await platform.asked(platform.two, "node.status")  # is about this instance
+    await platform.ask(platform.second, "node.status")  # an operation about this instance
 
 
-async def test_http_and_console_name_a_store_that_is_away(platform: OneHub) -> None:
-    async with serving(platform.two) as site:
+async def test_http_and_console_name_a_store_that_cannot_be_asked(platform: HubWithTwoInstances) -> None:
+    async with serving(platform.second) as site:
         program, person = await site.program("viewer"), await site.signed_in("viewer")
         assert by_store((await program.get("/held/list")).json()) == {"1.1": EACH, "2.2": EACH}
-        whole = (await person.get("/held")).text
-        assert "store 1.1" in whole
-        assert "store 2.2" in whole
-        assert 'role="alert"' not in whole
-        await platform.one.stop()
+        text = (await person.get("/held")).text
+        assert "store 1.1" in text
+        assert "store 2.2" in text
+        assert 'role="alert"' not in text
+        await platform.first.stop()
         answer = await program.get("/held/list")
         assert (answer.status_code, answer.json()["code"]) == (503, "SEMQ-2104")
         assert by_store(answer.json()["result"]) == {"2.2": EACH}
@@ -183,29 +185,33 @@ async def test_http_and_console_name_a_store_that_is_away(platform: OneHub) -> N
         assert "no instance serves it" in page.text.partition('role="alert"')[2]
 
 
-async def test_the_doctor_checks_all_instances(platform: OneHub) -> None:
-    settings = platform.two.settings
-    settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": platform.two.port})})
-    found = {one.check: one async for one in running_node.check(settings, 8.0)}
-    assert found["store 1.1"].verdict in ("ok", "warning")
-    assert found["stuck"].verdict == "ok"
-    await platform.one.stop()
-    found = {one.check: one async for one in running_node.check(settings, 8.0)}
-    assert (found["store 1.1"].verdict, found["store 1.1"].detail) == ("failing", "no instance serves it")
+async def test_the_doctor_checks_all_instances(platform: HubWithTwoInstances) -> None:
+    settings = platform.second.settings
+    settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": platform.second.port})})
+    checks = {check.check: check async for check in running_node.check(settings, 8.0)}
+    assert checks["store 1.1"].verdict in ("ok", "warning")
+    assert checks["stuck"].verdict == "ok"
+    await platform.first.stop()
+    checks = {check.check: check async for check in running_node.check(settings, 8.0)}
+    check = checks["store 1.1"]
+    assert (check.verdict, check.detail) == (
+        "failing",
+        "no instance serves it",
+    )
 
 
-async def test_answers_are_complete_again_when_a_store_is_back(platform: OneHub) -> None:
-    target = await platform.hubs.local("10008", platform.two, platform.one)
+async def test_delivered_copies_disappear_from_the_answers_of_both_instances(platform: HubWithTwoInstances) -> None:
+    target = await platform.hubs.local("10008", platform.second, platform.first)
     assert sorted(await received(target, platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
-    await until(lambda: not platform.one.engine.custody.held)
-    for hub in (platform.one, platform.two):
-        assert by_store(await platform.asked(hub, "held.list")) == {"2.2": EACH}
+    await until(lambda: not platform.first.engine.custody.held)
+    for hub in (platform.first, platform.second):
+        assert by_store(await platform.ask(hub, "held.list")) == {"2.2": EACH}
 
 
 def test_each_operation_about_messages_asks_all_stores() -> None:
     from platform_node.all_stores.fan_out import FANNED
 
-    about = ("held.", "msg.", "stuck.", "failed.", "queue.")
-    assert {row.name for row in OPERATIONS if row.name.startswith(about) and not row.name.startswith("queue.d")} <= {
+    prefixes = ("held.", "msg.", "stuck.", "failed.", "queue.")
+    assert {row.name for row in OPERATIONS if row.name.startswith(prefixes) and not row.name.startswith("queue.d")} <= {
         *FANNED
     }

@@ -1,4 +1,4 @@
-"""Questions over a carrier that loses, repeats and ends; no question is answered twice or for another."""
+"""Questions over a carrier that loses and repeats messages and ends; no question is answered twice."""
 
 import asyncio
 import zlib
@@ -19,7 +19,7 @@ ONE, TWO = 1, 2  # incarnations
 
 
 class HearingEngine:
-    """Receives what is not for operators."""
+    """Receives the messages that are neither questions nor replies."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -40,8 +40,8 @@ class HearingEngine:
         self.seen.append("cut")
 
 
-class LineTo:
-    """A carrier of two incarnations."""
+class OneWayCarrier:
+    """A carrier of the messages of one incarnation."""
 
     def __init__(self, life: int) -> None:
         self.is_joined = True
@@ -58,19 +58,21 @@ class LineTo:
 
 
 class TwoAskers:
+    """Two instances over one carrier; the first asks, the second answers."""
+
     def __init__(self, bytes_max: int = 10_000) -> None:
-        self.wires = LineTo(ONE), LineTo(TWO)
-        self.one, self.two = (StoreQuestions(wire, bytes_max) for wire in self.wires)
+        self.ends_of_carrier = OneWayCarrier(ONE), OneWayCarrier(TWO)
+        self.one, self.two = (StoreQuestions(end, bytes_max) for end in self.ends_of_carrier)
         self.engines = HearingEngine(), HearingEngine()
-        for asker, engine, wire in zip((self.one, self.two), self.engines, self.wires, strict=True):
+        for asker, engine, end in zip((self.one, self.two), self.engines, self.ends_of_carrier, strict=True):
             asker.begin(engine)
-            wire.ends = {ONE: self.one, TWO: self.two}
+            end.ends = {ONE: self.one, TWO: self.two}
         self.one.hear(TWO, Alive((2, 2), 0, 0))
-        self.asked = 0
+        self.echoes = 0
         self.two.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
 
     async def echo(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
-        self.asked += 1
+        self.echoes += 1
         return {**arguments, "user": caller.user, "door": caller.door}
 
     async def fail(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
@@ -101,15 +103,15 @@ async def test_other_messages_reach_the_engine() -> None:
 
 async def test_a_repeated_question_is_answered_once() -> None:
     pair = TwoAskers()
-    pair.wires[0].copies = 2
+    pair.ends_of_carrier[0].copies = 2
     assert (await pair.ask("echo")).result is not None
-    [question] = pair.wires[0].sent
-    pair.two.hear(ONE, question)  # later
+    [question] = pair.ends_of_carrier[0].sent
+    pair.two.hear(ONE, question)  # repeated after the answer
     assert (await pair.ask("echo")).result is not None
-    assert pair.asked == 2
+    assert pair.echoes == 2
 
 
-async def test_refusals_and_stores_that_are_away() -> None:
+async def test_refusals_and_unreachable_stores_are_reported() -> None:
     pair = TwoAskers()
     refused = await pair.ask("fail")
     assert refused.error is not None
@@ -118,14 +120,14 @@ async def test_refusals_and_stores_that_are_away() -> None:
     assert ((await pair.ask("break")).error or {})["code"] == "SEMQ-1000"
     assert ((await pair.ask("unknown")).error or {})["code"] == "SEMQ-2102"
     assert (await pair.one.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
-    pair.wires[0].is_joined = False
+    pair.ends_of_carrier[0].is_joined = False
     assert (await pair.ask("echo")).unreached == store_questions.NO_CARRIER
 
 
 @pytest.mark.parametrize(("ends", "why"), [("gone", store_questions.NOT_SERVED), ("cut", store_questions.NO_CARRIER)])
-async def test_a_waiting_question_ends_when_the_instance_is_gone(ends: str, why: str) -> None:
+async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: str, why: str) -> None:
     pair = TwoAskers()
-    pair.wires[0].ends = {}
+    pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     pair.one.gone(TWO) if ends == "gone" else pair.one.cut()
@@ -133,23 +135,23 @@ async def test_a_waiting_question_ends_when_the_instance_is_gone(ends: str, why:
     assert pair.one.serving == {}
 
 
-async def test_a_lost_question_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_question_ends_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "ANSWER_S", 0.01)
     pair = TwoAskers()
-    pair.wires[0].copies = 0
+    pair.ends_of_carrier[0].copies = 0
     assert (await pair.ask("echo")).unreached == store_questions.NOT_HEARD
 
 
 async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair = TwoAskers()
-    pair.wires[0].ends = {}
+    pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     forged = zlib.compress(msgspec.json.encode({"result": "forged"}))
     pair.one.hear(9, Reply(1, forged))
     pair.one.hear(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
     assert (await waiting).result == "right"
-    pair.one.hear(TWO, Reply(1, forged))  # a late one
+    pair.one.hear(TWO, Reply(1, forged))  # after the answer
 
 
 async def test_an_answer_that_is_too_large_is_named() -> None:
@@ -161,7 +163,7 @@ async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.Mo
     monkeypatch.setattr(store_questions, "AT_ONCE", 0)
     pair = TwoAskers()
     assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
-    assert pair.asked == 0
+    assert pair.echoes == 0
 
 
 async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-ME, PARTNER = Address(1, "10008"), Address(1, "56001")
+SENDER, PARTNER = Address(1, "10008"), Address(1, "56001")
 AGREED = """
 [nodes."77001"]
 [[agreements]]
@@ -42,11 +42,11 @@ waiting_max = 1
 """
 
 
-def document(kind: str, body: str = "eA==", to: str = "56001", **more: Any) -> dict[str, Any]:
-    return {"target": to, "app_key": f"trade/{kind}//S1", "body_base64": body, **more}
+def document(type_: str, body: str = "eA==", to: str = "56001", **more: Any) -> dict[str, Any]:
+    return {"target": to, "app_key": f"trade/{type_}//S1", "body_base64": body, **more}
 
 
-async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
+async def test_agreements_are_checked_at_submission(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -56,8 +56,8 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
     assert answer["version"] == 1
     await until(lambda: a.engine.partners.terms.get("1.56001"))
 
-    async def code(one: dict[str, Any]) -> str:
-        return str((await ask(app, "msg.submit", one)).get("error", {}).get("code"))
+    async def code(arguments: dict[str, Any]) -> str:
+        return str((await ask(app, "msg.submit", arguments)).get("error", {}).get("code"))
 
     assert await code(document("order")) == "None"
     assert await code(document("anything")) == "SEMQ-1211"
@@ -66,8 +66,11 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
     assert await code(document("order", to="99999")) == "SEMQ-1201"
     assert await code(document("order", to="77001")) == "SEMQ-1201"  # a new institution without an agreement
     assert [await code(document("order")) for _ in range(3)][-1] == "SEMQ-1213"
-    assert await code(document("slow")) == "SEMQ-1204"  # others wait already
-    assert await code(document("secret")) not in ("None", "SEMQ-1211")  # it must be sealed, and there is no certificate
+    assert await code(document("slow")) == "SEMQ-1204"  # a document of this type waits already
+    assert await code(document("secret")) not in (
+        "None",
+        "SEMQ-1211",
+    )  # it must be sealed, and the partner has no certificate
 
     assert (await ask(admin, "definitions.export"))["result"] == {"version": 1, "document": AGREED}
     assert (await ask(admin, "definitions.diff", {"document": AGREED}))["result"]["changes"] == []
@@ -81,11 +84,11 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
     assert await code(document("order", to="77001")) in ("SEMQ-1201", "SEMQ-1202")
 
 
-async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> None:
+async def test_definitions_written_by_sql_are_applied_by_the_job(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
-    hub.clockwork.hasten("definitions")  # every few seconds
+    hub.clockwork.hasten("definitions")  # the job runs every few seconds
     await until(lambda: hub.directory.version == 7)
     assert hub.directory.knows("1.77001")
 
@@ -101,7 +104,7 @@ async def test_definitions_imported_by_another_process_are_applied_immediately(
     assert hub.directory.knows("1.77001")
 
 
-LIES: list[tuple[str, bytes, dict[str, Any], str]] = [
+VIOLATIONS: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("anything", b"x", {}, "SEMQ-1211"),
     ("order", b"x" * 11, {}, "SEMQ-1203"),
     ("secret", b"x", {}, "SEMQ-1212"),
@@ -109,7 +112,7 @@ LIES: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]
 
 
-async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: InProcess) -> None:
+async def test_the_hub_refuses_documents_of_a_node_that_ignores_agreements(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     login = {"virtual_host": "umx", "user": "1.10008", "password": "pass-10008"}
@@ -119,13 +122,13 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
     received: list[str] = []
     for queue in ("node.1.10008", "node.1.10008.control"):
         await channel.consume(
-            queue, lambda batch: received.extend(bytes(one.body).decode() for one in batch), no_ack=True
+            queue, lambda batch: received.extend(bytes(delivered.body).decode() for delivered in batch), no_ack=True
         )
-    for number, (kind, body, attributes, code) in enumerate(LIES):
-        result = Attributes(app_key=parse_app_key(f"trade/{kind}//S1"), **attributes)
+    for number, (type_, body, attributes, code) in enumerate(VIOLATIONS):
+        result = Attributes(app_key=parse_app_key(f"trade/{type_}//S1"), **attributes)
         lk0 = LK0(1, "10008", 1, 1, 5, number)
         key, header, data = write_frame(
-            Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
+            Data(Envelope(source=SENDER, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
         )
         await publish_and_wait(channel, "umx", key, header, bytes(data))
         await until(partial(is_refused_in, received, code, str(lk0)))
@@ -133,10 +136,10 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
 
 
 def is_refused_in(lines: list[str], code: str, lk0: str) -> bool:
-    return any(code in one and lk0 in one for one in lines)
+    return any(code in line and lk0 in line for line in lines)
 
 
-async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inprocess: InProcess) -> None:
+async def test_the_hub_applies_the_quota_of_a_pair_also_after_a_restart(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -153,7 +156,7 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     result = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(
-        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=result, att=1),
+        Envelope(source=SENDER, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=result, att=1),
         1,
         hub.engine.custody.waiting,
     )
@@ -165,6 +168,6 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
 
 
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])
-async def test_an_operation_without_a_document(inprocess: InProcess, name: str) -> None:
+async def test_an_operation_without_a_document_is_refused(inprocess: InProcess, name: str) -> None:
     hub = await inprocess.hub()
     assert (await ask(await inprocess.client(hub), name))["error"]["code"] == "SEMQ-2102"

@@ -24,13 +24,15 @@ TEXT = HUB_CONFIG.replace('may_send_to = ["56001", "10008"]\n', "")
 
 @dataclass
 class HeldScene:
+    """A hub and one node, which sends documents to offline institutions."""
+
     hub: HubNode
     node: LocalNode
     admin: ClientLink  # administration of the hub
     app: ClientLink  # application of the node
 
     async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
-        """Documents that the hub stores."""
+        """Submit documents, and wait until the hub stores them; return their LK0s."""
         before = self.hub.engine.custody.held.get(f"1.{to}", 0)
         lk0s = []
         for number in range(count):
@@ -40,7 +42,7 @@ class HeldScene:
         return lk0s
 
     async def semq(self, *words: str, node: LocalNode | HubNode | None = None) -> CommandResult:
-        """The command line, at the hub unless a node is given."""
+        """Run a command, at the hub unless a node is given."""
         at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
         return await semq_aside(*words, "--node", at)
 
@@ -52,13 +54,13 @@ class HeldScene:
         answer = await ask(self.app, "msg.show", {"id": lk0})
         return str(answer["result"]["outcome"]) if answer["ok"] else None
 
-    def strike_off(self, node: str) -> None:
-        """An institution is taken out of the definitions."""
+    def remove_institution(self, node: str) -> None:
+        """Remove an institution from the configuration of the hub."""
         nodes = self.hub.settings.nodes.items()
-        self.hub.directory.configure({name: one for name, one in nodes if name != node})
+        self.hub.directory.configure({name: section for name, section in nodes if name != node})
 
     async def is_marker(self, lk0: str) -> bool:
-        """Whether its sender asks the receiver's ledger."""
+        """Whether the sender has replaced the document by a void marker, which asks the receiver's ledger."""
         return bool((await ask(self.app, "msg.show", {"id": lk0}))["result"]["void"])
 
 
@@ -70,11 +72,11 @@ async def scene(inprocess: InProcess) -> HeldScene:
     return HeldScene(hub, node, await inprocess.client(hub), await inprocess.client(node))
 
 
-async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_copies, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
-    scene.strike_off("56001")
+    scene.remove_institution("56001")
     outcome = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
     assert outcome.status == 0
     assert "5 copies" in outcome.out
@@ -83,7 +85,7 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
     assert result.status == 0, result
     assert result.out == '{"refused": 5}\n'
     for lk0 in lk0s:
-        await until(partial(_is, scene, lk0, "UNKNOWN"))
+        await until(partial(_has_outcome, scene, lk0, "UNKNOWN"))
         words = "refused at the hub by guest: closed on 31 March (this store had not sent it)"
         assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NO_TARGET_KNOWN}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
@@ -97,7 +99,7 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
     assert bodies["result"]["body_base64"] == "eA=="
 
 
-async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: HeldScene) -> None:
+async def test_the_marker_of_a_refused_copy_is_delivered_later(inprocess: InProcess, scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
     result = await scene.semq("held", "refuse", lk0, "--why", "too old")
     assert result.out == "1 refused; their senders are informed\n"
@@ -107,12 +109,12 @@ async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InP
     assert "GIVEN_UP" in (await scene.semq("stuck", "list", node=scene.node)).out
     away = await inprocess.local("56001", scene.hub.port)
     await linked(away)
-    await until(partial(_is, scene, lk0, "REJECTED"))
-    came = (await ask(await inprocess.client(away), "msg.list", {"side": "inbound"}))["result"]
-    assert {row["status"] for row in came} <= {"VOID"}  # the marker, until it is cleaned up
+    await until(partial(_has_outcome, scene, lk0, "REJECTED"))
+    received = (await ask(await inprocess.client(away), "msg.list", {"side": "inbound"}))["result"]
+    assert {row["status"] for row in received} <= {"VOID"}  # the marker, until it is cleaned up
 
 
-async def _is(scene: HeldScene, lk0: str, outcome: str) -> bool:
+async def _has_outcome(scene: HeldScene, lk0: str, outcome: str) -> bool:
     return await scene.outcome(lk0) == outcome
 
 
@@ -121,17 +123,17 @@ async def test_a_batch_returns_the_position_of_the_next_one(scene: HeldScene) ->
     arguments = {"target": "56001", "why": "w", "limit": 2}
     first = (await ask(scene.admin, "held.refuse", arguments))["result"]
     assert (first["counts"], first["done"]) == ({"refused": 2}, False)
-    rest = (await ask(scene.admin, "held.refuse", arguments | {"after": first["after"]}))["result"]
-    assert rest["counts"]["refused"] == 1
-    assert rest["done"] or "marker" in rest["counts"]  # those of the first two may be stored by now
+    second = (await ask(scene.admin, "held.refuse", arguments | {"after": first["after"]}))["result"]
+    assert second["counts"]["refused"] == 1
+    assert second["done"] or "marker" in second["counts"]  # the markers of the first two may be stored by now
 
 
-async def test_an_act_lists_what_it_left_unchanged(scene: HeldScene) -> None:
+async def test_an_act_reports_the_copies_that_it_left_unchanged(scene: HeldScene) -> None:
     [only] = await scene.submit("56001", 1, ack2=0)
     [cancelled] = await scene.submit("56001", 1)
     assert (await ask(scene.app, "msg.cancel", {"id": cancelled}))["ok"]
     counted = partial(ask, scene.admin, "held.count", {"target": "56001"})
-    await until(partial(_has, counted, "markers", 1))
+    await until(partial(_is_counted, counted, "markers", 1))
     [row] = (await counted())["result"]
     assert (row["rows"], row["only_copies"], row["markers"], row["is_served"]) == (2, 1, 1, True)
     result = await scene.semq("held", "refuse", "--all", "--why", "closed")
@@ -140,17 +142,17 @@ async def test_an_act_lists_what_it_left_unchanged(scene: HeldScene) -> None:
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
     result = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
     assert result.out == "1 refused; their senders are informed\n"
-    await until(partial(_has, counted, "markers", 2))  # one for the refused document, one for the cancelled one
-    # 56001 is taken out of the definitions: nobody is left who could answer the markers.
-    scene.strike_off("56001")
+    await until(partial(_is_counted, counted, "markers", 2))  # one for the refused document, one for the cancelled one
+    # After the removal of 56001 no node can answer the markers.
+    scene.remove_institution("56001")
     result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
     assert result.out == "2 refused; their senders are informed\n"
     await until(lambda: not scene.hub.engine.custody.held)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
 
-async def _has(look: Any, name: str, count: int) -> bool:
-    return any(row[name] == count for row in (await look())["result"])
+async def _is_counted(read_counts: Any, name: str, count: int) -> bool:
+    return any(row[name] == count for row in (await read_counts())["result"])
 
 
 async def test_copies_are_listed_by_filters(scene: HeldScene) -> None:
@@ -188,14 +190,14 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
         client_properties=PROPERTIES | {"node": "1.56001"},
     )  # fmt: skip
     channel = await link.open_channel()
-    came: list[Any] = []
-    await channel.consume("node.1.56001", came.extend)
+    received: list[Any] = []
+    await channel.consume("node.1.56001", received.extend)
     await (await link.open_channel()).consume("node.1.56001.control", lambda batch: None, no_ack=True)
-    await until(lambda: came)
+    await until(lambda: received)
     await link.close()
-    scene.strike_off("56001")
+    scene.remove_institution("56001")
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are informed\n"
-    await until(partial(_is, scene, lk0, "UNKNOWN"))
+    await until(partial(_has_outcome, scene, lk0, "UNKNOWN"))
     [row] = (await ask(scene.app, "failed.list"))["result"]
     assert row["lk0"] == lk0
     assert "closed. The hub knows no such target any more" in row["error"]
@@ -205,7 +207,7 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     assert (await ask(scene.app, "failed.list"))["result"] == []
 
 
-async def test_a_document_that_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: HeldScene) -> None:
+async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: InProcess, scene: HeldScene) -> None:
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
     answer = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = answer["result"]["lk0"]
@@ -220,11 +222,11 @@ async def test_a_document_that_no_application_takes_can_be_set_aside(inprocess: 
 
 
 # operation | arguments | code of the refusal
-BAD: list[tuple[str, dict[str, Any], str]] = [
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
-    ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # neither copies nor a filter named
+    ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # neither copies nor a filter
     ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
-    ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
+    ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # as from an unset variable of a shell
     ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
@@ -236,11 +238,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_bad_requests_are_refused(scene: HeldScene) -> None:
-    answers = [await ask(scene.admin, operation, arguments) for operation, arguments, _ in BAD]
-    assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(BAD, answers, strict=True)] == BAD
+    answers = [await ask(scene.admin, operation, arguments) for operation, arguments, _ in REFUSED]
+    assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(REFUSED, answers, strict=True)] == REFUSED
 
 
-async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> None:
+async def test_a_name_that_fits_several_copies_is_refused(scene: HeldScene) -> None:
     await scene.submit("56001", 1)
     await scene.submit("56001", 1)
     answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
@@ -248,14 +250,14 @@ async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> N
     assert scene.hub.engine.custody.held == {"1.56001": 2}
 
 
-async def test_only_named_copies_are_changed(scene: HeldScene) -> None:
+async def test_an_act_without_names_or_filter_is_refused(scene: HeldScene) -> None:
     result = await scene.semq("held", "refuse", "--why", "w")
     assert (result.status, "SEMQ-2211" in result.err) == (1, True)
     result = await scene.semq("held", "refuse", "--all", node=scene.node)
     assert (result.status, "SEMQ-2101" in result.err) == (1, True)
 
 
-async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: HeldScene) -> None:
+async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: InProcess, scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
     result = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
     assert result.out == "2 sent again, now or as soon as their target is online\n"

@@ -16,21 +16,21 @@ async def semq(node: Any, *words: str) -> CommandResult:
     return await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
 
 
-async def shown(app: ClientLink, lk0: str) -> Any:
+async def row_of(app: ClientLink, lk0: str) -> Any:
     return (await ask(app, "msg.show", {"id": lk0}))["result"]
 
 
 async def is_in_custody(app: ClientLink, lk0: str) -> bool:
-    return bool((await shown(app, lk0))["ss_status"] == "SS_ACK")
+    return bool((await row_of(app, lk0))["ss_status"] == "SS_ACK")
 
 
-async def has_ended(app: ClientLink, lk0: str) -> bool:
+async def has_ended_lost(app: ClientLink, lk0: str) -> bool:
     await ask(app, "msg.inquire", {"id": lk0})
     answer = await ask(app, "msg.trace", {"id": lk0})
     return any(line["event"] == "LOST" for line in answer["result"]["events"])
 
 
-async def is_explained(node: Any, lk0: str) -> bool:
+async def is_reported_as_away(node: Any, lk0: str) -> bool:
     return "CUSTODIAN_AWAY" in (await semq(node, "stuck", "explain", lk0)).out
 
 
@@ -38,7 +38,7 @@ async def is_asked_for(hub: HubNode) -> bool:
     return (1, 1) in hub.engine.custody.stores.missed
 
 
-async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
+async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> None:
     first = await inprocess.hub(HUB_CONFIG)
     port = first.port
     settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=port) + "overdue_s = 1\n")
@@ -53,7 +53,7 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     text = HUB_CONFIG.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
     hub = await inprocess.hub(text)
     await until(partial(is_asked_for, hub))
-    await until(partial(is_explained, node, lk0))
+    await until(partial(is_reported_as_away, node, lk0))
     outcome = await semq(node, "stuck", "explain", lk0)
     assert "semq hub stores list" in outcome.out
     listed = await semq(hub, "hub", "stores", "list")
@@ -66,8 +66,8 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     (await semq(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
     result = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
     assert result.out == "1.1  is retired: nodes are informed at their next inquiry, within an hour\n"
-    again = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
-    assert again.data == {"store": "1.1", "was_retired": True}
+    repeated = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
+    assert repeated.data == {"store": "1.1", "was_retired": True}
     await hub.stop()
 
     hub = HubNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # the store is still retired
@@ -76,6 +76,6 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     rows = (await semq(hub, "hub", "stores", "list", "--json")).data
     assert [(row["store"], row["state"]) for row in rows][:2] == [("1.2", "in use"), ("1.1", "retired")]
     assert (rows[1]["by"], rows[1]["why"]) == ("guest", "disk lost on 3 March")
-    away = await inprocess.local("56001", port)
-    await linked(away)
-    await until(partial(has_ended, app, lk0))
+    target = await inprocess.local("56001", port)
+    await linked(target)
+    await until(partial(has_ended_lost, app, lk0))
