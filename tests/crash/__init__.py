@@ -2,14 +2,17 @@
 
 | module        | contents                                                                       |
 |---------------|--------------------------------------------------------------------------------|
-| `documents`   | the documents: drawn from the seed, the same bytes at each repeat              |
+| `documents`   | the documents: drawn from the seed, the same bytes at each repetition          |
 | `book`        | an application's own durable record of received documents                      |
-| `application` | submitters and consumers, like the programs of others                          |
+| `application` | submitters and consumers, written like the programs of users                   |
 | `process`     | a node that is killed and restarted                                            |
+| `rabbitmq`    | a RabbitMQ node that is killed and restarted                                   |
 | `proxy`       | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`       | the installation: hub, institutions, proxies, applications                     |
+| `certificates`| renewals and revocations under load                                            |
 | `faults`      | the kinds of faults as a table, the plan of a cycle, and how it is carried out |
 | `oracle`      | the checks: records against promises, ledgers, remaining rows in queues        |
+| `excuses`     | alarms that revocations and renewals explain                                   |
 | `campaign`    | cycles, rests, the report                                                      |
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: the nodes'

@@ -1,5 +1,6 @@
-"""``./run crash --cycles N [--seed S] [--secure [--direct]] [--cluster [--rabbitmq]] [--json]``: a campaign on demand.
-Exit status 0 only if the promise was kept, 69 if RabbitMQ is not installed.
+"""``./run crash --cycles N [--seed S] [--secure [--direct]] [--cluster [--rabbitmq]] [--json]``: run a campaign.
+
+Exit status 0 if the oracle found no fault, 69 if RabbitMQ is not installed.
 """
 
 import argparse
@@ -25,21 +26,21 @@ def main() -> int:
         allow_abbrev=False, prog="./run crash", description="Kill nodes and databases under load."
     )
     parser.add_argument("--cycles", type=int, default=20, help="cycles of faults (20)")
-    parser.add_argument("--seed", type=int, default=None, help="of documents and faults; drawn if not given")
+    parser.add_argument("--seed", type=int, default=None, help="seed of documents and faults (default: a random one)")
     parser.add_argument("--group", type=int, default=campaign.GROUP, help="cycles between two rests (%(default)s)")
     parser.add_argument(
-        "--secure", action="store_true", help="TLS, sealed documents, signed receipts; roll-overs and revocations too"
+        "--secure", action="store_true", help="TLS, sealed documents, signed receipts; also renewals and revocations"
     )
     parser.add_argument(
         "--direct",
         action="store_true",
-        help="with --secure: the institutions also have a direct link, which is cut, too; documents change ways, and"
-        " the campaign fails if no message took one of them",
+        help="with --secure: the institutions also have a direct link, which is cut, too; the campaign fails if all"
+        " messages went by the hub, or all by the direct link",
     )
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="two instances of the hub with a store each, a standby, and a carrier, which is killed, too",
+        help="two instances of the hub with a store each, a standby, and a carrier, which is also killed",
     )
     parser.add_argument(
         "--rabbitmq", action="store_true", help="with --cluster: the carrier is a cluster of three RabbitMQ nodes"
@@ -56,9 +57,9 @@ def main() -> int:
         print(f"crash: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
-    logging.getLogger().addHandler(logging.NullHandler())  # its warnings about lost connections are expected here
+    logging.getLogger().addHandler(logging.NullHandler())  # warnings about lost connections are expected
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    # of a connection that was never made
+    # A connection that failed early is closed without an await.
     warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
 
     def say(line: str) -> None:
@@ -68,12 +69,12 @@ def main() -> int:
     try:
         report = asyncio.run(_run(arguments, seed, say))
     except asyncio.CancelledError:
-        say("ended before its time; nothing is left running")
+        say("interrupted; no process is left running")
         return 130
     for line in report.details:
         say(line)
     if not report.good:
-        say(f"FAILED; logs and databases lie in {report.folder}")
+        say(f"FAILED; logs and databases are in {report.folder}")
         shape = "".join(f" --{name}" for name in SHAPES if getattr(arguments, name))
         say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{shape}")
     if arguments.json:
@@ -91,11 +92,12 @@ async def _run(arguments: argparse.Namespace, seed: int, say: Callable[[str], No
             arguments.cycles, seed, say, arguments.group, **{name: getattr(arguments, name) for name in SHAPES}
         )
     )
-    asked: list[bool] = []
+    is_cancelled = False
 
     def end() -> None:
-        if not asked:  # a second signal would interrupt the cleanup
-            asked.append(True)
+        nonlocal is_cancelled
+        if not is_cancelled:  # a second signal must not interrupt the cleanup
+            is_cancelled = True
             running.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,9 +1,8 @@
-"""The applications of an institution, written like those of others: aio-pika, confirms, manual acks, a record of their
-own.
+"""The applications of an institution, written like programs of users: aio-pika, confirms, manual acks, own records.
 
-A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed; a
-``DocumentTaker`` writes documents from ``semq.inbox`` into its record, then acknowledges. Both reconnect whenever their
-connection is lost, and collect faults of the node in ``complaints``.
+A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed. A
+``DocumentConsumer`` writes documents from ``semq.inbox`` into its record, then acknowledges. Both reconnect whenever
+their connection is lost, and collect faults of the node in ``complaints``.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ CONNECT_S = 10.0
 # busy.
 ANSWER_S = 60.0
 RETRY_S = 0.1
-GIVEN_BACK = 0.02  # share of deliveries that the consumer returns to the queue at first
+REQUEUED_SHARE = 0.02  # of the deliveries
 LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError: aio-pika on a closed channel
 
 
@@ -85,15 +84,15 @@ class Submitter:
         self.repeated = 0  #: number of repeated submissions
 
     def start(self) -> None:
-        """Begin; nothing is submitted before ``resume``. Documents in pieces have their own lane."""
+        """Start the lanes, which wait for ``resume``. Documents in pieces have their own lane."""
         keys = (*ORDER_KEYS, *[""] * UNORDERED_LANES)
-        draws: list[Callable[[], CrashDocument]] = [partial(self._stream.next, key) for key in keys]
-        paces = [self._pause_s] * len(draws)
-        draws.append(self._stream.next_large)
-        paces.append(self._pause_s * LARGE_PAUSES)
+        next_documents: list[Callable[[], CrashDocument]] = [partial(self._stream.next, key) for key in keys]
+        pauses_s = [self._pause_s] * len(next_documents)
+        next_documents.append(self._stream.next_large)
+        pauses_s.append(self._pause_s * LARGE_PAUSES)
         self._tasks = [
-            asyncio.create_task(self._lane(draw, pause_s, n), name=f"lane {n}")
-            for n, (draw, pause_s) in enumerate(zip(draws, paces, strict=True))
+            asyncio.create_task(self._lane(next_document, pause_s, n), name=f"lane {n}")
+            for n, (next_document, pause_s) in enumerate(zip(next_documents, pauses_s, strict=True))
         ]
         self._idle.set()
 
@@ -115,14 +114,14 @@ class Submitter:
 
     # ------------------------------------------------------------ inside
 
-    async def _lane(self, draw: Callable[[], CrashDocument], pause_s: float, number: int) -> None:
+    async def _lane(self, next_document: Callable[[], CrashDocument], pause_s: float, number: int) -> None:
         chance = Random(f"{self._url}{number}")  # for the pace only
         while True:
             await self._may_submit.wait()
             self._busy += 1
             self._idle.clear()
             try:
-                await self.submit(draw())
+                await self.submit(next_document())
             finally:
                 self._busy -= 1
                 if not self._busy:
@@ -145,7 +144,7 @@ class Submitter:
                 self._complaints.append(f"{document.token} was neither confirmed nor refused in {ANSWER_S:g} s")
                 await drop(self._connection)
             except DeliveryError:
-                await asyncio.sleep(RETRY_S)  # refused, or the answer was lost: publish it again
+                await asyncio.sleep(RETRY_S)  # the document was nacked, or the answer was lost
             except LOST:
                 await asyncio.sleep(RETRY_S)
             else:
@@ -167,7 +166,7 @@ class Submitter:
             return self._channel
 
 
-class DocumentTaker:
+class DocumentConsumer:
     """Writes an institution's documents into its record."""
 
     def __init__(self, url: str, book: Book, chance: Random, complaints: list[str], trust: Path | None = None) -> None:
@@ -206,20 +205,20 @@ class DocumentTaker:
         queue = await channel.get_queue("semq.inbox", ensure=False)
         closed = asyncio.Event()
         channel.close_callbacks.add(lambda *_: closed.set())
-        await queue.consume(self._guarded(self._take))
+        await queue.consume(self._ignore_losses(self._record))
         await closed.wait()
 
-    def _guarded(
-        self, take: Callable[[AbstractIncomingMessage], Awaitable[None]]
+    def _ignore_losses(
+        self, act: Callable[[AbstractIncomingMessage], Awaitable[None]]
     ) -> Callable[[AbstractIncomingMessage], Awaitable[None]]:
         async def guarded(message: AbstractIncomingMessage) -> None:
             with suppress(*LOST):  # the connection was lost: the document is delivered again
-                await take(message)
+                await act(message)
 
         return guarded
 
-    async def _take(self, message: AbstractIncomingMessage) -> None:
-        if self._chance.random() < GIVEN_BACK:
+    async def _record(self, message: AbstractIncomingMessage) -> None:
+        if self._chance.random() < REQUEUED_SHARE:
             await message.nack(requeue=True)
             return
         headers = message.headers
@@ -228,11 +227,11 @@ class DocumentTaker:
             str(headers.get("@OrderKey", "")), int(str(headers["@Deliveries"])),
         )  # fmt: skip
         if headers["@Digest"] != entry.digest:
-            self._complaints.append(f"{entry.token} came with another digest than its @Digest")
-        flagged = bool(message.redelivered)
-        if flagged != (entry.deliveries > 1):
-            self._complaints.append(f"{entry.token}: redelivered {flagged}, yet @Deliveries {entry.deliveries}")
-        if self._book.write(entry, flagged=flagged):
+            self._complaints.append(f"{entry.token} arrived with another digest than its @Digest")
+        is_flagged = bool(message.redelivered)
+        if is_flagged != (entry.deliveries > 1):
+            self._complaints.append(f"{entry.token}: redelivered {is_flagged}, but @Deliveries {entry.deliveries}")
+        if self._book.write(entry, flagged=is_flagged):
             self.received += 1
         else:
             self.repeats += 1

@@ -45,27 +45,28 @@ class Book:
     def write(self, entry: BookEntry, *, flagged: bool) -> bool:
         """Write a delivery durably; return True for a new document, False for a repeat."""
         with self._db:
-            known = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
-            if known is None:
+            recorded = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
+            if recorded is None:
                 self._db.execute(
                     "INSERT INTO received (lk0, token, digest, order_key, deliveries) VALUES (?, ?, ?, ?, ?)",
                     (entry.lk0, entry.token, entry.digest, entry.order_key, entry.deliveries),
                 )
             else:
-                same = known[0] == entry.digest
+                is_same = recorded[0] == entry.digest
                 self._db.execute(
-                    "INSERT INTO repeat VALUES (?, ?, ?, ?)", (entry.lk0, entry.token, int(flagged), int(same))
+                    "INSERT INTO repeat VALUES (?, ?, ?, ?)",
+                    (entry.lk0, entry.token, int(flagged), int(is_same)),
                 )
-        return known is None
+        return recorded is None
 
     def tokens(self) -> dict[str, list[BookEntry]]:
         """Return all documents by their token, each in order of arrival; more than one for a token is a duplicate."""
-        found: dict[str, list[BookEntry]] = {}
+        entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
             entry = BookEntry(*row)
-            found.setdefault(entry.token, []).append(entry)
-        return found
+            entries.setdefault(entry.token, []).append(entry)
+        return entries
 
     def in_order(self) -> list[BookEntry]:
         """Return the ordered documents, in order of arrival."""
@@ -74,10 +75,10 @@ class Book:
         )
         return [BookEntry(*row) for row in rows]
 
-    def knows(self, tokens: list[str]) -> int:
+    def count_received(self, tokens: list[str]) -> int:
         """Return the number of these documents that were received."""
-        known = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
-        return sum(token in known for token in tokens)
+        received = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
+        return sum(token in received for token in tokens)
 
     def repeats(self, *, flagged: bool) -> list[tuple[str, str]]:
         """Return the repeats (LK0, token) that the node flagged, or those that it did not."""

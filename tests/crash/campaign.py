@@ -20,14 +20,14 @@ import psycopg
 
 from tests.crash import oracle
 from tests.crash.documents import MUST, PIECES_FROM
-from tests.crash.faults import Harm, failpoints_by_turn, plan
+from tests.crash.faults import FaultInjector, failpoints_by_turn, plan
 from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
 
 GROUP = 5  # cycles between two checks of the oracle
 SETTLE_S = 150.0  # time after the last fault; the requirement is 120 on a machine without other load
 POLL_S = 0.3
-POLLS_OF_SWEEP = 5  # polls from one sweep of interrupted uploads to the next
+POLLS_OF_SWEEP = 5  # polls between two sweeps of interrupted uploads
 
 
 @dataclass
@@ -62,11 +62,11 @@ class CampaignReport:
         """Return all values."""
         return asdict(self)
 
-    def take(self, found: OracleFindings) -> None:
+    def add_findings(self, findings: OracleFindings) -> None:
         """Add findings of the oracle."""
-        self.violations, self.lost = len(found.violations), len(found.lost)
-        self.duplicated, self.unclean = len(found.duplicated), sum(found.unclean.values())
-        self.details = found.lines()
+        self.violations, self.lost = len(findings.violations), len(findings.lost)
+        self.duplicated, self.unclean = len(findings.duplicated), sum(findings.unclean.values())
+        self.details = findings.lines()
 
 
 async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, **shape: bool) -> CampaignReport:
@@ -96,7 +96,7 @@ class Campaign:
     ) -> None:
         self._world = CrashWorld(folder, seed, **shape)
         self._shape = shape
-        self._harm = Harm(self._world)
+        self._injector = FaultInjector(self._world)
         self._points = failpoints_by_turn(seed, cluster=self._world.cluster)
         self._cycles = cycles
         self._seed = seed
@@ -113,7 +113,7 @@ class Campaign:
                 await self._cycle(number)
                 self.report.cycles = number
                 if number % self._group == 0 or number == self._cycles:
-                    self.report.take(await self._settle(number))
+                    self.report.add_findings(await self._settle(number))
                     if not self.report.good:
                         break
             await self._end()
@@ -127,18 +127,18 @@ class Campaign:
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
             submitter.resume()
-        await self._harm.run(faults)
+        await self._injector.run(faults)
         try:
             await self._world.ready()
         except TimeoutError:
             away = [name for name, process in self._world.processes.items() if not process.is_ready]
-            self._world.complaints.append(f"{', '.join(away)} did not come back")
+            self._world.complaints.append(f"{', '.join(away)} did not serve again")
 
     async def _settle(self, number: int) -> OracleFindings:
         """Stop all faults and wait until every document is delivered, every outcome reported and every row deleted."""
         for proxy in self._world.proxies.values():
             proxy.clear()
-        calm = time.monotonic()
+        faults_ended = time.monotonic()
         unclean: dict[str, int] = {}
         try:
             async with asyncio.timeout(SETTLE_S):
@@ -151,47 +151,47 @@ class Campaign:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")
-        self.report.settled_s_max = round(max(self.report.settled_s_max, time.monotonic() - calm), 1)
-        found = OracleFindings()
+        self.report.settled_s_max = round(max(self.report.settled_s_max, time.monotonic() - faults_ended), 1)
+        findings = OracleFindings()
         try:
-            found = await asyncio.to_thread(oracle.judge, self._world)
-            if not found.good or unclean:
+            findings = await asyncio.to_thread(oracle.judge, self._world)
+            if not findings.good or unclean:
                 leftover = self._world.folder / "leftover.txt"
                 leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
         except psycopg.OperationalError as error:  # a node whose server is not available again
-            found.violations += [*self._world.complaints, str(error)]
-        found.unclean = unclean
-        self._say(f"settled after {time.monotonic() - calm:.1f} s: {self._counts()}")
-        return found
+            findings.violations += [*self._world.complaints, str(error)]
+        findings.unclean = unclean
+        self._say(f"settled after {time.monotonic() - faults_ended:.1f} s: {self._counts()}")
+        return findings
 
     async def _is_settled(self, unclean: dict[str, int]) -> bool:
         """Return whether no document is on its way; the remaining rows are put into ``unclean``."""
         try:
             rows = await asyncio.to_thread(oracle.leftovers, self._world)
         except psycopg.OperationalError:
-            return False  # a node restarts its server, because a failpoint was reached late
+            return False  # a node restarts its server
         unclean.clear()
         unclean.update(rows)
-        serve = all(process.is_ready for process in self._world.processes.values())
-        return not rows and oracle.has_all(self._world) and serve
+        all_serve = all(process.is_ready for process in self._world.processes.values())
+        return not rows and oracle.has_all(self._world) and all_serve
 
     async def _end(self) -> None:
-        """Count; then stop everything in an orderly way, which the oracle checks, too."""
+        """Complete the report; then stop all processes in an orderly way, which may cause complaints, too."""
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)
-            report.ways = await asyncio.to_thread(oracle.ways, world)
+            report.ways = await asyncio.to_thread(oracle.messages_by_way, world)
         report.documents = self._counts()
         complaints = len(world.complaints)
         await world.stop()
         if world.direct and report.good:
-            world.complaints += oracle.unused(report.ways)
+            world.complaints += oracle.unused_ways(report.ways)
         report.violations += len(world.complaints) - complaints
         report.details += [f"violation: {text}" for text in world.complaints[complaints:]]
-        report.faults_by_kind = dict(sorted(self._harm.done.items()))
+        report.faults_by_kind = dict(sorted(self._injector.done.items()))
         report.faults = sum(report.faults_by_kind.values())
-        report.retired = self._harm.retired
-        report.takeovers = dict(sorted(self._harm.taken_over.items()))
+        report.retired = self._injector.retired
+        report.takeovers = dict(sorted(self._injector.taken_over.items()))
         fired = Counter(
             f"{name}/{point.rpartition(':')[0]}" for name, node in world.nodes.items() for point in node.fired
         )
@@ -199,11 +199,12 @@ class Campaign:
 
     def _counts(self) -> dict[str, int]:
         world = self._world
+        accepted = [document for side in SIDES for document in world.streams[side].accepted]
         return {
-            "accepted": sum(len(world.streams[side].accepted) for side in SIDES),
-            "class_3": sum(one.save_fwd == MUST for side in SIDES for one in world.streams[side].accepted),
-            "to_group": sum(one.is_to_group for side in SIDES for one in world.streams[side].accepted),
-            "in_pieces": sum(one.size > PIECES_FROM for side in SIDES for one in world.streams[side].accepted),
+            "accepted": len(accepted),
+            "class_3": sum(document.save_fwd == MUST for document in accepted),
+            "to_group": sum(document.is_to_group for document in accepted),
+            "in_pieces": sum(document.size > PIECES_FROM for document in accepted),
             "received": sum(consumer.received for consumer in world.consumers.values()),
             "submitted_again": sum(world.submitters[side].repeated for side in SIDES),
             "flagged_repeats": sum(consumer.repeats for consumer in world.consumers.values()),

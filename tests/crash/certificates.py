@@ -19,7 +19,7 @@ REVOKED_S_MAX = 10.0  # a live link ends within seconds; the limit allows for a 
 T = TypeVar("T")
 
 
-async def insist(act: Callable[[], Awaitable[T]]) -> T:
+async def repeat_until_done(act: Callable[[], Awaitable[T]]) -> T:
     """Call ``act`` until it succeeds. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -30,29 +30,30 @@ async def insist(act: Callable[[], Awaitable[T]]) -> T:
 
 
 async def ask(node: CrashProcess | Callable[[], CrashProcess], operation: str, **arguments: Any) -> Any:
-    """Request an operation until it is answered; return the answer. ``node`` may return another one each time. Raises
-    TimeoutError.
+    """Request an operation until it is answered; return the answer. Raises TimeoutError.
+
+    ``node`` may be a function, which returns the process to ask at each attempt.
     """
 
     async def act() -> Any:
-        one = node if isinstance(node, CrashProcess) else node()
-        async with Client(one.url, patience_s=10.0) as client:
+        process = node if isinstance(node, CrashProcess) else node()
+        async with Client(process.url, patience_s=10.0) as client:
             return await client.request(operation, arguments)
 
-    return await insist(act)
+    return await repeat_until_done(act)
 
 
-async def revoked(hub: CrashProcess, address: str) -> float:
-    """Revoke all certificates of a node; return how long its link lived after that, in seconds."""
-    await ask(hub, "cert.revoke", which=address, why="a bad day")
+async def revoke_and_measure(hub: CrashProcess, address: str) -> float:
+    """Revoke all certificates of a node; return the seconds until its link has ended."""
+    await ask(hub, "cert.revoke", which=address, why="test")
     started = time.monotonic()
     async with asyncio.timeout(PATIENCE_S):
-        while await _is_online(hub, address):  # noqa: ASYNC110  (it happens in another process)
+        while await _is_online(hub, address):  # noqa: ASYNC110  (another process ends it)
             await asyncio.sleep(RETRY_S)
     return time.monotonic() - started
 
 
-async def without_direct_link(node: CrashProcess, to: str, is_excused: Callable[[], bool]) -> None:
+async def until_no_direct_link(node: CrashProcess, to: str, is_excused: Callable[[], bool]) -> None:
     """Wait until a node has no direct link with a partner, or is excused. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while not is_excused() and (await ask(node, "node.status"))["direct"][to]["link"] == "up":  # noqa: ASYNC110

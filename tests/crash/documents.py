@@ -1,4 +1,4 @@
-"""The documents of a campaign: drawn from its seed, identified by their first line, with the same bytes at each repeat.
+"""The documents of a campaign: drawn from its seed, identified by their first line, the same bytes at each repetition.
 
 A ``DocumentStream`` makes the documents of one institution one after another. Their expected values at the receiver
 (digest, order) are calculated again at the end, so no list of them is kept.
@@ -49,7 +49,7 @@ class CrashDocument:
 
     @property
     def token(self) -> str:
-        """The client token: a repeat of the same submission is not a second document."""
+        """The token of the submission, by which the node recognises repetitions."""
         return f"{self.seed}-{self.source}-{self.number}"
 
     @property
@@ -94,16 +94,15 @@ def token_of(body: bytes) -> str:
 
 
 class DocumentStream:
-    """The documents of one institution, without end: unordered ones, and those of its order keys."""
+    """The endless stream of documents of one institution, with and without order keys."""
 
     def __init__(
         self, seed: int, source: str, target: str, *, sealed: bool = False, members: tuple[str, ...] = ()
     ) -> None:
-        """``members``: of the group to which some documents go, without the source. ``sealed``: three documents of four
-        are sealed, and all have @Ack2=1.
+        """``members``: the members of the group, without the source; some documents go to the group.
 
-        Without a receipt, only the hub keeps the body, and a document signed with a revoked key could not be
-        sealed again.
+        ``sealed``: three documents of four are sealed, and all of class 3 have @Ack2=1. Without @Ack2 only the hub
+        keeps the body, so a document signed with a revoked key could not be sealed again.
         """
         self._sealed = sealed
         self._seed = seed
@@ -115,7 +114,7 @@ class DocumentStream:
         self.accepted: list[CrashDocument] = []  #: documents whose acceptance was confirmed, in that order
 
     def next(self, order_key: str = "") -> CrashDocument:
-        """Return the next document; one with an order key has class 3."""
+        """Return the next document; with an order key it has class 3."""
         self._number += 1
         save_fwd, ack2 = (MUST, self._chance.randrange(2)) if order_key else self._draw_class()
         _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
@@ -127,11 +126,11 @@ class DocumentStream:
         return CrashDocument(self._seed, self.source, targets, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def next_large(self) -> CrashDocument:
-        """Return the next document, which is sent in pieces."""
+        """Return the next document of a random size that is sent in pieces."""
         return self.large(self._chance.randint(*LARGE))
 
     def large(self, size: int) -> CrashDocument:
-        """Return the next document, of this size."""
+        """Return the next document, with a body of this size."""
         self._number += 1
         return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 

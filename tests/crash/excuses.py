@@ -1,16 +1,16 @@
-"""Alarms and rows that the roll-overs and revocations of a campaign explain; all others are faults.
+"""Alarms and rows that the renewals and revocations of a campaign explain. All other alarms are faults.
 
-A kill, a cut or a roll-over leaves no alarm at honest nodes. After the certificates of an institution were revoked, its
-partner must raise some, because it does not accept signatures of the old key any more, and the new certificate has no
+A kill, a cut or a renewal causes no alarm at honest nodes. After the certificates of an institution were revoked, its
+partner must raise alarms, because it no longer accepts signatures of the old key, and the new certificate has no
 voucher.
 
 | what                          | where          | explained by                                                      |
 |-------------------------------|----------------|-------------------------------------------------------------------|
 | VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that it is about                  |
-| VIOLATION SEMQ-5216           | at the partner | the same; one line for each certificate, not more than were given |
-| VIOLATION "… more violations" | at the partner | the same, and a minute that has its lines                         |
-| VOIDED                        | at the hub     | a sender that was revoked, and has ended it REJECTED by SEMQ-5214 |
-| REJECTED, accepted once more  | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
+| VIOLATION SEMQ-5216           | at the partner | the same; at most one line for each issued certificate            |
+| VIOLATION "… more violations" | at the partner | the same, and a minute with the maximum number of lines           |
+| VOIDED                        | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214     |
+| REJECTED, accepted again      | at the sender  | SEMQ-5214: its revocation; SEMQ-5201: another key of its partner  |
 | row of class 2, SEMQ-5214     | at both ends   | a revocation of its sender                                        |
 """
 
@@ -38,11 +38,11 @@ class ExcusedLine(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The code that its detail begins with."""
+        """The error code at the beginning of the detail."""
         return self.detail.partition(" ")[0]
 
     def is_about(self, address: str) -> bool:
-        """Whether it is about a message of a node, or about the node itself."""
+        """Whether the line is about a message of a node, or about the node itself."""
         return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class CertificateChanges:
     """Roll-overs and revocations of certificates in a campaign, by the name of the node."""
 
     address: dict[str, str]  #: address of each institution
-    other: dict[str, str]  #: its partner
-    receivers: tuple[str, ...] = ()  #: institutions that receive from both
+    other: dict[str, str]  #: partner of each institution
+    receivers: tuple[str, ...] = ()  #: further institutions that receive documents of both
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
 
@@ -76,21 +76,22 @@ class CertificateChanges:
             return False
         if line.code in (SignerGone.code, SignerUnknown.code):
             return True
-        same = [other for other in lines if other.node == line.node and other.is_about(address)]
+        about_side = [other for other in lines if other.node == line.node and other.is_about(address)]
         if line.code == CertificateUnvouched.code:
-            result = [other.detail for other in same if other.code == line.code]
-            return len(result) == len(set(result)) <= self.revoked[side] + self.renewed[side]
-        return MORE in line.detail and sum(MORE not in other.detail for other in same) >= LINES_PER_MINUTE
+            details = [other.detail for other in about_side if other.code == line.code]
+            return len(details) == len(set(details)) <= self.revoked[side] + self.renewed[side]
+        return MORE in line.detail and sum(MORE not in other.detail for other in about_side) >= LINES_PER_MINUTE
 
-    def resealing(self, side: str) -> set[str]:
-        """Return the codes of refusals after which documents of a side are sent as other messages."""
+    def codes_of_resealing(self, side: str) -> set[str]:
+        """Return the codes of refusals after which documents of a side are sent again as new messages."""
         other = self.other[side]
         codes = {SignerGone.code} if self.revoked[side] else set()
         return codes | ({KeyUnknown.code} if self.revoked[other] or self.renewed[other] else set())
 
-    def staying(self, node: str) -> dict[str, str]:
-        """Return, by table, the condition of rows that wait for a person at a node: class 2 that was refused for the
-        present key of its sender, or whose payload only the hub had.
+    def staying_rows(self, node: str) -> dict[str, str]:
+        """Return, by table, the condition of rows that wait for an operator of a node.
+
+        These are messages of class 2 whose signature the receiver refused, at their sender and at their receiver.
         """
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"

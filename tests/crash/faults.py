@@ -20,6 +20,7 @@ from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
 
+# Group of places | places; ``KINDS`` names the groups.
 PLACES = {
     "nodes": (HUB, *SIDES),
     "member": (C,),  # of the group
@@ -41,16 +42,17 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # until the first change of ways, and how long each way is closed in it
+FIRST_CHANGE_S = 2.0  # time of the first change of ways, and for which each way is closed in it
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
+# Kind | values of ``CycleFault.text``.
 TEXTS = {
     "move": SIDES,
     "retire": SIDES,  # the institution that gets its home in the new store
     "silence": ("silent_there", "silent_back"),
-    "take over": ("kill", "stop", "freeze"),  # what happens to the owner of the store
+    "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
-EMPTY_S_MAX = 120.0  # until a store is empty after its homes were moved
+EMPTY_S_MAX = 120.0  # time in which a store becomes empty after its homes were moved
 FROZEN_S_MAX = 40.0  # the lease of a frozen owner ends after 15 s
 
 # share | kind | where
@@ -62,8 +64,8 @@ KINDS: list[tuple[int, str, str]] = [
     (2, "kill ends", "sides"),  # both institutions at the same time
     (3, "kill", "member"),
     (1, "kill both", "member"),
-    (3, "kill twice", "nodes"),  # once more while it starts
-    (3, "kill postgres at start", "nodes"),  # the node and its postgres, and the new postgres while the node starts
+    (3, "kill twice", "nodes"),  # the second kill while the node starts
+    (3, "kill postgres at start", "nodes"),  # the node and its postgres, then the new postgres
     (18, "failpoint", "nodes"),
     (2, "freeze", "nodes"),
     (3, "cut", "links"),
@@ -82,7 +84,7 @@ KINDS: list[tuple[int, str, str]] = [
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with a direct link between the institutions.
 DIRECT_KINDS = [
-    (8, "change ways", "direct link"),  # it is closed, then it is open and the links to the hub are closed
+    (8, "change ways", "direct link"),  # closed for a time; then open, and the links to the hub closed
     (3, "cut", "direct link"),
     (2, "cut in a frame", "direct link"),
     (1, "half open", "direct link"),
@@ -96,7 +98,7 @@ DIRECT_KINDS = [
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (4, "take over", "shared store"),  # the standby serves the store of an owner that has ended or is frozen
-    (3, "retire", "shared store"),  # when its homes have moved and it is empty; another store is added
+    (3, "retire", "shared store"),  # after its homes have moved and it is empty; another store is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
@@ -107,11 +109,11 @@ CLUSTER_KINDS = [
     (1, "delay", "ways"),
     (1, "throttle", "ways"),
     (1, "refuse", "ways"),
-    (2, "kill two", "brokers"),  # the third one pauses, because it is a minority
+    (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
-# failpoints that a kind of node can reach
+# Steps of failpoints that only the hub, only tests of their own, or all nodes reach.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
-BY_HAND = frozenset({"H16", "Refusal"})  # not reached by the load of campaigns: see test_refusing
+BY_HAND = frozenset({"H16", "Refusal"})  # acts of operators: test_refusing
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
@@ -130,7 +132,7 @@ class CycleFault:
 
 
 def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (node, STEP:PHASE) endlessly: each failpoint once, then each again."""
+    """Yield (node, STEP:PHASE) endlessly, in turns: each failpoint once in a turn."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -153,11 +155,11 @@ def plan(
 ) -> list[CycleFault]:
     """Return the faults of one cycle, in the order of their times."""
     places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else DIRECT_PLACES if direct else PLACES
-    every = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
-    kinds = [kind for kind in every if places.get(kind[2])]
+    all_kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
+    kinds = [kind for kind in all_kinds if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
     faults = [_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
-    if direct and number == 1:  # so that the campaign uses both ways
+    if direct and number == 1:  # so that every campaign uses both ways
         faults.append(CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S))
     return sorted(faults, key=lambda fault: fault.at_s)
 
@@ -194,14 +196,14 @@ def _draw(
     return CycleFault(round(at_s, 2), kind, where, round(value, 2), text)
 
 
-class Harm:
-    """Carries out plans."""
+class FaultInjector:
+    """Carries out the faults of a plan."""
 
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
         self.done: Counter[str] = Counter()
-        self.retired = 0  #: number of stores
-        self.taken_over: Counter[str] = Counter()  #: stores by a standby, by what happened to their owner
+        self.retired = 0  #: number of retired stores
+        self.taken_over: Counter[str] = Counter()  #: number of takeovers by a standby, by the fault of the owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
         self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
@@ -218,10 +220,10 @@ class Harm:
             "cut in a frame": self._cut_in_a_frame,
             "half open": self._half_open,
             "silence": self._silence,
-            "delay": lambda fault: self._weather(fault, "delay_s", SPAN_S),
-            "throttle": lambda fault: self._weather(fault, "bytes_per_s", SPAN_S),
-            "crumbs": lambda fault: self._weather(fault, "crumb", SPAN_S, int(fault.value)),
-            "refuse": lambda fault: self._closed(fault.value, fault.where),
+            "delay": lambda fault: self._disturb_link(fault, "delay_s", SPAN_S),
+            "throttle": lambda fault: self._disturb_link(fault, "bytes_per_s", SPAN_S),
+            "crumbs": lambda fault: self._disturb_link(fault, "crumb", SPAN_S, int(fault.value)),
+            "refuse": lambda fault: self._close_links(fault.value, fault.where),
             "change ways": self._change_ways,
             "renew": self._renew,
             "revoke": self._revoke,
@@ -232,13 +234,13 @@ class Harm:
 
     async def run(self, faults: list[CycleFault]) -> None:
         """Carry out all faults of a cycle, each at its time; return when the last one has ended."""
-        await asyncio.gather(*(self._one(fault) for fault in faults))
+        await asyncio.gather(*(self._run_at_its_time(fault) for fault in faults))
 
     def _process(self, name: str) -> CrashProcess | BrokerProcess:
-        """Return what a fault strikes: a broker, or a node that serves."""
+        """Return the process that a fault strikes: a broker, or the node that serves the store."""
         return self._world.brokers.get(name) or self._world.owner(name)
 
-    async def _one(self, fault: CycleFault) -> None:
+    async def _run_at_its_time(self, fault: CycleFault) -> None:
         await asyncio.sleep(fault.at_s)
         self.done[fault.kind] += 1
         await self._kinds[fault.kind](fault)
@@ -302,22 +304,22 @@ class Harm:
         proxy.change(**{fault.text: False})
 
     async def _change_ways(self, fault: CycleFault) -> None:
-        """Close the direct link, then the links to the hub: documents change to the other way in mid-stream."""
-        await self._closed(fault.value, fault.where)
-        await self._closed(fault.value, *PLACES["links"])
+        """Close the direct link, then the links to the hub, so that documents under way change to the other way."""
+        await self._close_links(fault.value, fault.where)
+        await self._close_links(fault.value, *PLACES["links"])
 
-    async def _closed(self, last_s: float, *where: str) -> None:
-        """Cut links, and let none be made for a time."""
+    async def _close_links(self, duration_s: float, *where: str) -> None:
+        """Cut links, and refuse new connections for a time."""
         proxies = [self._world.proxies[name] for name in where]
         for proxy in proxies:
             proxy.change(refuses=True)
             proxy.cut()
-        await asyncio.sleep(last_s)
+        await asyncio.sleep(duration_s)
         for proxy in proxies:
             proxy.change(refuses=False)
 
     async def _renew(self, fault: CycleFault) -> None:
-        """Replace a node's key immediately; documents sealed for the old key are on their way."""
+        """Replace a node's key immediately, while documents sealed for the old key are under way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
         await certificates.ask(lambda: world.owner(where), "cert.renew")
@@ -325,39 +327,39 @@ class Harm:
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
 
-        Revocations run one after the other: a second one would revoke the certificate that the token of the first was
-        used for.
+        Revocations run one after the other: a second one would revoke the certificate that the node got after the
+        first.
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
             world.changes.revoked[fault.where] += 1
-            lived_s = await certificates.revoked(world.nodes[HUB], ADDRESS[fault.where])
+            lived_s = await certificates.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
             if lived_s > certificates.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
             if world.direct:
-                await self._without_direct_link(OTHER[fault.where], fault.where)
+                await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
             await node.down()
             await world.enrol(fault.where)
             node.up()
 
-    async def _without_direct_link(self, side: str, revoked: str) -> None:
+    async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
         """Wait until an institution has ended its direct session with a revoked partner.
 
-        An institution that is revoked, too, gets no reports of the hub.
+        An institution that is revoked itself gets no reports of the hub.
         """
         try:
-            await certificates.without_direct_link(
+            await certificates.until_no_direct_link(
                 self._world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
             )
         except TimeoutError:
-            self._world.complaints.append(f"{side} has kept its direct session with {revoked} after the revocation")
+            self._world.complaints.append(f"{side} still has a direct session with {revoked} after the revocation")
 
     async def _move(self, fault: CycleFault) -> None:
-        """Move the home of an institution to another store; documents for it wait in the former one, too."""
+        """Move the home of an institution to another store, while documents for it wait in the former one."""
         async with self._changing_store:
-            await self._moved(fault.where, fault.text)
+            await self._move_homes(fault.where, fault.text)
 
-    async def _moved(self, hub: str, *sides: str) -> None:
+    async def _move_homes(self, hub: str, *sides: str) -> None:
         world = self._world
         nodes = [ADDRESS[side] for side in sides]
         await certificates.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
@@ -387,49 +389,49 @@ class Harm:
                 owner.up()
 
     async def _retire(self, fault: CycleFault) -> None:
-        """Move all homes out of a store, retire it when it is empty, add another one, and move a home into that."""
+        """Move all homes out of a store, retire it when it is empty, add another store, and move a home to that one."""
         world, hub = self._world, self._world.nodes[HUB]
         async with self._changing_store:
             store = world.store(fault.where)
             pair = [world.nodes[name] for name in (fault.where, STANDBY)]
             try:
                 async with asyncio.timeout(EMPTY_S_MAX):
-                    await self._moved(HUB, *MEMBERS)
-                    await self._stopped_empty(fault.where, pair)
+                    await self._move_homes(HUB, *MEMBERS)
+                    await self._stop_when_empty(fault.where, pair)
                 await certificates.ask(hub, "stores.retire", store=store, why="its homes have moved")
                 await world.renumber()
                 await certificates.ask(hub, "stores.add", store=world.store(fault.where))
                 self.retired += 1
             except TimeoutError:
-                world.complaints.append(f"store {store} was not retired: {self._left(fault.where)}")
+                world.complaints.append(f"store {store} was not retired: {self._remaining_rows(fault.where)}")
             finally:
                 for node in pair:
                     node.up()
-            await self._moved(fault.where, fault.text)
+            await self._move_homes(fault.where, fault.text)
 
-    async def _stopped_empty(self, hub: str, pair: list[CrashProcess]) -> None:
-        """Stop both processes of a store when it is empty. What was under way for the store may still arrive."""
+    async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
+        """Stop both processes of a store when it is empty; start them again if copies have arrived meanwhile."""
         while True:
-            while self._left(hub):  # noqa: ASYNC110  (it happens in another process)
+            while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)
             await asyncio.gather(*(node.down(orderly=True) for node in pair))
-            if not self._left(hub):
+            if not self._remaining_rows(hub):
                 return
             for node in pair:
                 node.up()
 
-    def _left(self, hub: str) -> dict[str, int]:
+    def _remaining_rows(self, hub: str) -> dict[str, int]:
         """Return the numbers of rows that a store still has."""
         try:
             return oracle.leftovers_of(self._world, hub)
         except psycopg.OperationalError:
-            return {"its server is away": 1}
+            return {"its server does not answer": 1}
 
-    async def _weather(self, fault: CycleFault, name: str, last_s: float, value: float | None = None) -> None:
+    async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
-        await asyncio.sleep(last_s)
+        await asyncio.sleep(duration_s)
         proxy.clear()
 
 
-assert SIDES == ("a", "b"), "the links above are theirs"
+assert SIDES == ("a", "b"), "the names of links in PLACES contain them"

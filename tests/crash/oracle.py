@@ -1,7 +1,7 @@
 """The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-It shares only the names of tables with the nodes. ``judge`` checks documents and ledgers, ``leftovers`` counts rows
-that a node must have deleted when all documents are settled.
+It uses nothing of the nodes but names of tables and events. ``judge`` checks documents and ledgers, ``leftovers``
+counts rows that a node must have deleted when all documents are settled.
 """
 
 import json
@@ -21,8 +21,8 @@ from tests.crash.documents import MUST, CrashDocument, DocumentStream, source_of
 from tests.crash.excuses import ExcusedLine
 from tests.crash.world import ADDRESS, SIDES, CrashWorld, without
 
-# Empty as soon as all documents are settled. Other tables keep rows: ledgers of events, streams, tokens, the window of
-# class 1 and 2.
+# Tables that are empty when all documents are settled. Other tables keep rows: ledger lines, streams, tokens, and the
+# window of classes 1 and 2.
 CLEAN = (
     "tb_0031",
     "tb_0031_body",
@@ -33,7 +33,7 @@ CLEAN = (
     "tb_0030_ledger",
     "tb_0030_done",
 )
-# Lines that no fault of this campaign may cause, except as explained by ``excuses``.
+# Events that no fault of a campaign may cause, unless ``excuses`` explains them.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
 SHOWN_MAX = 20
@@ -54,10 +54,10 @@ class OracleFindings:
         return not (self.lost or self.duplicated or self.violations or self.unclean)
 
     def lines(self) -> list[str]:
-        """Return the text for people."""
-        named = [("lost", self.lost), ("duplicated", self.duplicated), ("violation", self.violations)]
-        found = [f"{name}: {what}" for name, items in named for what in items[:SHOWN_MAX]]
-        return found + [f"unclean: {rows} rows in {table}" for table, rows in self.unclean.items()]
+        """Return the findings as text."""
+        by_kind = [("lost", self.lost), ("duplicated", self.duplicated), ("violation", self.violations)]
+        findings = [f"{name}: {text}" for name, items in by_kind for text in items[:SHOWN_MAX]]
+        return findings + [f"unclean: {rows} rows in {table}" for table, rows in self.unclean.items()]
 
 
 def has_all(world: CrashWorld) -> bool:
@@ -65,31 +65,31 @@ def has_all(world: CrashWorld) -> bool:
     for side in SIDES:
         for member in without(side):
             tokens = [document.token for document in world.streams[side].must_arrive(member)]
-            if world.books[member].knows(tokens) != len(tokens):
+            if world.books[member].count_received(tokens) != len(tokens):
                 return False
     return True
 
 
 def judge(world: CrashWorld) -> OracleFindings:
-    """Check everything except remaining rows; called when applications and nodes are idle."""
-    found = OracleFindings()
+    """Check documents, ledgers and logs; called when applications and nodes are idle."""
+    findings = OracleFindings()
     for side in SIDES:
-        resealing = world.changes.resealing(side)
-        again = _judge_own_ledger(side, world.streams[side], _url(world, side), resealing, found)
+        codes = world.changes.codes_of_resealing(side)
+        resealed = _judge_own_ledger(side, world.streams[side], _url(world, side), codes, findings)
         for member in without(side):
-            _judge_book(world.streams[side], member, world.books[member], again, found)
+            _judge_book(world.streams[side], member, world.books[member], resealed, findings)
     for member, book in world.books.items():
-        strangers = [token for token in book.tokens() if source_of(token) not in SIDES or source_of(token) == member]
-        found.violations += [f"{token} was received by {member}, and is no document for it" for token in strangers]
+        foreign = [token for token in book.tokens() if source_of(token) not in SIDES or source_of(token) == member]
+        findings.violations += [f"{token} was received by {member}, and is no document for it" for token in foreign]
     given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
     for node in world.ledgers:
-        lines = _judge_any_ledger(node, _url(world, node), found)
-        found.violations += map(str, world.changes.unexplained(lines, given_up))
+        lines = _judge_any_ledger(node, _url(world, node), findings)
+        findings.violations += map(str, world.changes.unexplained(lines, given_up))
     for process in world.nodes.values():
         if process.name != CARRIER:
-            _judge_log(process.name, process.place.log, found)
-    found.violations += world.complaints
-    return found
+            _judge_log(process.name, process.place.log, findings)
+    findings.violations += world.complaints
+    return findings
 
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
@@ -99,28 +99,29 @@ def leftovers(world: CrashWorld) -> dict[str, int]:
 
 def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
     """Return the numbers of rows of one store in tables that should be empty. Raises psycopg.OperationalError."""
-    found = {}
+    findings = {}
     with psycopg.connect(_url(world, node)) as connection:
-        stays = world.changes.staying(node)
+        stays = world.changes.staying_rows(node)
         for table in CLEAN:
-            rows = _one(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
+            rows = _count(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
             if rows:
-                found[f"{node}.{table}"] = rows
-    return found
+                findings[f"{node}.{table}"] = rows
+    return findings
 
 
 def steps(world: CrashWorld) -> int:
-    """Return the durable steps of the nodes, from their ledgers."""
+    """Return the number of durable steps: the ledger lines of all nodes."""
     total = 0
     for node in world.ledgers:
         with psycopg.connect(_url(world, node)) as connection:
-            total += _one(connection, "SELECT count(*) FROM semq_ledger")
+            total += _count(connection, "SELECT count(*) FROM semq_ledger")
     return total
 
 
-def ways(world: CrashWorld) -> dict[str, int]:
-    """Return the numbers of messages that the institutions have received, by way: ``direct``, by the direct link;
-    ``hub``, by the hub, whose ledger says that it forwarded or stored them.
+def messages_by_way(world: CrashWorld) -> dict[str, int]:
+    """Return the numbers of messages that the institutions have received, by way.
+
+    ``direct``: by the direct link; ``hub``: by the hub, whose ledger says that it forwarded or stored the message.
     """
     received: dict[bool, set[str]] = {True: set(), False: set()}
     for side in SIDES:
@@ -140,14 +141,14 @@ def ways(world: CrashWorld) -> dict[str, int]:
     return {"direct": len(received[True]), "hub": len(received[False] & at_hub)}
 
 
-def unused(ways: dict[str, int]) -> list[str]:
+def unused_ways(counts: dict[str, int]) -> list[str]:
     """Return a sentence for each way that no message took in a campaign with a direct link."""
     names = {"direct": "the direct link", "hub": "the hub"}
-    return [f"no message was received by way of {names[way]}" for way, messages in ways.items() if not messages]
+    return [f"no message was received by way of {names[way]}" for way, messages in counts.items() if not messages]
 
 
 def dump(world: CrashWorld) -> str:
-    """Return the remaining rows, for a search of the cause."""
+    """Return the remaining rows as text, to find the cause."""
     text = []
     for node in world.ledgers:
         with psycopg.connect(_url(world, node)) as connection:
@@ -164,54 +165,54 @@ def dump(world: CrashWorld) -> str:
     return "\n".join(text)
 
 
-# ------------------------------------------------------------ the applications' view
+# ------------------------------------------------------------ the records of the applications
 
 
-def _judge_book(stream: DocumentStream, target: str, book: Book, again: set[int], found: OracleFindings) -> None:
+def _judge_book(stream: DocumentStream, target: str, book: Book, resealed: set[int], findings: OracleFindings) -> None:
     """Check the documents of one source in the record of one receiver."""
     received = {token: entries for token, entries in book.tokens().items() if source_of(token) == stream.source}
     accepted = {document.token: document for document in stream.accepted if target in document.targets}
     for document in stream.must_arrive(target):
         entries = received.get(document.token, [])
         if not entries:
-            found.lost.append(f"{_named(document)} for {target}")
+            findings.lost.append(f"{_description(document)} for {target}")
         elif len(entries) > 1:
-            found.duplicated.append(f"{_named(document)} received as {[entry.lk0 for entry in entries]}")
+            findings.duplicated.append(f"{_description(document)} received as {[entry.lk0 for entry in entries]}")
     for token, entries in received.items():
         origin = accepted.get(token)
         if origin is None:
-            found.violations.append(f"{token} was received by {target} and never accepted for it")
+            findings.violations.append(f"{token} was received by {target} and never accepted for it")
         elif any(entry.digest != origin.digest for entry in entries):
-            found.violations.append(f"{_named(origin)} arrived with other bytes")
+            findings.violations.append(f"{_description(origin)} arrived with other bytes")
         elif origin.save_fwd != MUST and len(entries) > 1:
-            found.duplicated.append(f"{_named(origin)} received as {[entry.lk0 for entry in entries]}")
+            findings.duplicated.append(f"{_description(origin)} received as {[entry.lk0 for entry in entries]}")
     for lk0, token in book.repeats(flagged=False):
         if source_of(token) == stream.source:
-            found.duplicated.append(f"{token} ({lk0}) repeated without a flag")
+            findings.duplicated.append(f"{token} ({lk0}) repeated without a flag")
     for lk0, token in book.altered():
         if source_of(token) == stream.source:
-            found.violations.append(f"{token} ({lk0}) repeated with other bytes")
-    # A document that was sealed again is at the end of its order (rewrapping): only the others keep the order.
+            findings.violations.append(f"{token} ({lk0}) repeated with other bytes")
+    # A document that was sealed again is a new message at the end of its order, so only the others are in order.
     ordered = [entry for entry in book.in_order() if source_of(entry.token) == stream.source]
-    _judge_order([entry for entry in ordered if _number(entry.token) not in again], found)
+    _judge_order([entry for entry in ordered if _number(entry.token) not in resealed], findings)
 
 
-def _judge_order(entries: list[BookEntry], found: OracleFindings) -> None:
+def _judge_order(entries: list[BookEntry], findings: OracleFindings) -> None:
     """Check that the numbers at the end of tokens rise within an order key."""
     last: dict[str, int] = {}
     for entry in entries:
         number = _number(entry.token)
-        before = last.get(entry.order_key, 0)
-        if number < before:
-            found.violations.append(f"{entry.token} of order key {entry.order_key} came after number {before}")
-        last[entry.order_key] = max(number, before)
+        earlier = last.get(entry.order_key, 0)
+        if number < earlier:
+            findings.violations.append(f"{entry.token} of order key {entry.order_key} came after number {earlier}")
+        last[entry.order_key] = max(number, earlier)
 
 
 def _number(token: str) -> int:
     return int(token.rpartition("-")[2])
 
 
-def _named(document: CrashDocument) -> str:
+def _description(document: CrashDocument) -> str:
     order = f" order key {document.order_key}" if document.order_key else ""
     return f"{document.token} @SaveFwd={document.save_fwd} @Ack2={document.ack2}{order}"
 
@@ -220,14 +221,14 @@ def _named(document: CrashDocument) -> str:
 
 
 def _judge_own_ledger(
-    side: str, stream: DocumentStream, url: str, resealing: set[str], found: OracleFindings
+    side: str, stream: DocumentStream, url: str, resealing: set[str], findings: OracleFindings
 ) -> set[int]:
     """Check that each document is accepted once for each target, and each of class 3 delivered once to each.
 
-    A document may also be refused for a missing key (``resealing``: codes that changes of keys explain), and accepted
-    again by the node itself. Returns the numbers of these.
+    A document may also be refused with one of the codes ``resealing``, and then be accepted again by the node itself.
+    Return the numbers of such documents.
     """
-    again: set[int] = set()
+    resealed: set[int] = set()
     with psycopg.connect(url) as connection:
         accepted = connection.execute(
             "SELECT lk0, app_key, target, detail FROM semq_ledger WHERE side = %s AND event = %s AND target NOT LIKE %s"
@@ -245,27 +246,28 @@ def _judge_own_ledger(
     ends: dict[str, list[tuple[Event, str]]] = {}
     for lk0, event, detail in ended:
         ends.setdefault(lk0, []).append((Event(event), detail.partition(" ")[0]))
-    for document, target in ((one, target) for one in stream.accepted for target in one.targets):
+    pairs = [(document, target) for document in stream.accepted for target in document.targets]
+    for document, target in pairs:
         lk0s = numbers.pop((document.number, ADDRESS[target]), [])
-        *before, last = lk0s or [""]
-        if before and sealed_again.issuperset(lk0s[1:]):
-            again.add(document.number)
+        *earlier, last = lk0s or [""]
+        if earlier and sealed_again.issuperset(lk0s[1:]):
+            resealed.add(document.number)
         elif len(lk0s) != 1:
-            found.violations.append(f"{_named(document)} was accepted for {target} as {lk0s} at {side}")
+            findings.violations.append(f"{_description(document)} was accepted for {target} as {lk0s} at {side}")
             continue
         if document.save_fwd != MUST:
             continue
         result = [ends.get(lk0, []) for lk0 in lk0s]
         refused = all(len(end) == 1 and end[0][0] is Event.REJECTED and end[0][1] in resealing for end in result[:-1])
         if not refused or [event for event, _ in result[-1]] != [Event.DELIVERED]:
-            found.violations.append(f"{_named(document)} for {target} ({last}) ended as {result} at {side}")
+            findings.violations.append(f"{_description(document)} for {target} ({last}) ended as {result} at {side}")
     for (number, to), lk0s in numbers.items():
-        found.violations.append(f"number {number} was accepted for {to} as {lk0s} at {side}, and not submitted for it")
-    return again
+        findings.violations.append(f"number {number} was accepted for {to} as {lk0s} at {side}, but not submitted")
+    return resealed
 
 
 def _given_up(url: str) -> set[str]:
-    """Return own messages for which the receiver has a marker, because it does not trust their signer any more."""
+    """Return the messages of a node that its partner refused because it no longer trusts the signer."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",
@@ -274,10 +276,10 @@ def _given_up(url: str) -> set[str]:
     return {lk0 for (lk0,) in rows}
 
 
-def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[ExcusedLine]:
+def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[ExcusedLine]:
     """Check that no document is recorded twice; return the alarms."""
     with psycopg.connect(url) as connection:
-        twice = connection.execute(
+        repeated = connection.execute(
             "SELECT lk0, count(*) FROM semq_ledger WHERE side = %s AND event = %s GROUP BY lk0 HAVING count(*) > 1",
             (Side.RECEIVER, Event.RECEIVED),
         ).fetchall()
@@ -285,20 +287,20 @@ def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[Excuse
             "SELECT side, event, lk0, target, detail FROM semq_ledger WHERE event = ANY(%s) ORDER BY number",
             ([int(event) for event in NEVER],),
         ).fetchall()
-    found.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in twice]
+    findings.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in repeated]
     return [ExcusedLine(node, *alarm) for alarm in alarms]
 
 
-def _judge_log(node: str, log: Path, found: OracleFindings) -> None:
-    """Check the logs for tracebacks: no fault from outside may cause one."""
+def _judge_log(node: str, log: Path, findings: OracleFindings) -> None:
+    """Check the log for tracebacks: no fault of the campaign may cause one."""
     for line in log.read_text("utf-8", "replace").splitlines():
         # a killed process may leave an incomplete line
         if line.startswith("{") and line.endswith("}") and '"exception"' in line:
             entry = json.loads(line)
             last = str(entry.get("exception", "")).strip().splitlines()[-1:]
-            found.violations.append(f"{node} at {entry.get('timestamp')}: {entry.get('event')} {last}")
+            findings.violations.append(f"{node} at {entry.get('timestamp')}: {entry.get('event')} {last}")
         elif line.startswith("Traceback"):
-            found.violations.append(f"{node} ended with a traceback: see {log}")
+            findings.violations.append(f"{node} ended with a traceback: see {log}")
 
 
 def _url(world: CrashWorld, node: str) -> str:
@@ -308,7 +310,7 @@ def _url(world: CrashWorld, node: str) -> str:
     return url
 
 
-def _one(connection: psycopg.Connection[Any], query: str) -> int:
+def _count(connection: psycopg.Connection[Any], query: str) -> int:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return int(row[0])

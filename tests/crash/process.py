@@ -1,4 +1,4 @@
-"""Processes that are killed and restarted, as by a service manager: the base of all, a node, a database server.
+"""Processes that are killed and restarted, as by a service manager: their base, a node, a database server.
 
 ``begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
 which failpoint; any other end of the process is a fault.
@@ -18,8 +18,8 @@ from semq.store.embedded.server import EmbeddedPostgres
 from tests.crash.armed.failpoints import VARIABLE
 
 ROOT = Path(__file__).parents[2]
-READY_S = 180.0  # from the start until it serves, on a busy machine
-EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
+READY_S = 180.0  # from its start until a node serves, on a busy machine
+EXIT_UNAVAILABLE = 69  # of semq.service.process: the database was lost during the start
 UNAVAILABLE_MAX = 5
 CHECK_S = 0.2  # between two checks of a shared server
 
@@ -27,7 +27,7 @@ CHECK_S = 0.2  # between two checks of a shared server
 class RestartedProcess:
     """One process; ``_keep`` starts it whenever it has ended, and sets ``_serving`` while it serves."""
 
-    name: str  #: in its installation
+    name: str  #: name in the installation
     port: int
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class RestartedProcess:
         self.on_end: Callable[[], None] = lambda: None
         self._serving = asyncio.Event()
         self._stopping = False
-        self._pause_s = 0.0  #: before the next start
+        self._pause_s = 0.0  #: pause before the next start
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -45,7 +45,7 @@ class RestartedProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it serves now."""
+        """Whether the process serves now."""
         return self._serving.is_set()
 
     async def served_now(self) -> None:
@@ -64,15 +64,15 @@ class CrashProcess(RestartedProcess, NodeProcess):
         NodeProcess.__init__(self, place)
         RestartedProcess.__init__(self)
         self._complaints = complaints
-        self._over = asyncio.Event()  #: the present or last run of the process has ended
-        self._expected = False  #: the node was ended on purpose
+        self._has_ended = asyncio.Event()  #: the present or last run of the process has ended
+        self._is_expected = False  #: the node was ended on purpose
         self.other: CrashProcess | None = None  #: the other process of its store: one serves, one is the standby
-        self._may_start = asyncio.Event()  #: cleared while its files are changed
+        self._may_start = asyncio.Event()  #: cleared by ``down``, set by ``up``
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
         self.armed = ""  #: failpoint of the running process
         self.served = 0  #: number of starts after which it served
-        self.fired: list[str] = []  #: failpoints that ended it
+        self.fired: list[str] = []  #: failpoints that ended the process
 
     # ------------------------------------------------------------ life
 
@@ -88,8 +88,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
     async def served_now(self) -> None:
         """Wait until it serves, or the other process of its store. Raises TimeoutError."""
-        ways = [one.has_store_now() for one in (self, self.other) if one is not None]
-        tasks = [asyncio.ensure_future(way) for way in ways]
+        processes = [process for process in (self, self.other) if process is not None]
+        tasks = [asyncio.ensure_future(process.has_store_now()) for process in processes]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -103,22 +103,22 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await super().served_now()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
-        """Send SIGKILL; it restarts after a pause, optionally with a failpoint."""
+        """Send SIGKILL; the process restarts after a pause, optionally with a failpoint."""
         self._pause_s, self._failpoint = back_after_s, failpoint
         if self.pid is not None:
-            self._expected = True
+            self._is_expected = True
             self._serving.clear()
             self.signal(signal.SIGKILL)
 
     async def down(self, *, orderly: bool = False) -> None:
-        """Send SIGKILL, or SIGTERM; it stays down until ``up``."""
+        """Send SIGKILL or SIGTERM, and wait for the end; the process does not restart before ``up``."""
         self._may_start.clear()
         if orderly and self.pid is not None:
-            self._expected, self._pause_s = True, 0.0
+            self._is_expected, self._pause_s = True, 0.0
             self.signal(signal.SIGTERM)
         else:
             self.kill(0.0)
-        await self._over.wait()
+        await self._has_ended.wait()
 
     def up(self) -> None:
         """Allow the next start."""
@@ -129,7 +129,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         with suppress(TimeoutError):
             await self.served_now()
             async with asyncio.timeout(within_s):
-                await self._over.wait()
+                await self._has_ended.wait()
 
     def kill_postgres(self) -> bool:
         """Send SIGKILL to its database server; return False if none runs."""
@@ -145,7 +145,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     async def stop(self) -> None:
-        """Stop it in an orderly way; any other end is a fault."""
+        """Stop the node in an orderly way; any other end is a fault."""
         self._stopping = True
         if self.pid is not None:
             self.signal(signal.SIGTERM)
@@ -160,13 +160,13 @@ class CrashProcess(RestartedProcess, NodeProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """End all its processes, also after a failed campaign."""
+        """End all processes of the node, also after a failed campaign."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.to_thread(self.end, signal.SIGKILL)
-        if self.other is None:  # two processes of one store did not start its server
+        if self.other is None:  # a shared server is stopped by ``SharedServer``
             await asyncio.to_thread(self.postgres.stop)
 
     # ------------------------------------------------------------ inside
@@ -174,18 +174,18 @@ class CrashProcess(RestartedProcess, NodeProcess):
     async def _keep(self) -> None:
         unavailable = 0
         while True:
-            was = self.served
-            status = await self._one_life()
-            if self.served != was:
+            served_before = self.served
+            status = await self._run_once()
+            if self.served != served_before:
                 unavailable = 0
             if self._is_stopping():
                 return
-            if self._expected:
-                self._expected = False
+            if self._is_expected:
+                self._is_expected = False
             elif status == -signal.SIGKILL and self.armed:
                 self.fired.append(self.armed)
             elif status == EXIT_UNAVAILABLE and unavailable < UNAVAILABLE_MAX:
-                unavailable += 1  # its server was killed while it started: a service manager would try again
+                unavailable += 1  # its server was killed during the start: try again, as a service manager does
             else:
                 self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.place.log}")
             await asyncio.sleep(self._pause_s)
@@ -198,31 +198,31 @@ class CrashProcess(RestartedProcess, NodeProcess):
         """Return the arguments of Python that run the node, or the node with its failpoint."""
         return ["-m", "tests.crash.armed", self.place.kind] if self.armed else super().program()
 
-    async def _one_life(self) -> int:
+    async def _run_once(self) -> int:
         self.armed, self._failpoint = self._failpoint, ""
         self.launch(**({VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}))
         self.starts += 1
-        self._over.clear()
+        self._has_ended.clear()
         if await self.ready():
             self.served += 1
             self._serving.set()
             self.on_ready()
         status = await self.ended()
         self._serving.clear()
-        self._over.set()
+        self._has_ended.set()
         self.on_end()
         return status
 
 
 class SharedServer:
-    """The database server of two nodes that use one store in turns: restarted whenever it was killed.
+    """The database server of two nodes that use one store in turns; it is restarted whenever it was killed.
 
-    A node restarts the server that it has started itself. This one is started by ``world``.
+    A node restarts only a server that it has started itself; ``world`` starts this one.
     """
 
     def __init__(self, folder: Path) -> None:
         self.postgres = EmbeddedPostgres(folder)
-        self._over = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
@@ -233,15 +233,15 @@ class SharedServer:
 
     async def stop(self) -> None:
         """Stop the server; harmless if it was never started."""
-        self._over.set()
+        self._has_ended.set()
         if self._task is not None:
             await self._task
             await asyncio.to_thread(self.postgres.stop)
 
     async def _keep(self) -> None:
-        while not self._over.is_set():
+        while not self._has_ended.is_set():
             if self.postgres.pid is None:
                 with suppress(ServerFailed):  # it was killed while it started
                     await asyncio.to_thread(self.postgres.start)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), CHECK_S)
+                await asyncio.wait_for(self._has_ended.wait(), CHECK_S)

@@ -1,4 +1,4 @@
-"""A TCP proxy on a link that causes faults: cuts, silence, delay, low bandwidth.
+"""A TCP proxy that causes faults of a link: cuts, silence, delay, low bandwidth.
 
 One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
 It copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; the campaign resets it.
@@ -22,8 +22,8 @@ class LinkFaults:
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: no bytes of the dialler reach the server, and no end is reported
-    silent_back: bool = False
+    silent_there: bool = False  #: no bytes of the dialler reach the server, and no end of the connection
+    silent_back: bool = False  #: the same in the other direction
 
 
 class Proxy:
@@ -44,7 +44,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Return the port on which it listens."""
+        """The port on which the proxy listens."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -56,7 +56,7 @@ class Proxy:
         self.cut()
         await asyncio.gather(*(pair.done.wait() for pair in self._open))
 
-    # ------------------------------------------------------------ what the faults do
+    # ------------------------------------------------------------ faults
 
     def change(self, **faults: float | bool) -> None:
         """Change the faults of all open and later connections."""
@@ -75,14 +75,12 @@ class Proxy:
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Reset each open connection after so many more bytes, usually within a frame."""
+        """Reset each open connection after ``size`` further bytes, usually within a frame."""
         for pair in self._open:
-            pair.fuse = size
+            pair.bytes_left = size
 
     def half_open(self) -> None:
-        """Close the dialler's side of each connection and keep the server's side open, without a notice to the
-        server.
-        """
+        """Close the dialler's side of each connection; the server's side stays open, and gets no notice."""
         for pair in list(self._open):
             pair.leave_server_hanging()
 
@@ -102,26 +100,26 @@ class Proxy:
         pair = _Pair(writer, far_writer)
         self._open.add(pair)
         try:
-            there = self._carry(pair, reader, far_writer, lambda: self.faults.silent_there)
-            back = self._carry(pair, far_reader, writer, lambda: self.faults.silent_back)
+            there = self._copy(pair, reader, far_writer, lambda: self.faults.silent_there)
+            back = self._copy(pair, far_reader, writer, lambda: self.faults.silent_back)
             await asyncio.gather(there, back)
         finally:
             pair.abort()
             self._open.discard(pair)
             pair.done.set()
 
-    async def _carry(
-        self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silent: Callable[[], bool]
+    async def _copy(
+        self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_silent: Callable[[], bool]
     ) -> None:
-        """Copy one direction until it ends; an end on one side ends the other."""
+        """Copy one direction until it ends; then end the other side, too."""
         with suppress(OSError):
             while chunk := await reader.read(self.faults.crumb or CHUNK):
                 if pair.hanging:
                     continue
-                while silent() and not pair.over:
+                while is_silent() and not pair.over:
                     await self._wait_for_change(pair)
-                await self._take_time(len(chunk))
-                allowed = pair.take(len(chunk))
+                await self._delay(len(chunk))
+                allowed = pair.allow(len(chunk))
                 writer.write(chunk[:allowed])
                 if allowed < len(chunk):
                     await writer.drain()
@@ -130,7 +128,7 @@ class Proxy:
         if not pair.hanging:
             pair.end()
 
-    async def _take_time(self, size: int) -> None:
+    async def _delay(self, size: int) -> None:
         rate = self.faults.bytes_per_s
         pause = self.faults.delay_s + (size / rate if rate else 0.0)
         if pause:
@@ -149,18 +147,18 @@ class _Pair:
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._near = near
         self._far = far
-        self.fuse: int | None = None  #: bytes until it is cut
-        self.hanging = False  #: the dialler's side is closed, without a notice to the server
+        self.bytes_left: int | None = None  #: bytes until the connection is cut
+        self.hanging = False  #: the dialler's side is closed, the server's side is open
         self.over = False
         self.ended = asyncio.Event()
         self.done = asyncio.Event()
 
-    def take(self, size: int) -> int:
+    def allow(self, size: int) -> int:
         """Return how many of these bytes may still pass."""
-        if self.fuse is None:
+        if self.bytes_left is None:
             return size
-        allowed = min(self.fuse, size)
-        self.fuse -= allowed
+        allowed = min(self.bytes_left, size)
+        self.bytes_left -= allowed
         return allowed
 
     def abort(self) -> None:
@@ -171,7 +169,7 @@ class _Pair:
             _reset(writer)
 
     def end(self) -> None:
-        """End the other side after the end of one, when all remaining bytes are written."""
+        """End both sides when all remaining bytes are written."""
         self.over = True
         self.ended.set()
         for writer in (self._near, self._far):

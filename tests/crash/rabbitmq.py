@@ -1,6 +1,6 @@
 """RabbitMQ as the carrier of a campaign: a cluster of three nodes, each of which is killed and restarted.
 
-Made by ``world`` for ``./run crash --cluster --rabbitmq``. How to run a node is in ``bench.rabbitmq.server``.
+Created by ``world`` for ``./run crash --cluster --rabbitmq``. How to run a node is in ``bench.rabbitmq.server``.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class BrokerProcess(RestartedProcess):
         self._node = node
 
     def kill(self, back_after_s: float) -> None:
-        """Send SIGKILL; it restarts after a pause."""
+        """Send SIGKILL; the node restarts after a pause."""
         self._pause_s = back_after_s
         self._serving.clear()
         self._node.signal(signal.SIGKILL)
@@ -32,7 +32,7 @@ class BrokerProcess(RestartedProcess):
         self._node.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     async def stop(self) -> None:
-        """Stop it in an orderly way."""
+        """Stop the node in an orderly way."""
         self._stopping = True
         self._node.signal(signal.SIGTERM)
         if self._task is not None:
@@ -42,7 +42,7 @@ class BrokerProcess(RestartedProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """End all its processes, also after a failed campaign."""
+        """End all processes of the node, also after a failed campaign."""
         self._stopping = True
         self._node.signal(signal.SIGKILL)
         if self._task is not None:

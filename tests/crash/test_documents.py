@@ -1,6 +1,6 @@
-"""Documents in pieces, while each process on their way is killed with SIGKILL in the middle.
+"""Documents in pieces: each process on their way is killed with SIGKILL in the middle of a document.
 
-Campaigns (``test_campaign``) send documents in pieces, too, but rarely hit them in the middle.
+Campaigns (``test_campaign``) send documents in pieces, too, but their kills rarely hit the middle of one.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from tests.waiting import until
 
 PIECES = 60
 SIZE = (PIECES - 1) * PIECE_BYTES + 7
-BACK_S = 0.3  # until a killed node is started again
+RESTART_S = 0.3  # pause before a killed node is started again
 MIDDLE = PIECES // 4  # number of pieces at B when a process is killed
 assert SIZE > PIECES_FROM
-# The transaction of the notice to the receiver of a refused manifest is held: a kill comes between refusal and notice.
+# Holds the transaction of the notice about a refused manifest, so that a kill is between refusal and notice.
 HOLD_NOTICES = """
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); RETURN NEW; END';
 CREATE TRIGGER hold BEFORE INSERT ON tb_0031 FOR EACH ROW
@@ -37,8 +37,8 @@ DROP TRIGGER hold ON tb_0031;
 STORED = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
-def rows(world: CrashWorld, node: str, query: str) -> int:
-    """Return a number from a node's database; 0 while it does not run."""
+def number_from(world: CrashWorld, node: str, query: str) -> int:
+    """Return a number from a node's database; 0 while the database does not run."""
     url = world.nodes[node].postgres.running_url()
     if url is None:
         return 0
@@ -50,19 +50,19 @@ def rows(world: CrashWorld, node: str, query: str) -> int:
     return int(row[0]) if row else 0
 
 
-async def kept_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
-    where = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
-    await until(lambda: rows(world, node, f"SELECT count(*) FROM {table}{where}") >= at_least)
+async def until_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
+    condition = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
+    await until(lambda: number_from(world, node, f"SELECT count(*) FROM {table}{condition}") >= at_least)
 
 
-async def settled(world: CrashWorld) -> None:
-    """Wait until the documents have arrived, and nodes have no rows of them."""
+async def until_settled(world: CrashWorld) -> None:
+    """Wait until the documents have arrived, and the nodes have deleted their rows."""
     await until(lambda: oracle.has_all(world))
 
     async def is_clean() -> bool:
         if not _leftovers(world):
             return True
-        await world.sweep()  # again, because the receiver's pieces go after a notice of the sender
+        await world.sweep()  # repeated, because the receiver deletes pieces after a notice of the sender
         return False
 
     await until(is_clean)
@@ -80,36 +80,36 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
     try:
         await world.start()
         submit, stream = world.submitters[A].submit, world.streams[A]
-        # During the upload: the application repeats it with its token.
+        # A kill during the upload: the application repeats the submission with its token.
         uploading = asyncio.create_task(submit(stream.large(SIZE)))
-        await kept_pieces(world, A, "tb_0031_piece", 1)
-        world.nodes[A].kill(BACK_S)
+        await until_pieces(world, A, "tb_0031_piece", 1)
+        world.nodes[A].kill(RESTART_S)
         await uploading
         for victim in (A, HUB, B):
-            await settled(world)
+            await until_settled(world)
             await submit(stream.large(SIZE))
-            await kept_pieces(world, B, "tb_0030", MIDDLE)
-            world.nodes[victim].kill(BACK_S)
+            await until_pieces(world, B, "tb_0030", MIDDLE)
+            world.nodes[victim].kill(RESTART_S)
         # The hub has pieces in custody, and is killed before B is back.
-        await settled(world)
+        await until_settled(world)
         await world.nodes[B].down()
         await submit(stream.large(SIZE))
-        await kept_pieces(world, HUB, "tb_0031", 1)
-        world.nodes[HUB].kill(BACK_S)
+        await until_pieces(world, HUB, "tb_0031", 1)
+        world.nodes[HUB].kill(RESTART_S)
         world.nodes[B].up()
         # All nodes are killed at the same time.
-        await settled(world)
+        await until_settled(world)
         await submit(stream.large(SIZE))
-        await kept_pieces(world, B, "tb_0030", MIDDLE)
+        await until_pieces(world, B, "tb_0030", MIDDLE)
         for node in world.nodes.values():
-            node.kill(BACK_S)
+            node.kill(RESTART_S)
         # The receiver's application is killed while it reads: its connection is reset in the middle of the body.
-        await settled(world)
+        await until_settled(world)
         world.proxies["app-b"].cut_after(SIZE // 2)
         await submit(stream.large(SIZE))
-        await settled(world)
-        found = await asyncio.to_thread(oracle.judge, world)
-        assert found.lines() == []
+        await until_settled(world)
+        findings = await asyncio.to_thread(oracle.judge, world)
+        assert findings.lines() == []
         assert len(stream.accepted) == 7
         assert world.submitters[A].repeated >= 1
     finally:
@@ -128,29 +128,29 @@ async def test_a_notice_is_sent_after_a_kill_between_refusal_and_notice(tmp_path
         for name in (HUB, A, B):
             world.nodes[name].begin()
             await world.nodes[name].served_now()
-        _run(world, HOLD_NOTICES)
+        _execute_at_a(world, HOLD_NOTICES)
         async with Client(world.nodes[A].url) as client:
             await client.send(ADDRESS[B], bytes(SIZE))
-        await until(lambda: rows(world, A, IS_HELD))
-        assert rows(world, A, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.REJECTED:d}") == 1
+        await until(lambda: number_from(world, A, IS_HELD))
+        assert number_from(world, A, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.REJECTED:d}") == 1
         await world.nodes[A].down()
-        _run(world, RELEASE_NOTICES)
-        assert rows(world, B, STORED) == PIECES
+        _execute_at_a(world, RELEASE_NOTICES)
+        assert number_from(world, B, STORED) == PIECES
         world.nodes[A].up()
         await world.nodes[A].served_now()
-        await ask(world.nodes[A], "job.run", name="remains")  # alone it does so each minute
+        await ask(world.nodes[A], "job.run", name="remains")  # the job runs each minute
 
         async def is_clean() -> bool:
             await ask(world.nodes[B], "job.run", name="remains")
-            return not rows(world, B, STORED)
+            return not number_from(world, B, STORED)
 
         await until(is_clean)
-        await until(lambda: not rows(world, A, "SELECT count(*) FROM tb_0031_piece"))
+        await until(lambda: not number_from(world, A, "SELECT count(*) FROM tb_0031_piece"))
         assert world.complaints == []
     finally:
         await world.remove()
 
 
-def _run(world: CrashWorld, statements: str) -> None:
+def _execute_at_a(world: CrashWorld, statements: str) -> None:
     with psycopg.connect(world.nodes[A].postgres.url, autocommit=True) as connection:
         connection.execute(statements.encode())

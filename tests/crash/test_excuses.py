@@ -1,6 +1,4 @@
-"""Excuses for alarms: those that a revocation explains, at the right node and about the right institution, and no
-others.
-"""
+"""Excuses: a revocation explains alarms at the right node and about the right institution, and no other alarms."""
 
 import pytest
 
@@ -14,9 +12,9 @@ OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 
 
 def changes(**revoked: int) -> CertificateChanges:
-    made = CertificateChanges(ADDRESS, OTHER)
-    made.revoked.update(revoked)
-    return made
+    campaign = CertificateChanges(ADDRESS, OTHER)
+    campaign.revoked.update(revoked)
+    return campaign
 
 
 def alarm(
@@ -32,10 +30,10 @@ VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
 
 
 def test_an_alarm_about_a_revoked_institution_is_explained_at_a_receiver_of_both() -> None:
-    made = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
-    made.revoked.update(a=1)
+    campaign = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
+    campaign.revoked.update(a=1)
     at_c = GONE._replace(node=C)
-    assert list(made.unexplained([at_c])) == []
+    assert list(campaign.unexplained([at_c])) == []
     assert list(changes(a=1).unexplained([at_c])) == [at_c]
 
 
@@ -64,7 +62,7 @@ def test_no_revocation_explains_other_alarms(line: ExcusedLine) -> None:
     assert list(changes(a=9, b=9).unexplained([line], [OF_A])) == [line]
 
 
-def test_each_certificate_is_new_once_and_no_more_are_new_than_were_given() -> None:
+def test_each_certificate_explains_one_line_and_no_more_than_were_issued() -> None:
     second = UNVOUCHED._replace(detail="SEMQ-5216 another certificate (fingerprint='2')")
     assert list(changes(a=2).unexplained([UNVOUCHED, second])) == []
     assert list(changes(a=1).unexplained([UNVOUCHED, second])) == [UNVOUCHED, second]
@@ -75,12 +73,12 @@ def test_each_certificate_is_new_once_and_no_more_are_new_than_were_given() -> N
 
 
 def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained_ones() -> None:
-    more = alarm(B, f"3{MORE}60 s have no line of their own.")
-    full = [GONE] * LINES_PER_MINUTE
-    assert list(changes(a=1).unexplained([*full, more])) == []
-    assert list(changes(a=1).unexplained([*full[1:], UNVOUCHED, more])) == []
-    assert list(changes(a=1).unexplained([*full[1:], more])) == [more]
-    assert list(changes(b=1).unexplained([*full, more])) == [*full, more]
+    further = alarm(B, f"3{MORE}60 s have no line of their own.")
+    full_minute = [GONE] * LINES_PER_MINUTE
+    assert list(changes(a=1).unexplained([*full_minute, further])) == []
+    assert list(changes(a=1).unexplained([*full_minute[1:], UNVOUCHED, further])) == []
+    assert list(changes(a=1).unexplained([*full_minute[1:], further])) == [further]
+    assert list(changes(b=1).unexplained([*full_minute, further])) == [*full_minute, further]
 
 
 def test_a_marker_at_the_hub_is_explained_by_the_outcome_at_its_sender() -> None:
@@ -90,19 +88,19 @@ def test_a_marker_at_the_hub_is_explained_by_the_outcome_at_its_sender() -> None
     assert list(changes(a=1).unexplained([at_sender], [OF_A])) == [at_sender]
 
 
-def test_documents_continue_as_other_messages_only_after_a_change_of_keys() -> None:
-    assert changes().resealing(A) == set()
-    assert changes(a=1).resealing(A) == {"SEMQ-5214"}
-    assert changes(b=1).resealing(A) == {"SEMQ-5201"}
+def test_documents_are_resealed_only_after_a_change_of_keys() -> None:
+    assert changes().codes_of_resealing(A) == set()
+    assert changes(a=1).codes_of_resealing(A) == {"SEMQ-5214"}
+    assert changes(b=1).codes_of_resealing(A) == {"SEMQ-5201"}
     renewed = changes()
     renewed.renewed[B] += 1
-    assert (renewed.resealing(A), renewed.resealing(B)) == ({"SEMQ-5201"}, set())
+    assert (renewed.codes_of_resealing(A), renewed.codes_of_resealing(B)) == ({"SEMQ-5201"}, set())
 
 
-def test_rows_stay_at_both_ends_of_a_revoked_sender_alone() -> None:
-    made = changes(a=1)
-    assert made.staying(HUB) == {}
-    assert set(made.staying(A)) == {"tb_0031", "tb_0031_body"}
-    assert set(made.staying(B)) == {"tb_0030", "tb_0030_body"}
-    assert all(f"'{ADDRESS[A]}.%'" in made.staying(B)[table] for table in made.staying(B))
-    assert not any(changes().staying(node) for node in (HUB, A, B))
+def test_rows_may_stay_only_at_a_revoked_sender_and_its_partner() -> None:
+    campaign = changes(a=1)
+    assert campaign.staying_rows(HUB) == {}
+    assert set(campaign.staying_rows(A)) == {"tb_0031", "tb_0031_body"}
+    assert set(campaign.staying_rows(B)) == {"tb_0030", "tb_0030_body"}
+    assert all(f"'{ADDRESS[A]}.%'" in campaign.staying_rows(B)[table] for table in campaign.staying_rows(B))
+    assert not any(changes().staying_rows(node) for node in (HUB, A, B))

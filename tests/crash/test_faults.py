@@ -1,4 +1,4 @@
-"""Faults: a seed draws the same ones again, and every fault of the table can be carried out."""
+"""Faults: the same seed draws the same faults, and every kind of the table can be carried out."""
 
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.crash.faults import (
     RABBITMQ_PLACES,
     SECURE_KINDS,
     CycleFault,
-    Harm,
+    FaultInjector,
     failpoints_by_turn,
     plan,
 )
@@ -37,44 +37,46 @@ def test_a_seed_draws_the_same_faults_again() -> None:
 
 def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
     world = CrashWorld(tmp_path, 1)
-    able = Harm(world)._kinds.keys()
+    known_kinds = FaultInjector(world)._kinds.keys()
     for book in world.books.values():
         book.close()
-    drawn, secure = ({fault.kind for faults in plans(1, 400, secure=one) for fault in faults} for one in (False, True))
+    drawn, secure = (
+        {fault.kind for faults in plans(1, 400, secure=is_secure) for fault in faults} for is_secure in (False, True)
+    )
     assert drawn == {kind for _, kind, _ in KINDS}
     assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]}
-    assert {kind for _, kind, _ in [*KINDS, *SECURE_KINDS, *CLUSTER_KINDS, *DIRECT_KINDS]} == set(able)
+    assert {kind for _, kind, _ in [*KINDS, *SECURE_KINDS, *CLUSTER_KINDS, *DIRECT_KINDS]} == set(known_kinds)
 
 
 @pytest.mark.parametrize("rabbitmq", [False, True])
 def test_every_kind_strikes_every_part_of_a_cluster(rabbitmq: bool) -> None:
-    struck = {
+    strikes = {
         (fault.kind, fault.where) for faults in plans(1, 2_000, cluster=True, rabbitmq=rabbitmq) for fault in faults
     }
     places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES
     for _, kind, group in [*KINDS, *CLUSTER_KINDS]:
-        assert {place for drawn, place in struck if drawn == kind} >= set(places[group])
+        assert {place for drawn, place in strikes if drawn == kind} >= set(places[group])
 
 
 def test_every_kind_strikes_a_direct_link() -> None:
-    struck = {(fault.kind, fault.where) for faults in plans(1, 1_000, secure=True, direct=True) for fault in faults}
+    strikes = {(fault.kind, fault.where) for faults in plans(1, 1_000, secure=True, direct=True) for fault in faults}
     for _, kind, group in [*KINDS, *SECURE_KINDS, *DIRECT_KINDS]:
-        assert {place for drawn, place in struck if drawn == kind} >= set(DIRECT_PLACES[group])
+        assert {place for drawn, place in strikes if drawn == kind} >= set(DIRECT_PLACES[group])
 
 
-def test_rabbitmq_has_no_faults_of_a_node_of_ours() -> None:
+def test_faults_of_semq_nodes_do_not_strike_rabbitmq() -> None:
     faults = [fault for faults in plans(1, 1_000, cluster=True, rabbitmq=True) for fault in faults]
     assert {fault.kind for fault in faults if fault.where in BROKERS} == {"kill", "kill two", "freeze"}
     assert CARRIER not in {fault.where for fault in faults}
 
 
-def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:
+def test_every_failpoint_is_used_once_in_each_turn() -> None:
     count = len(set(islice(failpoints_by_turn(3), 2000)))
-    turn = list(islice(failpoints_by_turn(3), count))
-    assert len(set(turn)) == count
-    steps = {tuple(point.split(":")) for _, point in turn}
+    first_turn = list(islice(failpoints_by_turn(3), count))
+    assert len(set(first_turn)) == count
+    steps = {tuple(point.split(":")) for _, point in first_turn}
     assert steps == {(step, phase) for step, phase in failpoints.all_failpoints() if step not in BY_HAND}
-    assert {node for node, _ in turn} == set(PLACES["nodes"])
+    assert {node for node, _ in first_turn} == set(PLACES["nodes"])
 
 
 def test_nodes_understand_the_failpoints_they_are_given() -> None:

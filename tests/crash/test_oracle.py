@@ -7,7 +7,7 @@ import pytest
 
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, STORE, CrashDocument, DocumentStream, token_of
-from tests.crash.oracle import OracleFindings, _judge_book, unused
+from tests.crash.oracle import OracleFindings, _judge_book, unused_ways
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def entry(document: CrashDocument, lk0: str = "", digest: str = "") -> BookEntry
 
 
 def judged(stream: DocumentStream, book: Book, target: str = "b") -> OracleFindings:
-    found = OracleFindings()
-    _judge_book(stream, target, book, set(), found)
-    return found
+    findings = OracleFindings()
+    _judge_book(stream, target, book, set(), findings)
+    return findings
 
 
 def test_a_kept_promise_is_no_violation(stream: DocumentStream, book: Book) -> None:
@@ -43,15 +43,15 @@ def test_a_kept_promise_is_no_violation(stream: DocumentStream, book: Book) -> N
         assert book.write(entry(document), flagged=False)
         assert not book.write(entry(document), flagged=True)  # a repeat after a crash
     assert judged(stream, book).good
-    assert book.knows([document.token for document in stream.accepted]) == 6
+    assert book.count_received([document.token for document in stream.accepted]) == 6
 
 
 def test_a_lost_document_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted[1:]:
         book.write(entry(document), flagged=False)
-    found = judged(stream, book)
-    assert len(found.lost) == 1
-    assert "1-a-1 " in found.lost[0]
+    findings = judged(stream, book)
+    assert len(findings.lost) == 1
+    assert "1-a-1 " in findings.lost[0]
 
 
 def test_a_lost_document_of_a_lower_class_was_not_promised(stream: DocumentStream, book: Book) -> None:
@@ -100,8 +100,8 @@ def test_a_delivery_that_was_never_accepted_is_found(stream: DocumentStream, boo
 def test_each_member_of_the_group_must_receive_once(tmp_path: Path, stream: DocumentStream, book: Book) -> None:
     document = CrashDocument(1, "a", ("b", "c"), 7, MUST, 1, "orders", 10)
     stream.accepted.append(document)
-    for one in stream.accepted:
-        book.write(entry(one), flagged=False)
+    for accepted in stream.accepted:
+        book.write(entry(accepted), flagged=False)
     assert judged(stream, book).good
     at_c = Book(tmp_path / "c")
     assert judged(stream, at_c, "c").lost == ["1-a-7 @SaveFwd=3 @Ack2=1 order key orders for c"]
@@ -114,12 +114,12 @@ def test_each_member_of_the_group_must_receive_once(tmp_path: Path, stream: Docu
 
 
 def test_a_way_that_no_message_took_is_named() -> None:
-    assert unused({"direct": 3, "hub": 1}) == []
-    assert unused({"direct": 3, "hub": 0}) == ["no message was received by way of the hub"]
-    assert unused({"direct": 0, "hub": 1}) == ["no message was received by way of the direct link"]
+    assert unused_ways({"direct": 3, "hub": 1}) == []
+    assert unused_ways({"direct": 3, "hub": 0}) == ["no message was received by way of the hub"]
+    assert unused_ways({"direct": 0, "hub": 1}) == ["no message was received by way of the direct link"]
 
 
-def test_documents_are_known_by_their_first_line_and_always_the_same() -> None:
+def test_a_seed_draws_the_same_documents_again() -> None:
     streams = DocumentStream(4, "a", "b"), DocumentStream(4, "a", "b")
     drawn = [[stream.next(), stream.next("orders"), stream.next()] for stream in streams]
     assert drawn[0] == drawn[1]

@@ -37,7 +37,7 @@ async def dial(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
     return await asyncio.open_connection("127.0.0.1", proxy.port)
 
 
-async def ended(reader: asyncio.StreamReader) -> bytes:
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     """Return all bytes until the connection ends in any way."""
     data = b""
     try:
@@ -53,13 +53,13 @@ async def test_without_faults_all_bytes_pass(proxy: Proxy) -> None:
     writer.write(TEXT)
     assert await reader.readexactly(len(TEXT)) == TEXT
     writer.write_eof()
-    assert await ended(reader) == b""
+    assert await read_to_end(reader) == b""
     writer.close()
 
 
-@pytest.mark.parametrize("weather", [{"crumb": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
-async def test_delays_and_small_parts_lose_no_bytes(proxy: Proxy, weather: dict[str, float]) -> None:
-    proxy.change(**weather)
+@pytest.mark.parametrize("faults", [{"crumb": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
+async def test_delays_and_small_parts_lose_no_bytes(proxy: Proxy, faults: dict[str, float]) -> None:
+    proxy.change(**faults)
     reader, writer = await dial(proxy)
     writer.write(TEXT[:3000])
     assert await reader.readexactly(3000) == TEXT[:3000]
@@ -71,7 +71,7 @@ async def test_a_cut_ends_both_sides(proxy: Proxy) -> None:
     writer.write(b"x")
     await reader.readexactly(1)
     proxy.cut()
-    assert await ended(reader) == b""
+    assert await read_to_end(reader) == b""
     writer.close()
 
 
@@ -81,7 +81,7 @@ async def test_a_cut_after_some_bytes_is_exact(proxy: Proxy) -> None:
     await reader.readexactly(1)
     proxy.cut_after(150)  # both directions count together
     writer.write(TEXT[:100])
-    assert len(await ended(reader)) <= 50
+    assert len(await read_to_end(reader)) <= 50
     writer.close()
 
 
@@ -96,19 +96,19 @@ async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None
     assert not waiting.done()
     proxy.clear()
     assert await waiting == b"hello"
-    assert await ended(other_reader) == b""
+    assert await read_to_end(other_reader) == b""
     for end in (writer, other_writer):
         end.close()
 
 
-async def test_a_refusing_proxy_resets(proxy: Proxy) -> None:
+async def test_a_refusing_proxy_resets_new_connections(proxy: Proxy) -> None:
     proxy.change(refuses=True)
     reader, writer = await dial(proxy)
-    assert await ended(reader) == b""
+    assert await read_to_end(reader) == b""
     proxy.clear()
     proxy.target = None
     other_reader, other_writer = await dial(proxy)
-    assert await ended(other_reader) == b""
+    assert await read_to_end(other_reader) == b""
     for end in (writer, other_writer):
         end.close()
 
@@ -119,7 +119,7 @@ async def test_half_open_ends_the_dialling_side_only(proxy: Proxy) -> None:
     await reader.readexactly(1)
     (pair,) = proxy._open
     proxy.half_open()
-    assert await ended(reader) == b""
+    assert await read_to_end(reader) == b""
     assert not pair.over
     proxy.cut()
     await pair.done.wait()

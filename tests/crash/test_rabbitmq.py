@@ -41,18 +41,18 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RabbitNode:
 
 async def test_a_killed_node_is_started_again_until_it_is_stopped(node: RabbitNode) -> None:
     broker = BrokerProcess("carrier-1", node)
-    led: list[bool] = []
-    broker.on_ready, broker.on_end = (lambda: led.append(True)), (lambda: led.append(False))
+    notices: list[bool] = []
+    broker.on_ready, broker.on_end = (lambda: notices.append(True)), (lambda: notices.append(False))
     broker.begin()
     try:
         await broker.served_now()
         broker.kill(0.0)
         assert not broker.is_ready
         await broker.served_now()
-        assert (broker.starts, led) == (2, [True, False, True])
+        assert (broker.starts, notices) == (2, [True, False, True])
     finally:
         await broker.stop()
-    assert (broker.is_ready, led[-1]) == (False, False)
+    assert (broker.is_ready, notices[-1]) == (False, False)
     assert node.process is not None
     assert node.process.poll() is not None
 

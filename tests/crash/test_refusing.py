@@ -1,8 +1,7 @@
-"""An operator's refusal of stored copies, with a kill at each of its durable steps: real processes, SIGKILL at that
-step.
+"""An operator's refusal of stored copies: a real process is killed with SIGKILL at each of its durable steps.
 
-The act is repeated until it is answered, as an operator would do. Then the receiver logs in, and every document has
-ended once: refused, with the operator's reason; no copy is left, and no refused document was delivered.
+The test repeats the act until it is answered. Then the receiver logs in, and every document has ended once: refused,
+with the operator's reason. No copy is left, and no refused document was delivered.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ POINTS = (
     (HUB, "H6:amid:1"),
     (HUB, "H6:after:1"),
 )
-WORDS = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
+REASON = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     for name in (HUB, A):
         world.nodes[name].begin()
         await world.nodes[name].served_now()
-    lk0s = [await _refused_while(world, name, point) for name, point in POINTS]
+    lk0s = [await _refuse_during_kill(world, name, point) for name, point in POINTS]
     assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
     assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
     world.nodes[B].begin()  # the receiver is asked about copies that may have been sent
@@ -55,29 +54,29 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     await _until(world, A, f"SELECT count(DISTINCT lk0) = {len(lk0s)} FROM semq_ledger WHERE {ended}")
     with psycopg.connect(_url(world, A)) as connection:
         query = "SELECT lk0, detail FROM semq_ledger WHERE side = %s AND event = %s ORDER BY number"
-        found = connection.execute(query, (Side.SENDER, Event.REJECTED)).fetchall()
-        assert sorted(lk0 for lk0, _ in found) == sorted(lk0s)  # each document once
-        assert {detail for _, detail in found} == {WORDS}
-        kept = connection.execute("SELECT count(*) FROM tb_0031_body WHERE payload = 'x'").fetchone()
-        assert kept == (len(lk0s),)
+        rejected = connection.execute(query, (Side.SENDER, Event.REJECTED)).fetchall()
+        assert sorted(lk0 for lk0, _ in rejected) == sorted(lk0s)  # each document once
+        assert {detail for _, detail in rejected} == {REASON}
+        payloads = connection.execute("SELECT count(*) FROM tb_0031_body WHERE payload = 'x'").fetchone()
+        assert payloads == (len(lk0s),)
     with psycopg.connect(_url(world, B)) as connection:
         query = "SELECT count(*) FROM semq_ledger WHERE event = %s"
         assert connection.execute(query, (Event.RECEIVED,)).fetchone() == (0,)
     assert world.complaints == []
 
 
-async def _refused_while(world: CrashWorld, name: str, point: str) -> str:
-    """Store and refuse one more document; a node ends at the failpoint meanwhile."""
+async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
+    """Store and refuse one more document, while a node ends at the failpoint; return its LK0."""
     node = world.nodes[name]
     node.kill(0.0, point)
     await world.nodes[HUB].served_now()
     await node.served_now()
-    body = {"target": ADDRESS, "body_base64": "eA==", "token": point.replace(":", "-")}
-    lk0 = str((await ask(world.nodes[A], "msg.submit", **body))["lk0"])
+    arguments = {"target": ADDRESS, "body_base64": "eA==", "token": point.replace(":", "-")}
+    lk0 = str((await ask(world.nodes[A], "msg.submit", **arguments))["lk0"])
     await _until(world, HUB, f"SELECT count(*) = 1 FROM tb_0031 WHERE lk0 = '{lk0}'")
-    dies = len(node.fired) + 1
+    kills_expected = len(node.fired) + 1
     async with asyncio.timeout(PATIENCE_S):
-        while len(node.fired) < dies or not await _is_settled(world, lk0):
+        while len(node.fired) < kills_expected or not await _is_settled(world, lk0):
             await ask(world.nodes[HUB], "held.refuse", target=ADDRESS, why="it has closed")
             await asyncio.sleep(0.1)
     await node.served_now()
@@ -88,7 +87,7 @@ ADDRESS = "56001"
 
 
 async def _is_settled(world: CrashWorld, lk0: str) -> bool:
-    """Return whether its sender has the refusal: it has ended, or its marker waits for the receiver."""
+    """Return whether the sender has received the refusal: the message has ended, or is a void marker."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return False

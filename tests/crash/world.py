@@ -1,11 +1,12 @@
-"""The installation under test: a hub and two institutions as real processes, proxies on their links, and applications
-on both sides. A third institution, ``c``, has a link to the hub, and receives documents to the group of all three.
+"""The installation under test: a hub and two institutions as real processes, proxies on their links, and applications.
+
+A third institution, ``c``, has a link to the hub, and receives the documents to the group of all three.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
 A cluster has two instances of the hub with a store each, and a standby of the second one. ``other-a`` and ``other-b``
 are the second addresses of the institutions; the third ones, ``standby-a`` and ``standby-b``, lead to the standby.
-A retirement gives the second instance and its standby another store, in a new database of their server.
+The retirement of its store gives the second instance another store, in a new database of the same server.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -14,8 +15,8 @@ A retirement gives the second instance and its standby another store, in a new d
 
 With a direct link, a dials b by the proxy ``direct``.
 
-With RabbitMQ, the carrier is a cluster of three nodes. The ways lead to different ones; each instance also has the
-addresses of the others.
+With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to another one of them; each instance
+also has the addresses of the others.
 
 Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
 """
@@ -34,7 +35,7 @@ from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import ensure_enrolled
 from tests.crash import certificates
-from tests.crash.application import DocumentTaker, Submitter
+from tests.crash.application import DocumentConsumer, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import PIECES_FROM, DocumentStream
 from tests.crash.excuses import CertificateChanges
@@ -46,7 +47,7 @@ A, B, C = "a", "b", "c"
 HUB_2 = "hub-2"
 SIDES = (A, B)
 OTHER = {A: B, B: A}
-MEMBERS = (*SIDES, C)  # of the group; c only receives its documents
+MEMBERS = (*SIDES, C)  # members of the group; c only receives documents
 ADDRESS = {A: "1.10008", B: "1.56001", C: "1.88001"}
 GROUP = "3.all"
 DEFINITIONS = """
@@ -56,7 +57,7 @@ members = ["10008", "56001", "88001"]
 from = ["*"]
 to = ["*"]
 """
-# each proxy and the node that it leads to
+# Proxy | node to which it leads.
 PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B, "app-c": C}
 DIRECT_PROXIES = PROXIES | {DIRECT: B}
 CLUSTER_PROXIES = PROXIES | {
@@ -65,7 +66,7 @@ CLUSTER_PROXIES = PROXIES | {
 }  # fmt: skip
 BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # with RabbitMQ
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
-# proxy between each process of the hub and the carrier
+# Process of the hub | proxy between it and the carrier.
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
@@ -79,7 +80,7 @@ PLAN = InstallationPlan(
         "protocol.inquiry_custody_s_max": 1.5,
         "protocol.cleanup_s": 0.2,
     },
-    hub={"amqp.heartbeat_s": 2},  # a session that hangs is detected within some five seconds
+    hub={"amqp.heartbeat_s": 2},  # a silent session is detected within five seconds
     local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0, "protocol.pieces_from_bytes": PIECES_FROM},
 )
 
@@ -103,17 +104,17 @@ class CrashWorld:
         direct: bool = False,
     ) -> None:
         """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub and a
-        standby; ``rabbitmq``: with a cluster of RabbitMQ between them. ``direct``: with ``secure``, the institutions
-        also have a direct link.
+        standby. ``rabbitmq``: with ``cluster``, the carrier is a cluster of RabbitMQ. ``direct``: with ``secure``, the
+        institutions also have a direct link.
         """
         self.folder = folder
         self.direct = direct
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        #: databases of the second instance's stores, by store: the present one and the retired ones
+        #: URLs of the databases of the second instance, by name of the store: the present one and retired ones
         self.shared: dict[str, str] = {}
-        self.number = 2  #: both numbers of the store of the second instance
+        self.store_number = 2  #: semq_id and semq_db_id of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         self._targets = (
@@ -129,13 +130,13 @@ class CrashWorld:
         }
         self.books = {member: Book(folder / f"{member}.book") for member in MEMBERS}
         self.submitters: dict[str, Submitter] = {}
-        self.consumers: dict[str, DocumentTaker] = {}
+        self.consumers: dict[str, DocumentConsumer] = {}
         self._seed = seed
         self._resources = ExitStack()
 
     @property
     def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
-        """Everything that is killed and restarted."""
+        """The processes that are killed and restarted."""
         return {**self.nodes, **self.brokers}
 
     @property
@@ -151,7 +152,7 @@ class CrashWorld:
 
     def store(self, hub: str) -> str:
         """Return the present store of an instance of the hub."""
-        return "1.1" if hub == HUB else f"{self.number}.{self.number}"
+        return "1.1" if hub == HUB else f"{self.store_number}.{self.store_number}"
 
     def owner(self, name: str) -> CrashProcess:
         """Return the process that serves the store of this node: the node itself, or its standby after a takeover."""
@@ -159,7 +160,7 @@ class CrashWorld:
         return node.other if node.other is not None and node.other.owns_store else node
 
     async def start(self) -> None:
-        """Start everything, until all nodes serve and the applications run."""
+        """Start all processes; return when all nodes serve and the applications run."""
         await self.prepare()
         for broker in self.brokers.values():
             broker.begin()
@@ -178,7 +179,7 @@ class CrashWorld:
             scheme, trust = ("amqps", place.data_dir / "pki" / "trust.pem") if place.tls else ("amqp", None)
             url = f"{scheme}://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{member}'].port}/"
             chance = Random(f"{self._seed}/consumer/{member}")
-            self.consumers[member] = DocumentTaker(url, self.books[member], chance, self.complaints, trust)
+            self.consumers[member] = DocumentConsumer(url, self.books[member], chance, self.complaints, trust)
             self.consumers[member].start()
             if member in SIDES:
                 self.submitters[member] = Submitter(
@@ -205,22 +206,22 @@ class CrashWorld:
             links[hub] += [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
         if self.direct:
             links[DIRECT] = [self.proxies[DIRECT].port]
-        outside = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
+        carrier_url = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
         shared = ""
         if self.server is not None:
             shared = self.shared[HUB_2] = await self.server.start()
-        shape = replace(
+        installation = replace(
             PLAN, secure=self.secure, direct=SIDES if self.direct else None, instances=2 if self.cluster else 1,
-            carrier=outside, shared=shared,
+            carrier=carrier_url, shared=shared,
         )  # fmt: skip
-        places = shape.write(self.folder, links)
+        places = installation.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
         if self.server is not None:
             first, second = self.nodes[HUB_2], self.nodes[STANDBY]
             first.other, second.other = second, first
             first.postgres = second.postgres = self.server.postgres
         for name, process in self.processes.items():
-            self._wire(process, *(proxy for proxy, target in self._targets.items() if target == name))
+            self._connect_proxies(process, *(proxy for proxy, target in self._targets.items() if target == name))
 
     async def ready(self) -> None:
         """Wait until all nodes serve. Raises TimeoutError."""
@@ -228,39 +229,39 @@ class CrashWorld:
 
     async def enrol(self, side: str) -> None:
         """Get a certificate for an institution's node, used from its next start."""
-        await certificates.insist(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
+        await certificates.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def sweep(self) -> None:
-        """Let the institutions' nodes remove the pieces of interrupted uploads now; alone they do it each minute."""
+        """Let the institutions' nodes remove the pieces of interrupted uploads now, not at the next minute."""
         for side in SIDES:  # c receives no documents in pieces
             await certificates.ask(self.nodes[side], "job.run", name="remains")
 
     async def renumber(self) -> None:
-        """Give the second instance and its standby, which are stopped, another store, with a new database."""
+        """Give the stopped second instance and its stopped standby another store, with a new database."""
         assert self.server is not None
-        before, number = self.shared[HUB_2], self.number + 1
-        database = await certificates.insist(lambda: self._created(f"store_{number}"))
+        former, number = self.shared[HUB_2], self.store_number + 1
+        database = await certificates.repeat_until_done(lambda: self._create_database(f"store_{number}"))
         for name in (HUB_2, STANDBY):
             file = self.nodes[name].place.config
-            text = file.read_text("utf-8").replace(json.dumps(before), json.dumps(database))
+            text = file.read_text("utf-8").replace(json.dumps(former), json.dumps(database))
             for key in ("semq_id", "semq_db_id"):
-                text = text.replace(f"{key} = {self.number}\n", f"{key} = {number}\n")
+                text = text.replace(f"{key} = {self.store_number}\n", f"{key} = {number}\n")
             file.write_text(text, "utf-8")
-        self.shared |= {f"{HUB_2} with {self.store(HUB_2)}": before, HUB_2: database}
-        self.number = number
+        self.shared |= {f"{HUB_2} with {self.store(HUB_2)}": former, HUB_2: database}
+        self.store_number = number
 
     async def stop(self) -> None:
         """Stop everything in an orderly way."""
         await self._end_applications()
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
         await asyncio.gather(*(broker.stop() for broker in self.brokers.values()))
-        await self._end_rest()
+        await self._end_proxies_and_records()
 
     async def remove(self) -> None:
         """End everything immediately; no process is left."""
         await self._end_applications()
         await asyncio.gather(*(process.remove() for process in self.processes.values()))
-        await self._end_rest()
+        await self._end_proxies_and_records()
 
     async def _end_applications(self) -> None:
         for submitter in self.submitters.values():
@@ -268,7 +269,7 @@ class CrashWorld:
         for consumer in self.consumers.values():
             await consumer.stop()
 
-    async def _end_rest(self) -> None:
+    async def _end_proxies_and_records(self) -> None:
         for proxy in self.proxies.values():
             await proxy.stop()
         for book in self.books.values():
@@ -279,7 +280,7 @@ class CrashWorld:
 
     # ------------------------------------------------------------ inside
 
-    async def _created(self, database: str) -> str:
+    async def _create_database(self, database: str) -> str:
         """Create a database in the shared server; return its URL. Raises OSError."""
         assert self.server is not None
         server = self.server.postgres
@@ -287,17 +288,17 @@ class CrashWorld:
             async with await psycopg.AsyncConnection.connect(server.url_of("postgres"), autocommit=True) as connection:
                 await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         except psycopg.errors.DuplicateDatabase:
-            pass  # it was created before the server was killed
+            pass  # a former attempt has created it
         except psycopg.OperationalError as error:  # the server was killed
             raise ConnectionError(str(error)) from error
         return server.url_of(database)
 
-    def _wire(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port, and to no port while it does not run."""
+    def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
+        """Let proxies lead to a node's port while the node serves, and else to no port."""
 
-        def lead(target: tuple[str, int] | None) -> None:
+        def set_target(target: tuple[str, int] | None) -> None:
             for proxy in proxies:
                 self.proxies[proxy].target = target
 
-        node.on_ready = lambda: lead(("127.0.0.1", node.port))
-        node.on_end = lambda: lead(None)
+        node.on_ready = lambda: set_target(("127.0.0.1", node.port))
+        node.on_end = lambda: set_target(None)

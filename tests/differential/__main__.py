@@ -2,8 +2,8 @@
 
     ./run differential [--lots N] [--seed N] [--only TEXT] [--node PORT] [--rabbitmq PORT] [--record]
 
-Exit status 0: no difference but the known ones (``differences``); 1: others, each printed with both transcripts; 69:
-there is no RabbitMQ to compare with.
+Exit status 0: no difference except the known ones (``differences``); 1: other differences, each printed with both
+transcripts; 69: RabbitMQ is not installed.
 """
 
 import argparse
@@ -19,20 +19,20 @@ from bench.rabbitmq.server import PROGRAM, is_installed, rabbitmq
 from tests.differential.chance import draw
 from tests.differential.differences import KNOWN
 from tests.differential.player import Player, Script
-from tests.differential.scripts import SCRIPTS, names_in
+from tests.differential.scripts import SCRIPTS, removals_for
 
 RECORDED = Path(__file__).with_name("recorded.json")
 EXIT_UNAVAILABLE = 69
 
 
 def perform(port: int, script: Script) -> list[str]:
-    """Return a script's transcript on one broker; everything that it may create is removed before and after."""
-    remove = list(names_in(script))
-    Player(port).play(remove, is_quick=True)
+    """Return a script's transcript on one broker; remove the objects that it creates before and after."""
+    removals = list(removals_for(script))
+    Player(port).play(removals, is_quick=True)
     try:
         return Player(port).play(script)
     finally:
-        Player(port).play(remove, is_quick=True)
+        Player(port).play(removals, is_quick=True)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,45 +40,45 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run differential", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--lots", type=int, default=20, metavar="N", help="scripts drawn by lot (20)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first of them (1)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only written scripts with this in their name")
-    parser.add_argument("--node", type=int, metavar="PORT", help="a node that runs already")
-    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="a RabbitMQ that runs already")
-    parser.add_argument("--record", action="store_true", help="write down RabbitMQ's answers for machines without one")
+    parser.add_argument("--lots", type=int, default=20, metavar="N", help="number of random scripts (20)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the first random script (1)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only scripts whose name contains TEXT")
+    parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: start one)")
+    parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: start one)")
+    parser.add_argument("--record", action="store_true", help="write the answers of RabbitMQ to recorded.json")
     arguments = parser.parse_args(argv)
     if arguments.rabbitmq is None and not is_installed():
-        print(f"differential: there is no RabbitMQ on this machine ({PROGRAM}); Debian has it as package "
-              "rabbitmq-server. Or name one that runs: --rabbitmq PORT (guest, guest).", file=sys.stderr)  # fmt: skip
+        print(f"differential: RabbitMQ is not installed ({PROGRAM}; Debian: apt-get install "
+              "rabbitmq-server). For a running one: --rabbitmq PORT (guest, guest).", file=sys.stderr)  # fmt: skip
         return EXIT_UNAVAILABLE
     scripts = {name: script for name, script in SCRIPTS.items() if arguments.only in name}
-    scripts |= {f"lot {seed}": draw(seed) for seed in range(arguments.seed, arguments.seed + arguments.lots)}
+    scripts |= {f"random {seed}": draw(seed) for seed in range(arguments.seed, arguments.seed + arguments.lots)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-differential-")))
-        theirs = arguments.rabbitmq or stack.enter_context(rabbitmq())
-        ours = arguments.node or stack.enter_context(node(folder))
-        return _compare(scripts, ours, theirs, arguments.record)
+        rabbitmq_port = arguments.rabbitmq or stack.enter_context(rabbitmq())
+        node_port = arguments.node or stack.enter_context(node(folder))
+        return _compare(scripts, node_port, rabbitmq_port, arguments.record)
 
 
-def _compare(scripts: dict[str, Script], ours: int, theirs: int, record: bool) -> int:
-    result, different = {}, 0
+def _compare(scripts: dict[str, Script], node_port: int, rabbitmq_port: int, record: bool) -> int:
+    answers_of_rabbitmq, unexpected = {}, 0
     for name, script in scripts.items():
-        result[name] = perform(theirs, script)
-        lines = perform(ours, script)
+        answers_of_rabbitmq[name] = perform(rabbitmq_port, script)
+        lines = perform(node_port, script)
         reason = KNOWN.get(name)
-        if lines != result[name] and reason is None:
-            different += 1
+        if lines != answers_of_rabbitmq[name] and reason is None:
+            unexpected += 1
             print(f"\n{name}: differs")
-            print("\n".join(unified_diff(result[name], lines, "RabbitMQ", "node", n=0, lineterm="")))
-        elif lines == result[name] and reason is not None:
-            different += 1
-            print(f"\n{name}: no longer differs, although its row says that {reason}")
+            print("\n".join(unified_diff(answers_of_rabbitmq[name], lines, "RabbitMQ", "node", n=0, lineterm="")))
+        elif lines == answers_of_rabbitmq[name] and reason is not None:
+            unexpected += 1
+            print(f"\n{name}: no longer differs, although ``differences`` states a reason: {reason}")
     if record:
-        kept = {name: lines for name, lines in result.items() if name in SCRIPTS}
-        RECORDED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        recorded = {name: lines for name, lines in answers_of_rabbitmq.items() if name in SCRIPTS}
+        RECORDED.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
     known = sum(name in KNOWN for name in scripts)
-    print(f"\n{len(scripts)} scripts: {different} differ unexpectedly, {known} on purpose")
-    return 1 if different else 0
+    print(f"\n{len(scripts)} scripts: {unexpected} differ unexpectedly, {known} on purpose")
+    return 1 if unexpected else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Bytes that no state machine would send: a step of a script that uses a socket of its own.
+"""A step of a script that sends bytes on a socket of its own, because no state machine would send them.
 
-It logs in, opens channel 1 in confirm mode, sends its bytes and records every method of the answer until it ends. The
-text of a close, and the time at which the socket ends, may differ between brokers.
+It logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method until none arrives. The
+texts of closes are left out, because they may differ between brokers.
 """
 
 import socket
@@ -34,7 +34,7 @@ def head(size: int) -> bytes:
 
 
 class Bare(NamedTuple):
-    """A login that answers tune with ``channel_max`` and ``frame_max``, followed by ``data``."""
+    """Log in, answer tune with ``channel_max`` and ``frame_max``, then send ``data``; ``what`` describes it."""
 
     what: str
     data: bytes
@@ -49,7 +49,7 @@ class Bare(NamedTuple):
         login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
         tune = m.ConnectionTuneOk(self.channel_max, self.frame_max, 0)
         lines: list[str] = []
-        with socket.create_connection(("127.0.0.1", port)) as to:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
             reader = FrameReader(1 << 20)
             for data, answer in (
                 (PROTOCOL_HEADER, "connection.start"),
@@ -58,22 +58,22 @@ class Bare(NamedTuple):
                 (framed(m.ChannelOpen()), "channel.open-ok"),
                 (framed(m.ConfirmSelect()), "confirm.select-ok"),
             ):
-                to.settimeout(PATIENCE_S)
-                to.sendall(data)
+                connection.settimeout(PATIENCE_S)
+                connection.sendall(data)
                 while not any(answer in line for line in lines):
-                    lines += _heard(to, reader)
-            to.sendall(self.data)
-            to.settimeout(QUIET_S)
+                    lines += _read_lines(connection, reader)
+            connection.sendall(self.data)
+            connection.settimeout(QUIET_S)
             received: list[str] = []
-            while more := _heard(to, reader):
-                received += more
+            while lines_of_read := _read_lines(connection, reader):
+                received += lines_of_read
             return sorted(received, key=lambda line: int(line.partition(" ")[0]))  # channels answer in any order
 
 
-def _heard(to: socket.socket, reader: FrameReader) -> list[str]:
+def _read_lines(connection: socket.socket, reader: FrameReader) -> list[str]:
     """Return the events of one read; none after a quiet time or at the end."""
     try:
-        data = to.recv(1 << 20)
+        data = connection.recv(1 << 20)
     except (TimeoutError, ConnectionError):
         return []
     frames = list(reader.frames(data))

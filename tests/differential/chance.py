@@ -1,7 +1,7 @@
 """Random scripts: definitions, publishes, gets and settlements over few names, so that they interact often.
 
-Each step has a confirm or an answer, so both brokers have the same state after it. Consumers occur only in written
-scripts, because brokers may choose which of several gets a message.
+Each step has a confirm or an answer, so both brokers have the same state after it. Consumers occur only in ``scripts``,
+because brokers may choose which of several consumers gets a message.
 """
 
 from random import Random
@@ -28,62 +28,64 @@ MATCHES: tuple[dict[str, Any], ...] = ({}, {"x-match": "any", "a": 1}, {"x-match
 
 def draw(seed: int, length: int = 60) -> Script:
     """Return a script of ``length`` random steps."""
-    dice = Random(seed)
+    random = Random(seed)
     steps: list[Any] = [m.ConfirmSelect()]
     tags = 0
     for _ in range(length):
-        act = dice.choices(list(_ACTS), list(_ACTS.values()))[0]
-        step = act(dice, tags)
+        act = random.choices(list(_ACTS), list(_ACTS.values()))[0]
+        step = act(random, tags)
         tags += isinstance(step, m.BasicGet)
-        steps += [step, Pause(0.02)]  # dead letters move from queue to queue by themselves
-        if dice.random() < 0.2:
-            # A refusal has closed the channel; it is opened again, without confirms and with tags from 1.
-            steps += [m.QueueDeclare(dice.choice(QUEUES), passive=True), m.ConfirmSelect()]
+        steps += [step, Pause(0.02)]  # for dead letters, which move without a request
+        if random.random() < 0.2:
+            # An absent queue closes the channel; the new channel has no confirms, and tags from 1.
+            steps += [m.QueueDeclare(random.choice(QUEUES), passive=True), m.ConfirmSelect()]
     return [step if isinstance(step, On | Quiet) else On(1, 1, step) for step in [*steps, Quiet()]]
 
 
-def _queue(dice: Random, _: int) -> m.QueueDeclare:
-    return m.QueueDeclare(dice.choice(QUEUES), durable=dice.random() < 0.2, arguments=dice.choice(ARGUMENTS))
+def _queue(random: Random, _: int) -> m.QueueDeclare:
+    return m.QueueDeclare(random.choice(QUEUES), durable=random.random() < 0.2, arguments=random.choice(ARGUMENTS))
 
 
-def _exchange(dice: Random, _: int) -> m.ExchangeDeclare:
-    arguments = {"alternate-exchange": dice.choice(EXCHANGES)} if dice.random() < 0.2 else {}
+def _exchange(random: Random, _: int) -> m.ExchangeDeclare:
+    arguments = {"alternate-exchange": random.choice(EXCHANGES)} if random.random() < 0.2 else {}
     return m.ExchangeDeclare(
-        dice.choice(EXCHANGES), dice.choice(KINDS), auto_delete=dice.random() < 0.2, arguments=arguments
+        random.choice(EXCHANGES), random.choice(KINDS), auto_delete=random.random() < 0.2, arguments=arguments
     )
 
 
-def _bind(dice: Random, _: int) -> m.Method:
-    exchange, key, arguments = dice.choice(EXCHANGES), dice.choice(PATTERNS), dice.choice(MATCHES)
-    if dice.random() < 0.2:
-        return m.ExchangeBind(dice.choice(EXCHANGES), exchange, key, arguments=arguments)
-    return m.QueueBind(dice.choice(QUEUES), exchange, key, arguments=arguments)
+def _bind(random: Random, _: int) -> m.Method:
+    exchange, key, arguments = random.choice(EXCHANGES), random.choice(PATTERNS), random.choice(MATCHES)
+    if random.random() < 0.2:
+        return m.ExchangeBind(random.choice(EXCHANGES), exchange, key, arguments=arguments)
+    return m.QueueBind(random.choice(QUEUES), exchange, key, arguments=arguments)
 
 
-def _unbind(dice: Random, _: int) -> m.Method:
-    return m.QueueUnbind(dice.choice(QUEUES), dice.choice(EXCHANGES), dice.choice(PATTERNS), dice.choice(MATCHES))
+def _unbind(random: Random, _: int) -> m.Method:
+    return m.QueueUnbind(
+        random.choice(QUEUES), random.choice(EXCHANGES), random.choice(PATTERNS), random.choice(MATCHES)
+    )
 
 
-def _publish(dice: Random, _: int) -> Publish:
+def _publish(random: Random, _: int) -> Publish:
     properties = Properties(
-        headers=dice.choice(HEADERS),
-        priority=dice.choice([None, None, 0, 1, 2, 5]),
-        delivery_mode=dice.choice([None, 1, 2]),
-        message_id=dice.choice([None, "m"]),
+        headers=random.choice(HEADERS),
+        priority=random.choice([None, None, 0, 1, 2, 5]),
+        delivery_mode=random.choice([None, 1, 2]),
+        message_id=random.choice([None, "m"]),
     )
-    body = b"%d" % dice.randrange(1000)
-    if dice.random() < 0.5:
-        return Publish("", dice.choice(QUEUES), body, properties, mandatory=dice.random() < 0.3)
-    return Publish(dice.choice(EXCHANGES), dice.choice(KEYS), body, properties, mandatory=dice.random() < 0.3)
+    body = b"%d" % random.randrange(1000)
+    if random.random() < 0.5:
+        return Publish("", random.choice(QUEUES), body, properties, mandatory=random.random() < 0.3)
+    return Publish(random.choice(EXCHANGES), random.choice(KEYS), body, properties, mandatory=random.random() < 0.3)
 
 
-def _get(dice: Random, _: int) -> m.BasicGet:
-    return m.BasicGet(dice.choice(QUEUES), no_ack=dice.random() < 0.3)
+def _get(random: Random, _: int) -> m.BasicGet:
+    return m.BasicGet(random.choice(QUEUES), no_ack=random.random() < 0.3)
 
 
-def _settle(dice: Random, tags: int) -> m.Method:
-    tag, multiple, requeue = dice.randint(0, max(tags, 1)), dice.random() < 0.3, dice.random() < 0.6
-    match dice.randrange(3):
+def _settle(random: Random, tags: int) -> m.Method:
+    tag, multiple, requeue = random.randint(0, max(tags, 1)), random.random() < 0.3, random.random() < 0.6
+    match random.randrange(3):
         case 0:
             return m.BasicAck(tag, multiple)
         case 1:
@@ -91,21 +93,22 @@ def _settle(dice: Random, tags: int) -> m.Method:
     return m.BasicReject(tag, requeue)
 
 
-def _remove(dice: Random, _: int) -> m.Method:
-    if dice.random() < 0.5:
-        return m.ExchangeDelete(dice.choice(EXCHANGES), if_unused=dice.random() < 0.3)
-    return m.QueueDelete(dice.choice(QUEUES), if_empty=dice.random() < 0.3)
+def _remove(random: Random, _: int) -> m.Method:
+    if random.random() < 0.5:
+        return m.ExchangeDelete(random.choice(EXCHANGES), if_unused=random.random() < 0.3)
+    return m.QueueDelete(random.choice(QUEUES), if_empty=random.random() < 0.3)
 
 
-def _purge(dice: Random, _: int) -> m.Method:
-    return m.QueuePurge(dice.choice(QUEUES))
+def _purge(random: Random, _: int) -> m.Method:
+    return m.QueuePurge(random.choice(QUEUES))
 
 
-def _end(_: Random, __: int) -> CloseChannel:
+def _close_channel(_: Random, __: int) -> CloseChannel:
     return CloseChannel()
 
 
 # step | weight
 _ACTS: dict[Any, int] = {
-    _queue: 8, _exchange: 5, _bind: 12, _unbind: 2, _publish: 30, _get: 20, _settle: 12, _remove: 2, _purge: 1, _end: 1,
+    _queue: 8, _exchange: 5, _bind: 12, _unbind: 2, _publish: 30, _get: 20, _settle: 12, _remove: 2, _purge: 1,
+    _close_channel: 1,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Intended differences between a node and RabbitMQ: the script that shows each, and the reason.
 
-No script shows any at the moment. DECISIONS.md lists differences outside of the scripts: redelivery by recover with
+No script shows a difference at present. DECISIONS.md lists differences that no script shows: redelivery by recover with
 requeue false, channel.flow with active false (both refused by RabbitMQ), and the header x-delivery-count
 (``player.IGNORED``).
 """

@@ -1,4 +1,4 @@
-"""Plays a script on one broker, step by step, and records the answers: one line per step.
+"""The player: performs a script on one broker, step by step, and records the answers in one line per step.
 
 A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for its answer:
 the reply of a method, the confirm of a publish in confirm mode. Events without a request (deliveries, returns, cancels)
@@ -9,7 +9,7 @@ between brokers. Generated names are replaced by placeholders.
 import re
 import select
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -27,9 +27,9 @@ IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # a consumer tag that no script uses
-BY_ITSELF = ("basic.deliver", "basic.return", "basic.cancel ")
-MADE_UP = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
+BARRIER = "nobody"  # a consumer tag that no script uses: its cancel-ok shows that earlier steps are processed
+UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")
+GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
     kind: answer
     for kind in m.METHODS.values()
@@ -85,9 +85,9 @@ class PlayedConnection:
         self.raw = RawClient(port).opened(0)
         self.raw.events.clear()
         self.open: set[int] = set()
-        self.confirming: dict[int, int] = {}  # channel to publishes so far
-        self.settled: dict[int, set[int]] = {}
-        self.passed: set[str] = set()
+        self.confirming: dict[int, int] = {}  #: number of publishes by channel in confirm mode
+        self.settled: dict[int, set[int]] = {}  #: confirmed or refused publishes by channel
+        self.passed: set[str] = set()  #: barriers that were answered
         self.is_over = False
 
     def close(self) -> None:
@@ -107,31 +107,31 @@ class Player:
     def __init__(self, port: int) -> None:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
-        self._heard: dict[tuple[int, int], list[str]] = {}
-        self._by_itself: dict[tuple[int, int], list[str]] = {}
-        self._stand_ins: dict[str, str] = {}
+        self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, by client and channel
+        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: the same, until the next step that waits for quiet
+        self._placeholders: dict[str, str] = {}  #: by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
-        """Return the transcript. ``is_quick``: no events without a request are expected, so the end need not be
-        awaited.
-        """
+        """Return the transcript. ``is_quick``: do not wait for unrequested events at the end."""
         lines = []
         try:
-            for each in script if is_quick else [*script, Quiet()]:
-                on = each if isinstance(each, On) else On(1, 1, each)
-                self._heard = {}
+            for item in script if is_quick else [*script, Quiet()]:
+                on = item if isinstance(item, On) else On(1, 1, item)
+                self._answers = {}
                 self._perform(on)
                 if isinstance(on.step, Quiet | Pause | HangUp):
-                    for place, late in self._by_itself.items():
-                        self._heard.setdefault(place, []).extend(late)
-                    self._by_itself.clear()
-                lines.append(f"{on.client}.{on.channel} {self._plain(_brief(on.step))} -> {self._what_was_heard()}")
+                    for place, unrequested in self._unrequested.items():
+                        self._answers.setdefault(place, []).extend(unrequested)
+                    self._unrequested.clear()
+                lines.append(
+                    f"{on.client}.{on.channel} {self._with_placeholders(_brief(on.step))} -> {self._answers_text()}"
+                )
         finally:
             for client in self._clients.values():
                 client.close()
         return lines
 
-    # Acting.
+    # Steps.
 
     def _perform(self, on: On) -> None:
         step = on.step
@@ -140,7 +140,7 @@ class Player:
         elif isinstance(step, Quiet):
             self._until_quiet()
         elif isinstance(step, Bare):
-            self._heard[on.client, on.channel] = step.perform(self._port)
+            self._answers[on.client, on.channel] = step.perform(self._port)
         elif isinstance(step, HangUp):
             self._client(on.client).raw.socket.close()
             del self._clients[on.client]
@@ -148,7 +148,7 @@ class Player:
         else:
             try:
                 self._act(self._ready(on), on, step)
-            except LocalMisuse:  # an error of an earlier step has just closed the channel
+            except LocalMisuse:  # a late error of an earlier step has closed the channel
                 self._act(self._ready(on), on, step)
 
     def _client(self, number: int) -> PlayedConnection:
@@ -197,47 +197,45 @@ class Player:
         def is_over() -> bool:
             return client.is_over or number not in client.open
 
-        result = self._heard
+        answers = self._answers
         place = (self._number_of(client), number)
         if isinstance(step, Publish) and number in client.confirming:
             client.confirming[number] += 1
-            mine = client.confirming[number]
-            self._await(lambda: mine in client.settled[number] or is_over())
+            publish_number = client.confirming[number]
+            self._await(lambda: publish_number in client.settled[number] or is_over())
         elif isinstance(step, Publish | m.BasicAck | m.BasicNack | m.BasicReject):
             client.raw.send(m.BasicCancel(BARRIER), number)  # its answer arrives when the step has been processed
             self._await(lambda: BARRIER in client.passed or is_over())
             client.passed.discard(BARRIER)
         elif isinstance(step, m.BasicGet):
-            self._await(lambda: any(line.startswith("basic.get") for line in result.get(place, ())) or is_over())
+            self._await(lambda: any(line.startswith("basic.get") for line in answers.get(place, ())) or is_over())
         elif isinstance(step, CloseChannel):
             self._await(is_over)
         elif type(step) in ANSWERS and not getattr(step, "no_wait", False):
             answer = ANSWERS[type(step)].row.name
-            self._await(lambda: any(line.startswith(answer) for line in result.get(place, ())) or is_over())
+            self._await(lambda: any(line.startswith(answer) for line in answers.get(place, ())) or is_over())
 
     def _number_of(self, client: PlayedConnection) -> int:
-        return next(number for number, each in self._clients.items() if each is client)
+        return next(number for number, known_client in self._clients.items() if known_client is client)
 
-    # Listening.
+    # Events.
 
     def _await(self, holds: Any) -> None:
         if not self._listen(time.monotonic() + PATIENCE_S, holds):
-            self._heard.setdefault((0, 0), []).append("nothing")
+            self._answers.setdefault((0, 0), []).append("nothing")
 
     def _until_quiet(self) -> None:
-        while self._listen(time.monotonic() + QUIET_S, lambda: False, any_news=True):
+        while self._listen(time.monotonic() + QUIET_S, lambda: False, any_event=True):
             pass
 
-    def _listen(self, deadline: float, holds: Any, *, any_news: bool = False) -> bool:
-        """Record events until ``holds``, or with ``any_news`` until the first event; return False after the
-        deadline.
-        """
+    def _listen(self, deadline: float, holds: Any, *, any_event: bool = False) -> bool:
+        """Record events until ``holds``, or with ``any_event`` until the first event; return False at the deadline."""
         while not holds():
             sockets = {client.raw.socket: client for client in self._clients.values() if not client.is_over}
             readable, _, _ = select.select(list(sockets), [], [], max(0.0, deadline - time.monotonic()))
             for socket in readable:
                 self._read(sockets[socket])
-            if readable and any_news:
+            if readable and any_event:
                 return True
             if not readable and time.monotonic() >= deadline:
                 return False
@@ -277,33 +275,33 @@ class Player:
                 line = _brief(method)
             case _:
                 line = _content(event)
-        notes = self._by_itself if line.startswith(BY_ITSELF) else self._heard
-        notes.setdefault((self._number_of(client), number), []).append(self._plain(line))
+        notes = self._unrequested if line.startswith(UNREQUESTED) else self._answers
+        notes.setdefault((self._number_of(client), number), []).append(self._with_placeholders(line))
 
     def _settle(self, client: PlayedConnection, event: "e.Acked | e.Nacked") -> None:
-        """Brokers may confirm one by one or together: only the outcome of each publish is compared."""
+        """Note the outcome of each publish, because brokers may confirm singly or together."""
         number, settled = event.channel, client.settled[event.channel]
         first = event.delivery_tag if not event.multiple else 1
         new = set(range(first, event.delivery_tag + 1)) - settled
         settled |= new
         word = "confirmed" if isinstance(event, e.Acked) else "refused"
-        self._heard.setdefault((self._number_of(client), number), []).extend(f"{word} {tag}" for tag in sorted(new))
+        self._answers.setdefault((self._number_of(client), number), []).extend(f"{word} {tag}" for tag in sorted(new))
 
-    # Writing down.
+    # Transcript.
 
-    def _what_was_heard(self) -> str:
+    def _answers_text(self) -> str:
         return " | ".join(
-            f"{client}.{channel}: {'; '.join(lines)}" for (client, channel), lines in sorted(self._heard.items())
+            f"{client}.{channel}: {'; '.join(lines)}" for (client, channel), lines in sorted(self._answers.items())
         )
 
-    def _plain(self, text: str) -> str:
+    def _with_placeholders(self, text: str) -> str:
         """Replace generated names, which differ from run to run."""
 
-        def stand_in(found: re.Match[str]) -> str:
-            kind = found[1].split(".")[0]
-            return self._stand_ins.setdefault(found[0], f"<{kind} {len(self._stand_ins) + 1}>")
+        def placeholder(name: re.Match[str]) -> str:
+            kind = name[1].split(".")[0]
+            return self._placeholders.setdefault(name[0], f"<{kind} {len(self._placeholders) + 1}>")
 
-        return MADE_UP.sub(stand_in, text)
+        return GENERATED.sub(placeholder, text)
 
 
 def _error(error: Any) -> str:
@@ -315,9 +313,11 @@ def _error(error: Any) -> str:
 def _brief(step: Any) -> str:
     """Return a method or step with its non-default arguments."""
     if isinstance(step, m.Method):
-        usual = _usual(type(step))
+        defaults = _defaults(type(step))
         values = [(name, getattr(step, name)) for name in step.names]
-        fields = [f"{name}={_value(value)}" for name, value in values if usual is None or value != getattr(usual, name)]
+        fields = [
+            f"{name}={_value(value)}" for name, value in values if defaults is None or value != getattr(defaults, name)
+        ]
         return " ".join([step.row.name, *fields])
     if isinstance(step, Publish):
         flags = [name for name in ("mandatory", "immediate") if getattr(step, name)]
@@ -325,7 +325,7 @@ def _brief(step: Any) -> str:
     return repr(step)
 
 
-def _usual(kind: type[m.Method]) -> m.Method | None:
+def _defaults(kind: type[m.Method]) -> m.Method | None:
     """Return a method with every argument at its default; None if an argument has no default."""
     try:
         return kind()
@@ -337,22 +337,22 @@ def _content(event: Any) -> str:
     """Return a content, with the facts of its method."""
     names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
     name = names[type(event)]
-    front = [
+    facts = [
         f"{field}={getattr(event, field)!r}" for field in event.names if field not in ("channel", "header", "body")
     ]
-    return " ".join([name, *front, _properties(event.header.properties), _body(bytes(event.body))])
+    return " ".join([name, *facts, _properties(event.header.properties), _body(bytes(event.body))])
 
 
 def _properties(properties: Properties) -> str:
     present = [(name, value) for name in properties.names if (value := getattr(properties, name)) is not None]
-    shown = [(name, _value(value)) for name, value in present]
-    return "{" + ", ".join(f"{name}={value}" for name, value in shown if value != "{}") + "}"
+    texts = [(name, _value(value)) for name, value in present]
+    return "{" + ", ".join(f"{name}={value}" for name, value in texts if value != "{}") + "}"
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        kept: Iterable[tuple[str, Any]] = sorted((name, each) for name, each in value.items() if name not in IGNORED)
-        return "{" + ", ".join(f"{name}: {_value(each)}" for name, each in kept) + "}"
+        fields = sorted((name, field) for name, field in value.items() if name not in IGNORED)
+        return "{" + ", ".join(f"{name}: {_value(field)}" for name, field in fields) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     return repr(value)

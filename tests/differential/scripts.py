@@ -1,7 +1,7 @@
-"""The scripts: a name, and steps for the player.
+"""The scripts for the player, by name.
 
 Every name of an exchange or queue begins with ``d.``. Deliveries are awaited by ``Quiet``; no script depends on which
-of several consumers gets a message, because brokers may choose. ``names_in`` finds the objects to be removed
+of several consumers gets a message, because brokers may choose. ``removals_for`` finds the objects to be removed
 afterwards.
 """
 
@@ -24,12 +24,12 @@ def to_q(body: bytes, **properties: object) -> Publish:
     return Publish("", "d.q", body, Properties(**properties))  # type: ignore[arg-type]
 
 
-def x(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
+def exchange(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
     """Return the declaration of an exchange."""
     return m.ExchangeDeclare(name, kind, arguments=arguments)  # type: ignore[arg-type]
 
 
-def with_(**arguments: object) -> m.QueueDeclare:
+def queue_with(**arguments: object) -> m.QueueDeclare:
     """Return the declaration of d.q with arguments; underscores become dashes."""
     return m.QueueDeclare(
         "d.q",
@@ -92,32 +92,32 @@ SCRIPTS: dict[str, Script] = {
     # --- definitions
     "queues are declared again": [
         Q, Q, PASSIVE, m.QueueDeclare("d.q", durable=True), m.QueueDeclare("d.q", auto_delete=True),
-        m.QueueDeclare("d.q", exclusive=True), with_(max_length=5), with_(message_ttl=5), PASSIVE,
+        m.QueueDeclare("d.q", exclusive=True), queue_with(max_length=5), queue_with(message_ttl=5), PASSIVE,
     ],
-    "queues that are not there": [
+    "absent queues": [
         PASSIVE, m.QueueDelete("d.q"), m.QueuePurge("d.q"), get(), consume(), bind("", "amq.direct"),
         m.QueueUnbind("d.q", "amq.direct", ""), m.QueueDeclare("amq.mine"),
             m.QueueDeclare("amq.rabbitmq.reply-to.x", passive=True),
     ],
     "exchanges are declared again": [
-        x("direct"), x("direct"), x("fanout"), m.ExchangeDeclare("d.x", "direct", durable=True),
+        exchange("direct"), exchange("direct"), exchange("fanout"), m.ExchangeDeclare("d.x", "direct", durable=True),
         m.ExchangeDeclare("d.x", "direct", auto_delete=True), m.ExchangeDeclare("d.x", "direct", internal=True),
-        x("direct", **{"alternate-exchange": "d.y"}), m.ExchangeDeclare("d.x", passive=True),
+        exchange("direct", **{"alternate-exchange": "d.y"}), m.ExchangeDeclare("d.x", passive=True),
             m.ExchangeDeclare("d.y", passive=True),
-        x("nonsense", "d.z"), m.ExchangeDeclare("amq.direct", "direct", durable=True),
+        exchange("nonsense", "d.z"), m.ExchangeDeclare("amq.direct", "direct", durable=True),
             m.ExchangeDeclare("amq.direct", "fanout"),
         m.ExchangeDeclare("amq.mine", "direct"), m.ExchangeDeclare("", "direct"), m.ExchangeDeclare("", passive=True),
     ],
     "exchanges are deleted": [
-        m.ExchangeDelete("d.x"), x("direct"), Q, bind("k"), m.ExchangeDelete("d.x", if_unused=True),
+        m.ExchangeDelete("d.x"), exchange("direct"), Q, bind("k"), m.ExchangeDelete("d.x", if_unused=True),
             m.ExchangeDelete("d.x"),
         m.ExchangeDelete("amq.direct"), m.ExchangeDelete(""), Publish("d.x", "k"), QUIET,
     ],
-    "an exchange that deletes itself": [
+    "an auto-delete exchange": [
         m.ExchangeDeclare("d.x", "fanout", auto_delete=True), Q, bind(""), m.QueueUnbind("d.q", "d.x", ""),
         m.ExchangeDeclare("d.x", passive=True),
     ],
-    "an exchange that deletes itself with its queue": [
+    "an auto-delete exchange whose queue is deleted": [
         m.ExchangeDeclare("d.x", "fanout", auto_delete=True), Q, bind(""), m.QueueDelete("d.q"),
             m.ExchangeDeclare("d.x", passive=True),
     ],
@@ -126,43 +126,43 @@ SCRIPTS: dict[str, Script] = {
             if_unused=True),
         m.QueueDelete("d.q"), QUIET, PASSIVE,
     ],
-    "names that a server makes up": [m.QueueDeclare("", exclusive=True), m.QueueDeclare("", passive=True),
+    "generated names": [m.QueueDeclare("", exclusive=True), m.QueueDeclare("", passive=True),
         m.BasicConsume("", ""), m.QueueDelete("")],
-    "the last queue": [Q, m.QueueBind("", "amq.topic", "k"), m.QueueBind("", "amq.direct", ""),
+    "the name of the last queue": [Q, m.QueueBind("", "amq.topic", "k"), m.QueueBind("", "amq.direct", ""),
         Publish("amq.direct", "d.q", b"here"), QUIET, m.BasicGet("", no_ack=True), m.QueuePurge("")],
-    "no last queue": [m.BasicGet(""), m.QueueDelete(""), m.QueuePurge(""), m.BasicConsume(""), m.QueueBind("",
+    "no name of a last queue": [m.BasicGet(""), m.QueueDelete(""), m.QueuePurge(""), m.BasicConsume(""), m.QueueBind("",
         "amq.topic", "")],
-    "a queue of another connection": [
+    "an exclusive queue of another connection": [
         m.QueueDeclare("d.q", exclusive=True), On(2, 1, Q), On(2, 1, PASSIVE), On(2, 1, get()), On(2, 1, consume()),
             On(2, 1, m.QueueDelete("d.q")),
         On(2, 1, m.QueuePurge("d.q")), On(2, 1, bind("", "amq.fanout")), On(2, 1, to_q(b"in")), QUIET, get(),
             HangUp(), Pause(0.3), On(2, 1, PASSIVE),
     ],
-    "a queue that deletes itself": [
+    "an auto-delete queue": [
         m.QueueDeclare("d.q", auto_delete=True), PASSIVE, consume(), On(1, 2, consume("u")), m.BasicCancel("t"),
             PASSIVE, On(1, 2, m.BasicCancel("u")), PASSIVE,
     ],
     "bindings": [
-        x("direct"), Q, bind("a"), bind("a"), m.QueueUnbind("d.q", "d.x", "nothing"), bind("b"), Publish("d.x",
+        exchange("direct"), Q, bind("a"), bind("a"), m.QueueUnbind("d.q", "d.x", "nothing"), bind("b"), Publish("d.x",
             "a"), Publish("d.x", "b"), Publish("d.x", "c"),
         m.QueueUnbind("d.q", "d.x", "a"), Publish("d.x", "a"), QUIET, PASSIVE, m.QueueBind("d.q", "d.none", ""),
             m.QueueUnbind("d.q", "d.none", ""), bind("", ""), m.QueueUnbind("d.q", "", "d.q"),
     ],
     "bindings between exchanges": [
-        x("fanout"), x("topic", "d.y"), Q, m.ExchangeBind("d.y", "d.x", "k"), bind("a.*", "d.y"), Publish("d.x",
-            "a.b", b"1"), Publish("d.x", "c", b"2"), QUIET, get(), get(),
+        exchange("fanout"), exchange("topic", "d.y"), Q, m.ExchangeBind("d.y", "d.x", "k"), bind("a.*", "d.y"),
+            Publish("d.x", "a.b", b"1"), Publish("d.x", "c", b"2"), QUIET, get(), get(),
         m.ExchangeBind("d.x", "d.y", "#"), Publish("d.x", "a.c", b"3"), QUIET, get(), get(), m.ExchangeUnbind("d.y",
             "d.x", "k"), m.ExchangeUnbind("d.y", "d.x", "k"),
         Publish("d.x", "a.b"), QUIET, get(), m.ExchangeBind("d.none", "d.x", ""), m.ExchangeBind("", "d.x", ""),
             m.ExchangeBind("d.x", "", ""),
     ],
-    "arguments that cannot be": [
-        with_(**{name.rstrip("_"): value}) for name, value in BAD_ARGUMENTS.items()
+    "invalid arguments": [
+        queue_with(**{name.rstrip("_"): value}) for name, value in BAD_ARGUMENTS.items()
     ],
     "arguments of every kind": [
-        with_(message_ttl=60_000, expires=60_000, max_length=10, max_length_bytes=1000, overflow="reject-publish",
+        queue_with(message_ttl=60_000, expires=60_000, max_length=10, max_length_bytes=1000, overflow="reject-publish",
             max_priority=5, dead_letter_exchange="", dead_letter_routing_key="k"),
-        with_(message_ttl=60_000), PASSIVE, with_(message_ttl=60_000, expires=60_000, max_length=10,
+        queue_with(message_ttl=60_000), PASSIVE, queue_with(message_ttl=60_000, expires=60_000, max_length=10,
             max_length_bytes=1000, overflow="reject-publish", max_priority=5, dead_letter_exchange="",
             dead_letter_routing_key="k"),
     ],
@@ -173,27 +173,27 @@ SCRIPTS: dict[str, Script] = {
             PASSIVE,
     ],
     # --- routes
-    "topics": [x("topic"), *(step for key in PATTERNS for step in (m.QueueDeclare(f"d.{key}"), bind(key,
+    "topics": [exchange("topic"), *(step for key in PATTERNS for step in (m.QueueDeclare(f"d.{key}"), bind(key,
         queue=f"d.{key}"))), *(Publish("d.x", key, key.encode()) for key in TOPICS), QUIET,
         *(step for key in PATTERNS for step in [m.QueueDeclare(f"d.{key}", passive=True),
             *[get(queue=f"d.{key}")] * 3])],
     "headers": [
-        x("headers"),
+        exchange("headers"),
         *(step for name, wanted in MATCHES.items() for step in (m.QueueDeclare(f"d.{name}"), matching(name, wanted))),
-        *(Publish("d.x", "", b"%d" % at, Properties(headers=given)) for at, given in enumerate(HEADERS)),
+        *(Publish("d.x", "", b"%d" % number, Properties(headers=given)) for number, given in enumerate(HEADERS)),
         QUIET, *(step for name in MATCHES for step in [get(queue=f"d.{name}")] * len(HEADERS)),
         matching("none", {"x-match": "some"}), matching("nowhere", {}), matching("none", {"x-match": 5}),
     ],
     "fanout and direct": [
-        x("fanout"), x("direct", "d.y"), Q, m.QueueDeclare("d.r"), bind("ignored"), bind("", queue="d.r"), bind("",
-            "d.y"), bind("k", "d.y", "d.r"), Publish("d.x", "z", b"1"), Publish("d.y", "", b"2"), Publish("d.y",
-            "k", b"3"), QUIET,
+        exchange("fanout"), exchange("direct", "d.y"), Q, m.QueueDeclare("d.r"), bind("ignored"), bind("", queue="d.r"),
+            bind("", "d.y"), bind("k", "d.y", "d.r"), Publish("d.x", "z", b"1"), Publish("d.y", "", b"2"),
+            Publish("d.y", "k", b"3"), QUIET,
         get(), get(), get(), get(queue="d.r"), get(queue="d.r"), get(queue="d.r"),
     ],
-    "a message goes once into each queue": [x("topic"), Q, bind("#"), bind("a"), bind("*"), Publish("d.x", "a"),
+    "a message goes once into each queue": [exchange("topic"), Q, bind("#"), bind("a"), bind("*"), Publish("d.x", "a"),
         QUIET, PASSIVE],
     "alternate exchanges": [
-        x("fanout", "d.a"), x("direct", **{"alternate-exchange": "d.a"}), Q, bind("", "d.a"), CONFIRM,
+        exchange("fanout", "d.a"), exchange("direct", **{"alternate-exchange": "d.a"}), Q, bind("", "d.a"), CONFIRM,
             Publish("d.x", "nowhere", b"1", mandatory=True), QUIET, get(), m.ExchangeDelete("d.a"), Publish("d.x",
             "nowhere", b"2", mandatory=True), QUIET,
     ],
@@ -204,7 +204,7 @@ SCRIPTS: dict[str, Script] = {
             Properties(headers={"CC": "d.r"})), QUIET, PASSIVE,
     ],
     # --- content
-    "properties come back as they were": [Q, Publish("", "d.q", b"body", EVERYTHING), QUIET, get(False),
+    "properties are returned unchanged": [Q, Publish("", "d.q", b"body", EVERYTHING), QUIET, get(False),
         m.BasicReject(1, True), QUIET, get()],
     "sizes of bodies": [Q, *(to_q(b"x" * size) for size in (0, 1, 131_064, 131_065, 300_000)), QUIET, *[get()] * 6],
     "returns and confirms": [
@@ -212,10 +212,10 @@ SCRIPTS: dict[str, Script] = {
             mandatory=True), Publish("", "d.nowhere", b"3"), Publish("amq.fanout", "k", b"4", mandatory=True),
             QUIET, PASSIVE,
     ],
-    "publishing where nothing is": [Publish("d.none", "k"), QUIET, PASSIVE, On(1, 2, Q)],
+    "publishing to an absent exchange": [Publish("d.none", "k"), QUIET, PASSIVE, On(1, 2, Q)],
     "immediate": [Q, Publish("", "d.q", immediate=True), QUIET, PASSIVE],
-    "a user-id that is not true": [Q, to_q(b"", user_id="somebody"), QUIET, PASSIVE],
-    "an expiration that is none": [Q, to_q(b"", expiration="soon"), QUIET, PASSIVE, to_q(b"", expiration="-1"),
+    "a false user-id": [Q, to_q(b"", user_id="somebody"), QUIET, PASSIVE],
+    "invalid expirations": [Q, to_q(b"", expiration="soon"), QUIET, PASSIVE, to_q(b"", expiration="-1"),
         QUIET, PASSIVE],
     "gets": [Q, get(False), *bodies(3), QUIET, get(False), get(False), m.BasicAck(1), m.BasicNack(2, requeue=True),
         QUIET, get(False), get(False), get(False), m.BasicAck(0, multiple=True), PASSIVE],
@@ -225,7 +225,7 @@ SCRIPTS: dict[str, Script] = {
     "a consumer without acks": [Q, m.BasicQos(prefetch_count=1), consume(no_ack=True), *bodies(3), QUIET,
         m.BasicAck(1), QUIET, PASSIVE],
     "consumer tags": [Q, consume("a"), consume("a"), PASSIVE, m.BasicCancel("none"), consume(""), QUIET],
-    "one who wants it alone": [Q, consume("a", exclusive=True), On(1, 2, consume("b")), On(2, 1, consume("b",
+    "an exclusive consumer": [Q, consume("a", exclusive=True), On(1, 2, consume("b")), On(2, 1, consume("b",
         exclusive=True)), m.BasicCancel("a"), On(1, 2, consume("b")), consume("c", exclusive=True), QUIET],
     "prefetch of a consumer": [Q, m.BasicQos(prefetch_count=2), consume("a"), *bodies(5), QUIET, m.BasicAck(1),
         QUIET, m.BasicAck(3, multiple=True), QUIET, m.BasicQos(prefetch_size=1)],
@@ -233,53 +233,53 @@ SCRIPTS: dict[str, Script] = {
         m.BasicAck(2), QUIET, m.BasicQos(prefetch_count=0, global_=True), QUIET],
     "gets beside a prefetch": [Q, *bodies(4), QUIET, m.BasicQos(prefetch_count=1, global_=True), get(False),
         get(False), consume(), QUIET, m.BasicAck(3), QUIET],
-    "requeued to the old place": [Q, *bodies(4), QUIET, get(False), get(False), get(False), m.BasicNack(2,
+    "requeued to the former place": [Q, *bodies(4), QUIET, get(False), get(False), get(False), m.BasicNack(2,
         requeue=True), QUIET, get(False), m.BasicReject(1, True), m.BasicNack(4, multiple=True, requeue=True),
         QUIET, *[get()] * 5],
-    "rejected for good": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicReject(1, False), m.BasicNack(2,
+    "rejected without requeue": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicReject(1, False), m.BasicNack(2,
         requeue=False), QUIET, PASSIVE, get()],
-    "tags that are not known": [Q, *bodies(2), QUIET, get(False), m.BasicAck(1), m.BasicAck(1), QUIET, On(1, 1,
+    "unknown delivery tags": [Q, *bodies(2), QUIET, get(False), m.BasicAck(1), m.BasicAck(1), QUIET, On(1, 1,
         PASSIVE), m.BasicAck(7), QUIET, m.BasicNack(0, multiple=True), QUIET, PASSIVE, m.BasicReject(9), QUIET,
         m.BasicAck(0), QUIET],
-    "recovered": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicRecover(True), QUIET, get(False), consume(),
+    "recover": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicRecover(True), QUIET, get(False), consume(),
         QUIET, m.BasicRecover(True), QUIET],
-    "lost with the connection": [Q, *bodies(3), QUIET, On(2, 1, consume()), QUIET, On(2, 1, m.BasicAck(1)), On(2, 1,
-        HangUp()), Pause(0.3), PASSIVE, get(), get()],
+    "a lost connection with unacknowledged messages": [Q, *bodies(3), QUIET, On(2, 1, consume()), QUIET,
+        On(2, 1, m.BasicAck(1)), On(2, 1, HangUp()), Pause(0.3), PASSIVE, get(), get()],
     "priorities of consumers": [Q, m.BasicQos(prefetch_count=1), consume("low", arguments={"x-priority": -1}),
         consume("high", arguments={"x-priority": 5}), *bodies(3), QUIET, m.BasicAck(1), QUIET],
-    "single active consumer": [with_(single_active_consumer=True), consume("a"), On(1, 2, consume("b")), *bodies(2),
-        QUIET, m.BasicCancel("a"), to_q(b"3"), QUIET, consume("c", exclusive=True), QUIET],
-    "the queue of a consumer goes": [Q, consume("a"), On(2, 1, consume("b")), m.QueueDelete("d.q"), QUIET],
+    "single active consumer": [queue_with(single_active_consumer=True), consume("a"), On(1, 2, consume("b")),
+        *bodies(2), QUIET, m.BasicCancel("a"), to_q(b"3"), QUIET, consume("c", exclusive=True), QUIET],
+    "the queue of a consumer is deleted": [Q, consume("a"), On(2, 1, consume("b")), m.QueueDelete("d.q"), QUIET],
     # --- limits and ends
-    "priorities": [with_(max_priority=3), *(to_q(b"%d" % at, priority=priority) for at, priority in enumerate([0, 3,
-        1, 9, None, 2, 3])), QUIET, *[get()] * 7],
-    "too long": [with_(max_length=2), CONFIRM, *bodies(4), QUIET, PASSIVE, get(), get()],
-    "too long, refused": [with_(max_length=2, overflow="reject-publish"), CONFIRM, *bodies(4), QUIET, PASSIVE,
+    "priorities": [queue_with(max_priority=3), *(to_q(b"%d" % number, priority=priority)
+        for number, priority in enumerate([0, 3, 1, 9, None, 2, 3])), QUIET, *[get()] * 7],
+    "too long": [queue_with(max_length=2), CONFIRM, *bodies(4), QUIET, PASSIVE, get(), get()],
+    "too long, refused": [queue_with(max_length=2, overflow="reject-publish"), CONFIRM, *bodies(4), QUIET, PASSIVE,
         get(), to_q(b"5"), QUIET, PASSIVE],
-    "too many bytes": [with_(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
+    "too many bytes": [queue_with(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
         to_q(b"0123456789"), QUIET, PASSIVE, get()],
-    "expired in the queue": [with_(message_ttl=100), *bodies(2), Pause(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
+    "expired in the queue": [queue_with(message_ttl=100), *bodies(2), Pause(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
         to_q(b"4", expiration="1"), Pause(0.1), PASSIVE],
-    "expired by itself": [Q, to_q(b"1", expiration="100"), to_q(b"2"), Pause(0.4), PASSIVE, get(), get()],
-    "ttl zero": [with_(message_ttl=0), to_q(b"1"), QUIET, PASSIVE, consume(), to_q(b"2"), QUIET],
-    "a queue that expires": [with_(expires=200), Pause(0.6), PASSIVE],
+    "expiration of a message": [Q, to_q(b"1", expiration="100"), to_q(b"2"), Pause(0.4), PASSIVE, get(), get()],
+    "ttl zero": [queue_with(message_ttl=0), to_q(b"1"), QUIET, PASSIVE, consume(), to_q(b"2"), QUIET],
+    "a queue that expires": [queue_with(expires=200), Pause(0.6), PASSIVE],
     "dead letters": [
         m.ExchangeDeclare("d.dlx", "direct"), m.QueueDeclare("d.dead"), bind("d.q", "d.dlx", "d.dead"),
-            with_(dead_letter_exchange="d.dlx", max_length=2), *bodies(3), QUIET, get(False), m.BasicReject(1,
+            queue_with(dead_letter_exchange="d.dlx", max_length=2), *bodies(3), QUIET, get(False), m.BasicReject(1,
             False), QUIET, to_q(b"4", expiration="50"), Pause(0.1),
         get(queue="d.dead"), get(queue="d.dead"), get(), Pause(0.3), get(queue="d.dead"), get(),
     ],
-    "dead letters with a key of their own": [
-        m.QueueDeclare("d.dead"), with_(dead_letter_exchange="", dead_letter_routing_key="d.dead"), to_q(b"1",
+    "dead letters with a routing key": [
+        m.QueueDeclare("d.dead"), queue_with(dead_letter_exchange="", dead_letter_routing_key="d.dead"), to_q(b"1",
             headers={"CC": ["d.q"], "k": 1}), QUIET, get(False), m.BasicNack(1, requeue=False), QUIET,
             get(queue="d.dead"), get(),
     ],
-    "dead letters in a circle": [
-        with_(dead_letter_exchange="", message_ttl=50), to_q(b"1"), Pause(0.5), PASSIVE, m.QueueDelete("d.q"),
-        with_(dead_letter_exchange="", message_ttl=60_000), to_q(b"2"), get(False), m.BasicReject(1, False), QUIET,
+    "dead letters in a cycle": [
+        queue_with(dead_letter_exchange="", message_ttl=50), to_q(b"1"), Pause(0.5), PASSIVE, m.QueueDelete("d.q"),
+        queue_with(dead_letter_exchange="", message_ttl=60_000), to_q(b"2"), get(False), m.BasicReject(1, False), QUIET,
         PASSIVE,
     ],
-    "dead letters of a purged and a deleted queue": [m.QueueDeclare("d.dead"), with_(dead_letter_exchange="",
+    "dead letters of a purged and a deleted queue": [m.QueueDeclare("d.dead"), queue_with(dead_letter_exchange="",
         dead_letter_routing_key="d.dead"), *bodies(2), QUIET, m.QueuePurge("d.q"), to_q(b"3"), QUIET,
         m.QueueDelete("d.q"), m.QueueDeclare("d.dead", passive=True)],
     "purged": [Q, *bodies(3), QUIET, get(False), m.QueuePurge("d.q"), m.BasicReject(1, True), QUIET, PASSIVE],
@@ -299,9 +299,9 @@ SCRIPTS: dict[str, Script] = {
         consume("s", "amq.rabbitmq.reply-to", no_ack=True), m.BasicCancel("r"), to_q(b"",
             reply_to="amq.rabbitmq.reply-to"), QUIET, m.QueueDeclare("amq.rabbitmq.reply-to", passive=True),
     ],
-    "a neighbour is unharmed": [Q, On(1, 2, m.QueueDeclare("d.none", passive=True)), to_q(b"1"), QUIET, PASSIVE,
+    "other channels stay open": [Q, On(1, 2, m.QueueDeclare("d.none", passive=True)), to_q(b"1"), QUIET, PASSIVE,
         On(2, 1, m.ExchangeDeclare("d.y", "nonsense")), PASSIVE],
-    "undoing what is not there": [m.ExchangeUnbind("d.none", "d.gone", "k"), m.ExchangeUnbind("d.none", "amq.direct"),
+    "deletion of absent objects": [m.ExchangeUnbind("d.none", "d.gone", "k"), m.ExchangeUnbind("d.none", "amq.direct"),
         m.ExchangeUnbind("amq.direct", "d.none"), m.ExchangeUnbind("amq.direct", "amq.fanout", "k"),
         m.QueueUnbind("d.none", "d.gone", "k"), m.QueueUnbind("d.none", "amq.direct", "k"),
         m.QueueUnbind("d.none", "", "k"), m.ExchangeUnbind("", "d.none"), m.QueueDelete("d.none", True, True),
@@ -311,19 +311,21 @@ SCRIPTS: dict[str, Script] = {
         message(size, size), frame_max=4096) for size in (4088, 4089, 4096, 4097)),
         Bare("a head above the limit", message(9) + head(131_073))],
     "numbers of channels": [
-        Bare("above channel-max", b"".join(framed(m.ChannelOpen(), at) for at in (11, 2048, 65_535)), channel_max=10),
-        Bare("too many", b"".join(framed(m.ChannelOpen(), at) for at in (7, 100, 2, 3)), channel_max=4)],
-    "closed more than once": [Bare("three times", framed(m.ConnectionClose(200), 0) * 3),
+        Bare("above channel-max", b"".join(framed(m.ChannelOpen(), number) for number in (11, 2048, 65_535)),
+            channel_max=10),
+        Bare("too many", b"".join(framed(m.ChannelOpen(), number) for number in (7, 100, 2, 3)), channel_max=4)],
+    "repeated closes": [Bare("three times", framed(m.ConnectionClose(200), 0) * 3),
         Bare("with others between", framed(m.ConnectionClose(200), 0) + framed(Q) + framed(m.ConnectionClose(200), 0))],
-    "another secret": [Bare("of another", framed(m.ConnectionUpdateSecret(b"another", "expired"), 0) + framed(Q)), Q],
-    "what is not there": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
+    "update of the secret": [Bare("of another",
+        framed(m.ConnectionUpdateSecret(b"another", "expired"), 0) + framed(Q)), Q],
+    "flow and asynchronous recover": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
 }  # fmt: skip
 
 
-def names_in(script: Script) -> Iterator[m.Method]:
+def removals_for(script: Script) -> Iterator[m.Method]:
     """Return steps that remove all objects a script may have created."""
-    for each in script:
-        step = each.step if isinstance(each, On) else each
+    for item in script:
+        step = item.step if isinstance(item, On) else item
         if isinstance(step, m.QueueDeclare) and step.queue.startswith("d."):
             yield m.QueueDelete(step.queue)
         elif isinstance(step, m.ExchangeDeclare) and step.exchange.startswith("d."):

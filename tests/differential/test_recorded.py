@@ -1,4 +1,4 @@
-"""The scripts on a node: the answers recorded from RabbitMQ, except for the known differences."""
+"""A node answers the scripts as RabbitMQ did when it was recorded, except for the known differences."""
 
 import json
 from collections.abc import Iterator

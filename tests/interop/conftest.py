@@ -21,7 +21,7 @@ collect_ignore = list(MISSING)
 
 def pytest_report_header() -> list[str]:
     """Report the files that are not collected, and the reasons."""
-    return [f"interop: {file} is left out, there is no {' and no '.join(names)}" for file, names in MISSING.items()]
+    return [f"interop: {file} is left out, not installed: {', '.join(names)}" for file, names in MISSING.items()]
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@
 
 ./run python -m tests.interop.kills --kills 30
 
-``ClientBook`` records what the clients know for certain; ``account`` drains the queues after the last start and
-compares. An operation without a confirmed result (a publish without its confirm, an acknowledgement just before the
-kill) may have happened or not.
+``ClientBook`` records the results that the clients know for certain; ``compare_queues`` drains the queues after the
+last start and compares. An operation without a confirmed result (a publish without its confirm, an acknowledgement just
+before the kill) may have happened or not.
 """
 
 import argparse
@@ -37,12 +37,12 @@ QUEUES: dict[str, dict[str, object]] = {
 }
 PERSISTENT = 2
 REJECTED_EVERY, RETURNED_EVERY = 5, 7
-LEFT_EVERY = 41  # every such delivery stays unacknowledged until the kill
+KEPT_EVERY = 41  # deliveries with such a number stay unacknowledged until the kill
 
 
 @dataclass
 class ClientBook:
-    """The results known to the clients; numbers are bodies of messages."""
+    """The results known to the clients. Messages are numbered; the body is the number."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
@@ -50,14 +50,14 @@ class ClientBook:
     acked: set[int] = field(default_factory=set)
     committed: set[int] = field(default_factory=set)
     complaints: list[str] = field(default_factory=list)
-    kill_at: int = 0  # the number after whose confirm the node is killed
-    enough: threading.Event = field(default_factory=threading.Event)
+    kill_after: int = 0  #: the node is killed after the confirm of this number
+    is_time_to_kill: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:
         """Record the confirm of a publish."""
         self.confirmed[queue].add(number)
-        if number >= self.kill_at:
-            self.enough.set()
+        if number >= self.kill_after:
+            self.is_time_to_kill.set()
 
     def check(self, is_true: bool, complaint: str) -> None:
         """Record a complaint unless a condition is true."""
@@ -74,7 +74,7 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
 
 
 def publish(channel: BlockingChannel, book: ClientBook) -> None:
-    """Publish one message to each kind of queue, confirmed one by one."""
+    """Publish to each kind of queue in turns, each message after the confirm of the one before."""
     channel.confirm_delivery()
     while True:
         for queue in book.confirmed:
@@ -84,18 +84,18 @@ def publish(channel: BlockingChannel, book: ClientBook) -> None:
             book.confirm(queue, number)
 
 
-def work(channel: BlockingChannel, book: ClientBook) -> None:
-    """Acknowledge, reject some, return some once."""
+def consume(channel: BlockingChannel, book: ClientBook) -> None:
+    """Consume messages: reject some, requeue some once, keep some, and acknowledge the others."""
     channel.basic_qos(prefetch_count=20)
     for method, _, body in channel.consume("work"):
         number = int(body)
-        book.check(method.redelivered or number not in book.seen, f"{number} came again without a flag")
+        book.check(method.redelivered or number not in book.seen, f"{number} was delivered again without the flag")
         book.seen.add(number)
         if number % REJECTED_EVERY == 0:
             channel.basic_reject(method.delivery_tag, requeue=False)
         elif number % RETURNED_EVERY == 0 and not method.redelivered:
             channel.basic_nack(method.delivery_tag, requeue=True)
-        elif number % LEFT_EVERY:
+        elif number % KEPT_EVERY:
             channel.basic_ack(method.delivery_tag)
             book.acked.add(number)
 
@@ -111,24 +111,26 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
         book.committed.add(number)
 
 
-def lives(folder: Path, kills: int, seed: int) -> ClientBook:
-    """Start and kill the node ``kills`` times; then compare everything."""
-    chance, book = random.Random(seed), ClientBook()
+def kill_repeatedly(folder: Path, kills: int, seed: int) -> ClientBook:
+    """Start and kill the node ``kills`` times; then compare its queues with the records of the clients."""
+    random_numbers, book = random.Random(seed), ClientBook()
     for number in range(kills):
-        book.enough.clear()
-        book.kill_at += chance.randint(20, 500)
+        book.is_time_to_kill.clear()
+        book.kill_after += random_numbers.randint(20, 500)
         with node_process(folder) as (process, port):
             if not number:
                 _declare(port)
-            clients = [threading.Thread(target=_client, args=(port, part, book)) for part in (publish, work, commit)]
+            clients = [
+                threading.Thread(target=_run_client, args=(port, act, book)) for act in (publish, consume, commit)
+            ]
             for client in clients:
                 client.start()
-            book.check(book.enough.wait(60), "nothing is confirmed")
+            book.check(book.is_time_to_kill.wait(60), "nothing is confirmed")
             process.kill()
             for client in clients:
                 client.join(60)
     with node_process(folder) as (_, port), channel_of(port) as channel:
-        account(channel, book)
+        compare_queues(channel, book)
     return book
 
 
@@ -138,60 +140,62 @@ def _declare(port: int) -> None:
             channel.queue_declare(queue, durable=True, arguments=arguments)
 
 
-def _client(port: int, part: Callable[[BlockingChannel, ClientBook], None], book: ClientBook) -> None:
+def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], book: ClientBook) -> None:
     try:
         with channel_of(port) as channel:
-            part(channel, book)
+            act(channel, book)
     except AMQPError as error:
-        book.check(not getattr(error, "reply_code", 0), f"{part.__name__}: {error}")
+        book.check(not getattr(error, "reply_code", 0), f"{act.__name__}: {error}")
 
 
-def account(channel: BlockingChannel, book: ClientBook) -> None:
+def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
     """Drain all queues, and record complaints."""
-    found = {queue: list(_drained(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
-    found["short.dead"] = list(_drained(channel, "short.dead", book, len(book.confirmed["short"])))
-    for queue, numbers in found.items():
+    drained = {queue: list(_drain(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
+    drained["short.dead"] = list(_drain(channel, "short.dead", book, len(book.confirmed["short"])))
+    for queue, numbers in drained.items():
         book.check(len(numbers) == len(set(numbers)), f"{queue} has a message twice")
-    waiting, dead = set(found["work"]), set(found["work.dead"])
+    waiting, dead = set(drained["work"]), set(drained["work.dead"])
     book.check(not waiting & dead, "a message is both dead and alive")
     lost = book.confirmed["work"] - waiting - dead - book.acked
     book.check(not lost, f"confirmed in work and lost: {sorted(lost)[:10]}")
     book.check(all(number % REJECTED_EVERY == 0 for number in dead), "dead without having been rejected")
-    book.check(found["work"] == sorted(found["work"]), "work is out of order")
-    in_order = sorted(found["urgent"], key=lambda number: (-(number % 3), number))
-    book.check(found["urgent"] == in_order, "urgent is out of order")
-    for queue, at in (("urgent", "urgent"), ("short", "short.dead")):
-        missing = book.confirmed[queue] - set(found[at])
+    book.check(drained["work"] == sorted(drained["work"]), "work is out of order")
+    in_order = sorted(drained["urgent"], key=lambda number: (-(number % 3), number))
+    book.check(drained["urgent"] == in_order, "urgent is out of order")
+    for queue, queue_after in (("urgent", "urgent"), ("short", "short.dead")):
+        missing = book.confirmed[queue] - set(drained[queue_after])
         book.check(not missing, f"confirmed in {queue} and lost: {sorted(missing)[:10]}")
-    book.check(found["left"] == found["right"], "half of a transaction")
-    book.check(book.committed <= set(found["left"]), "a committed transaction is lost")
+    book.check(drained["left"] == drained["right"], "half of a transaction")
+    book.check(book.committed <= set(drained["left"]), "a committed transaction is lost")
 
 
-def _drained(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
-    """Return all messages of a queue; wait for messages that are being dead-lettered."""
+def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
+    """Yield all messages of a queue; wait until ``at_least`` messages have arrived, which are being dead-lettered."""
     patience = time.monotonic() + 60
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)
         if method is not None:
             number, at_least = int(body), at_least - 1
             if queue == "work":
-                book.check(method.redelivered or number not in book.seen, f"{number} came again without a flag")
+                book.check(
+                    method.redelivered or number not in book.seen, f"{number} was delivered again without the flag"
+                )
             yield number
         elif at_least <= 0 or time.monotonic() > patience:
             return
 
 
 def main() -> int:
-    """Run it on demand, for longer; return the exit status."""
-    parser = argparse.ArgumentParser(description="kill a node again and again, and count")
+    """Run the test for longer; return the exit status."""
+    parser = argparse.ArgumentParser(description="Kill a node repeatedly, and count its messages.")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        book = lives(Path(folder), arguments.kills, arguments.seed)
+        book = kill_repeatedly(Path(folder), arguments.kills, arguments.seed)
     confirmed = sum(map(len, book.confirmed.values()))
     print(f"{arguments.kills} kills, {confirmed} confirmed, {len(book.committed)} commits, {len(book.acked)} acked")
-    print("\n".join(book.complaints) or "nothing to complain of")
+    print("\n".join(book.complaints) or "no complaints")
     return bool(book.complaints)
 
 

@@ -22,7 +22,7 @@ def add(x: int, y: int) -> int:
 
 
 @app.task(bind=True, max_retries=2)  # type: ignore[untyped-decorator]
-def stubborn(self: Any) -> int:
+def retry_twice(self: Any) -> int:
     """Succeed at the third attempt."""
     if self.request.retries < 2:
         raise self.retry(countdown=0.1)

@@ -1,4 +1,4 @@
-"""aio-pika: its patterns for remote calls and work, iteration over a queue, transactions."""
+"""aio-pika: its patterns for remote calls and work queues, iteration over a queue, transactions."""
 
 import asyncio
 
@@ -21,11 +21,11 @@ async def test_aio_pika_makes_remote_calls(url: str) -> None:
 
 async def test_returned_messages_are_processed_by_another_consumer(url: str) -> None:
     done: asyncio.Queue[int] = asyncio.Queue()
-    tried: set[int] = set()
+    rejected_once: set[int] = set()
 
     async def work(*, task: int) -> None:
-        if task not in tried:
-            tried.add(task)
+        if task not in rejected_once:
+            rejected_once.add(task)
             raise aio_pika.patterns.NackMessage(requeue=True)
         done.put_nowait(task)
 
@@ -41,7 +41,7 @@ async def test_returned_messages_are_processed_by_another_consumer(url: str) -> 
         await worker.close()
 
 
-async def test_an_iterator_and_headers(url: str) -> None:
+async def test_aio_pika_iterates_over_a_queue_bound_by_headers(url: str) -> None:
     async with await aio_pika.connect_robust(url) as connection, connection.channel() as channel:
         exchange = await channel.declare_exchange("aio.x", aio_pika.ExchangeType.HEADERS, auto_delete=True)
         queue = await channel.declare_queue("aio.q", durable=True)
@@ -49,14 +49,14 @@ async def test_an_iterator_and_headers(url: str) -> None:
         for kind in ("order", "invoice", "order"):
             order = aio_pika.Message(kind.encode(), headers={"kind": kind}, delivery_mode=2)
             await exchange.publish(order, "", mandatory=False)
-        taken = []
+        received = []
         async with asyncio.timeout(60), queue.iterator() as messages:
             async for message in messages:
                 async with message.process():
-                    taken.append((message.body, message.headers["kind"]))
-                if len(taken) == 2:
+                    received.append((message.body, message.headers["kind"]))
+                if len(received) == 2:
                     break
-        assert taken == [(b"order", "order")] * 2
+        assert received == [(b"order", "order")] * 2
         await queue.delete(if_unused=False, if_empty=False)
 
 

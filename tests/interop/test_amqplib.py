@@ -23,18 +23,18 @@ EXPECTED = {
 
 @pytest.fixture(scope="session")
 def installed() -> Path:
-    """Return a folder with node_modules; it is made again when the lock file has changed."""
+    """Return a folder with node_modules; install them again if the lock file has changed."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE.parent / "amqplib.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = (HERE / "package-lock.json").read_text()
-        if not (CACHE / "complete").exists() or (CACHE / "complete").read_text() != wanted:
+        lock_file = (HERE / "package-lock.json").read_text()
+        if not (CACHE / "complete").exists() or (CACHE / "complete").read_text() != lock_file:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / name, CACHE)
             subprocess.run(
                 ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=CACHE, check=True, capture_output=True
             )
-            (CACHE / "complete").write_text(wanted)
+            (CACHE / "complete").write_text(lock_file)
     return CACHE
 
 

@@ -49,7 +49,7 @@ def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
     assert tasks.add.delay(2, 3).get(timeout=90) == 5
     results = [tasks.add.delay(n, n) for n in range(20)]
     assert [result.get(timeout=90) for result in results] == [2 * n for n in range(20)]
-    assert tasks.stubborn.delay().get(timeout=90) == 2
+    assert tasks.retry_twice.delay().get(timeout=90) == 2
 
 
 def test_kombu_publishes_and_consumes(url: str) -> None:
@@ -58,7 +58,7 @@ def test_kombu_publishes_and_consumes(url: str) -> None:
         queue = kombu.Queue("kombu.q", exchange, "order.#", durable=False, auto_delete=True, max_priority=5)
         received: list[Any] = []
 
-        def hear(body: Any, message: Any) -> None:
+        def on_message(body: Any, message: Any) -> None:
             received.append(body)
             message.ack()
 
@@ -67,7 +67,7 @@ def test_kombu_publishes_and_consumes(url: str) -> None:
             bound.declare()
             for priority in (1, 5, 3):
                 producer.publish({"n": priority}, exchange="kombu.x", routing_key="order.new", priority=priority)
-            with kombu.Consumer(channel, [bound], callbacks=[hear]):
+            with kombu.Consumer(channel, [bound], callbacks=[on_message]):
                 while len(received) < 3:
                     connection.drain_events(timeout=30)
         assert received == [{"n": 5}, {"n": 3}, {"n": 1}]

@@ -26,14 +26,14 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
 SIZE_MIB = 128
-GROWTH_MIB = 32  # growth of each process after its start, a quarter of the body; usual are 4 to 7
+GROWTH_MIB = 32  # growth of each process after its start, a quarter of the body; usually 4 to 7
 PIECES = "SELECT count(*) FROM tb_0031_piece"
-KEY = {"Idempotency-Key": "the only one"}
+KEY = {"Idempotency-Key": "K1"}
 RAW = {"accept": "application/octet-stream"}
 
 
 class PartedBody:
-    """A body of which one part is in memory at a time."""
+    """A body that is made part by part, one MiB at a time."""
 
     def __init__(self, size_mib: int) -> None:
         self.size_mib = size_mib
@@ -56,20 +56,20 @@ class WebNode:
     def __init__(self, node: NodeProcess, port: int) -> None:
         self.node = node
         self.port = port
-        self.peaks: dict[int, int] = {}  #: MiB of node and web process after the start, by process
+        self.peaks: dict[int, int] = {}  #: peak memory of node and web process after the start in MiB, by process id
         self._token = ""
 
     async def start(self, spool: Path) -> None:
         self.node.launch(TMPDIR=str(spool))
         await asyncio.to_thread(self.node.await_ready)
         if not self._token:
-            made, self._token = new_token("erp", ["submit", "receive"], "test", SystemClock())
+            token, self._token = new_token("erp", ["submit", "receive"], "test", SystemClock())
             database = Database(lambda: self.node.database)
-            await database.write(add_token, made)
+            await database.write(add_token, token)
             database.close()
-        await self.serves()
+        await self.until_served()
 
-    async def serves(self) -> None:
+    async def until_served(self) -> None:
         """Wait until the web process serves."""
         await until(self._answers)
         self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web)}
@@ -83,7 +83,7 @@ class WebNode:
 
     @property
     def web(self) -> int:
-        """The web process."""
+        """The process id of the web process."""
         children = Path(f"/proc/{self.node.pid}/task/{self.node.pid}/children").read_text().split()
         return next(int(pid) for pid in children if b"semq.web" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
@@ -103,8 +103,8 @@ async def submit(web: WebNode, body: PartedBody) -> httpx.Response:
         return await program.post("/documents?target=10008", content=body.parts(), headers=KEY)
 
 
-async def broken(submitting: asyncio.Task[httpx.Response]) -> None:
-    """Wait for the end of a submission that was not answered, or with 503 or 504."""
+async def until_failed(submitting: asyncio.Task[httpx.Response]) -> None:
+    """Wait for a submission that fails: without an answer, or with 503 or 504."""
     try:
         answer = await submitting
     except httpx.TransportError:
@@ -112,8 +112,8 @@ async def broken(submitting: asyncio.Task[httpx.Response]) -> None:
     assert answer.status_code in (503, 504), answer.text
 
 
-async def up_and_down(folder: Path, size_mib: int) -> str:
-    """Send a document, with kills amid the upload; receive it, slowly at first; return the growth of the processes."""
+async def send_with_kills(folder: Path, size_mib: int) -> str:
+    """Send a document, with kills during the upload; receive it; return a line about the memory of the processes."""
     (port,) = free_ports(1)
     local = {"http.port": port}
     spool = folder / "spool"
@@ -128,56 +128,56 @@ async def up_and_down(folder: Path, size_mib: int) -> str:
         submitting = asyncio.create_task(submit(web, body))
         await until(lambda: body.sent > size_mib // 2)
         os.kill(web.web, signal.SIGKILL)
-        await broken(submitting)
+        await until_failed(submitting)
         assert (web.pieces(), list(spool.iterdir())) == (0, [])
-        await web.serves()
+        await web.until_served()
 
         submitting = asyncio.create_task(submit(web, body))
         await until(lambda: web.pieces() > 20)
         await asyncio.to_thread(node.end, signal.SIGKILL)
-        await broken(submitting)
+        await until_failed(submitting)
         await web.start(spool)
 
         answers = [(await submit(web, body)).json() for _ in range(2)]
-        assert [one["digest"] for one in answers] == [body.digest] * 2, answers
-        assert [one["repeated"] for one in answers] == [False, True]
+        assert [answer["digest"] for answer in answers] == [body.digest] * 2, answers
+        assert [answer["repeated"] for answer in answers] == [False, True]
         assert answers[0]["lk0"] == answers[1]["lk0"]
-        await received(web, body)
-        grown = {pid: peak_mib(pid) - before for pid, before in web.peaks.items()}
-        assert all(one < GROWTH_MIB for one in grown.values()), grown
+        await receive_twice(web, body)
+        growth_mib = {pid: peak_mib(pid) - before for pid, before in web.peaks.items()}
+        assert max(growth_mib.values()) < GROWTH_MIB, growth_mib
         assert not list(spool.iterdir())
-        return f"{size_mib} MiB up and down: node and web process have grown by {list(grown.values())} MiB"
+        return f"{size_mib} MiB sent and received: node and web process have grown by {list(growth_mib.values())} MiB"
     finally:
-        for one in (node, hub):
-            await asyncio.to_thread(one.end_all)
+        for process in (node, hub):
+            await asyncio.to_thread(process.end_all)
 
 
-async def received(web: WebNode, body: PartedBody) -> None:
-    """Receive the document, which is there once; a reader that leaves in the middle gets it again."""
+async def receive_twice(web: WebNode, body: PartedBody) -> None:
+    """Receive the document: first a reader that stops in the middle, then a complete one; it exists once."""
     async with web.program() as program:
-        found, size, lease = hashlib.sha256(), 0, ""
+        digest, size, lease = hashlib.sha256(), 0, ""
         for is_whole in (False, True):
-            async with _received(program) as answer:
+            async with _receive(program) as answer:
                 assert answer.status_code == 200
                 lease = answer.headers["semq-lease"]
                 async for part in answer.aiter_bytes():
                     if not is_whole:
                         break
-                    found.update(part)
+                    digest.update(part)
                     size += len(part)
-        assert (size, found.hexdigest()) == (body.size_mib * MIB, body.digest)
+        assert (size, digest.hexdigest()) == (body.size_mib * MIB, body.digest)
         assert (await program.post(f"/inbox/leases/{lease}/ack")).status_code == 204
         assert (await program.post("/inbox/receive?wait_s=1", headers=RAW)).status_code == 204
 
 
-def _received(program: httpx.AsyncClient) -> AbstractAsyncContextManager[httpx.Response]:
+def _receive(program: httpx.AsyncClient) -> AbstractAsyncContextManager[httpx.Response]:
     return program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW)
 
 
 async def test_a_large_document_costs_little_memory_and_arrives_once_over_kills(tmp_path: Path) -> None:
-    print(await up_and_down(tmp_path, SIZE_MIB))
+    print(await send_with_kills(tmp_path, SIZE_MIB))
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        print(asyncio.run(up_and_down(Path(name), int(sys.argv[1]))))
+        print(asyncio.run(send_with_kills(Path(name), int(sys.argv[1]))))

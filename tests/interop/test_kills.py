@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.interop.kills import lives
+from tests.interop.kills import kill_repeatedly
 
 
 def test_a_repeatedly_killed_node_loses_nothing(tmp_path: Path) -> None:
-    book = lives(tmp_path, kills=3, seed=7)
+    book = kill_repeatedly(tmp_path, kills=3, seed=7)
     assert book.complaints == []
     assert all(book.confirmed.values())
     assert book.acked

@@ -28,37 +28,37 @@ def peak_mib(pid: int) -> int:
 
 
 @contextmanager
-def bounded(folder: Path) -> Iterator[BlockingChannel]:
+def channel_of_bounded_node(folder: Path) -> Iterator[BlockingChannel]:
     """Return a channel to a started node, which is killed at the end and must not have grown."""
     with node_process(folder) as (process, port):
         before = peak_mib(process.pid)
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
         yield connection.channel()
-        grown = peak_mib(process.pid) - before
+        growth_mib = peak_mib(process.pid) - before
         connection.close()
-        assert grown < GROWTH_MIB
+        assert growth_mib < GROWTH_MIB
 
 
-def there_and_back(folder: Path, size_mib: int) -> Iterator[str]:
-    """Publish, kill, get and return, kill, consume and acknowledge; return the times of the steps."""
+def publish_and_receive_with_kills(folder: Path, size_mib: int) -> Iterator[str]:
+    """Publish, kill, get, kill, consume and acknowledge; yield a line about the time of each step."""
     body = b"".join(hashlib.shake_128(b"%d" % number).digest(MIB) for number in range(size_mib))
     digest = hashlib.sha256(body).digest()
-    with bounded(folder) as channel:
+    with channel_of_bounded_node(folder) as channel:
         channel.confirm_delivery()
         channel.queue_declare("large", durable=True)
         began = time.perf_counter()
         channel.basic_publish("", "large", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
         yield f"published and confirmed in {time.perf_counter() - began:.1f} s"
     del body
-    with bounded(folder) as channel:
+    with channel_of_bounded_node(folder) as channel:
         began = time.perf_counter()
-        method, _, got = channel.basic_get("large")
-        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, True)  # the node was killed before
+        method, _, received = channel.basic_get("large")
+        assert (hashlib.sha256(received).digest(), method.redelivered) == (digest, True)  # the node was killed before
         yield f"got in {time.perf_counter() - began:.1f} s"
-    with bounded(folder) as channel:
+    with channel_of_bounded_node(folder) as channel:
         began = time.perf_counter()
-        method, _, got = next(channel.consume("large"))
-        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, True)
+        method, _, received = next(channel.consume("large"))
+        assert (hashlib.sha256(received).digest(), method.redelivered) == (digest, True)
         yield f"consumed in {time.perf_counter() - began:.1f} s"
         channel.basic_ack(method.delivery_tag)
         channel.cancel()
@@ -66,10 +66,10 @@ def there_and_back(folder: Path, size_mib: int) -> Iterator[str]:
 
 
 def test_a_large_body_costs_little_memory_and_survives_kills(tmp_path: Path) -> None:
-    assert len(list(there_and_back(tmp_path, SIZE_MIB))) == 3
+    assert len(list(publish_and_receive_with_kills(tmp_path, SIZE_MIB))) == 3
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        for line in there_and_back(Path(name), int(sys.argv[1])):
+        for line in publish_and_receive_with_kills(Path(name), int(sys.argv[1])):
             print(line, flush=True)

@@ -50,7 +50,7 @@ def test_a_remote_call_with_direct_replies(url: str) -> None:
     assert received == [("7", b"HELLO")]
 
 
-def test_confirms_returns_and_refusals(url: str) -> None:
+def test_pika_gets_confirms_returns_and_nacks(url: str) -> None:
     with channel_of(url) as channel:
         channel.confirm_delivery()
         arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
@@ -78,7 +78,7 @@ def test_dead_letters_have_their_history(url: str) -> None:
         channel.queue_delete("pika.dead")
 
 
-def test_a_closed_channel_leaves_its_connection_alone(url: str) -> None:
+def test_a_closed_channel_leaves_its_connection_open(url: str) -> None:
     with channel_of(url) as channel:
         with pytest.raises(ChannelClosedByBroker, match=r"no queue 'pika\.none'"):
             channel.queue_declare("pika.none", passive=True)

@@ -30,25 +30,25 @@ from semq.umx_t.records import AckFlag, HubFlag
 
 VARIABLE = "CRASH_FAILPOINT"
 BEFORE, AMID, AFTER = "before", "amid", "after"
-FLUSHED_TURNS = 4  # turns of the loop after which what was sent is in the socket: engine, channel, link, libuv
+FLUSHED_TURNS = 4  # turns of the loop until a sent frame is in the socket: engine, channel, link, libuv
 
 log = structlog.get_logger("semq.failpoints")
 
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-# step | who writes | one of these lines is in the transaction
+# step | side that writes | events: the transaction has a ledger line of at least one
 COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S1": (Side.SENDER, (Event.ACCEPTED,)),
     "S2": (Side.SENDER, (Event.SENT,)),
     "S3": (Side.SENDER, (Event.FORWARDED,)),
     "S4": (Side.SENDER, (Event.STORED,)),
     "S5": (Side.SENDER, ENDS),
-    "S8": (Side.SENDER, (Event.AGAIN,)),  # S3b, S9 and S15 too: back to SS_INIT
+    "S8": (Side.SENDER, (Event.AGAIN,)),  # also S3b, S9 and S15: the row returns to SS_INIT
     "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger line: the hub takes no custody
     "H4": (Side.HUB, (Event.STORED,)),
     "H5": (Side.HUB, (Event.SENT,)),
-    "H6": (Side.HUB, (Event.RELEASED,)),  # H11 and H17 too
+    "H6": (Side.HUB, (Event.RELEASED,)),  # also H11 and H17
     "H12": (Side.HUB, (Event.AGAIN,)),
-    "H16": (Side.HUB, (Event.OPERATOR,)),  # H18 too
+    "H16": (Side.HUB, (Event.OPERATOR,)),  # also H18
     "R1": (Side.RECEIVER, (Event.RECEIVED,)),
     "R1-again": (Side.RECEIVER, (Event.DUPLICATE,)),
     "R3": (Side.RECEIVER, (Event.PLATFORM_ACKED,)),
@@ -61,7 +61,7 @@ DELETES: dict[str, Callable[[Unit], int]] = {
     "S13": lambda unit: len(unit.deleted_outbound),
     "R9": lambda unit: len(unit.deleted_pending),
 }
-BOOT = "boot"  # the transaction of ``recovery``: a new incarnation, the lease taken over
+BOOT = "boot"  # the transaction that opens the store: a new incarnation, and the lease
 
 
 def _receipts(frame: Frame, primitive: Primitive, fits: Callable[[Any], bool]) -> bool:
@@ -72,7 +72,7 @@ def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
-# step | the frames of the step; a frame that a hub passes on counts, too
+# step | its frames, including frames that a hub passes on
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
@@ -91,17 +91,17 @@ SENDS: dict[str, Callable[[Frame], bool]] = {
 
 
 class NoSuchFailpoint(ValueError):
-    """CRASH_FAILPOINT names no step of the protocol: STEP:PHASE:COUNT."""
+    """CRASH_FAILPOINT is not STEP:PHASE:COUNT with a known step and phase."""
 
 
 class FailpointStore(Protocol):
-    """The part of a store that is watched."""
+    """The part of a store that a failpoint watches."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """See ``semq.store.unit.WorkStore``."""
+        """Post work (``semq.store.unit.WorkStore``)."""
 
     async def start(self) -> Recovered:
-        """Open it."""
+        """Open the store."""
 
 
 def all_failpoints() -> list[tuple[str, str]]:
@@ -163,11 +163,11 @@ class Failpoint:
         send = link.send
 
         def watched(frame: Frame) -> None:
-            meant = self.step in SENDS and SENDS[self.step](frame)
-            if meant and self.phase == BEFORE:
+            is_step = self.step in SENDS and SENDS[self.step](frame)
+            if is_step and self.phase == BEFORE:
                 self._reached()
             send(frame)
-            if meant and self.phase == AFTER:
+            if is_step and self.phase == AFTER:
                 _later(self._reached, FLUSHED_TURNS)
 
         link.send = watched
@@ -183,7 +183,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has reached the step, compared with an earlier number of lines and deletions."""
+        """Return whether the unit has reached the step since it had this number of ledger lines and deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -196,14 +196,14 @@ class Failpoint:
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
-        """Note that the step is in an open unit: the commit is sent in this turn, and answered in a later one."""
+        """Note that an open unit contains the step. The commit is sent in this turn, and answered in a later one."""
         if self.phase == BEFORE:
             self._reached()
         elif self.phase == AMID:
             _later(self._reached, 1)
 
     def committed(self) -> None:
-        """Note that the step is durable; the rest of the node is informed next."""
+        """Note that the step is durable, before any caller is notified."""
         if self.phase == AFTER:
             self._reached()
 

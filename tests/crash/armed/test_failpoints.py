@@ -24,7 +24,7 @@ from tests.crash.armed import failpoints
 from tests.crash.armed.failpoints import AFTER, AMID, BEFORE, Failpoint, NoSuchFailpoint, armed
 from tests.store.jobs import own
 
-HERE, THERE = Address(1, "a"), Address(1, "b")
+NODE, PARTNER = Address(1, "a"), Address(1, "b")
 NAME = LK0(1, "a", 1, 1, 7, 1)
 
 
@@ -32,8 +32,8 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
     return lambda unit: unit.ledger.append(LedgerLine(0, side, event, str(NAME)))
 
 
-class ToldWork(Work):
-    """Work made of a function; notes when it is notified."""
+class NotifiedWork(Work):
+    """Work that calls a function, and notes its notification."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
@@ -77,15 +77,15 @@ def lines_in(url: str) -> int:
         return int(row[0])
 
 
-# ------------------------------------------------------------ asked for by the environment
+# ------------------------------------------------------------ the environment
 
 
-def test_without_the_variable_there_is_none() -> None:
+def test_without_the_variable_no_failpoint_is_armed() -> None:
     assert armed({}) is None
     assert armed({failpoints.VARIABLE: ""}) is None
 
 
-def test_every_step_can_be_asked_for() -> None:
+def test_every_step_can_be_armed() -> None:
     points = failpoints.all_failpoints()
     assert len(set(points)) == len(points)
     for step, phase in points:
@@ -103,7 +103,7 @@ def test_an_unknown_failpoint_is_refused(text: str) -> None:
         armed({failpoints.VARIABLE: text})
 
 
-def test_it_ends_the_process_as_a_power_cut_does() -> None:
+def test_the_end_of_the_process_runs_no_handler() -> None:
     imports = "import sys\nfrom tests.crash.armed.failpoints import end_now\n"
     code = f"{imports}try:\n end_now()\nfinally:\n print('still here')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -116,89 +116,89 @@ def test_it_ends_the_process_as_a_power_cut_does() -> None:
 
 @pytest.mark.parametrize(("phase", "durable"), [(BEFORE, {0}), (AMID, {0, 1}), (AFTER, {1})])
 async def test_a_commit_has_three_phases(store: PostgresStore, database: str, phase: str, durable: set[int]) -> None:
-    job = ToldWork(line(Event.ACCEPTED))
-    struck: list[tuple[bool, int]] = []
-    point = Failpoint("S1", phase, 1, lambda: struck.append((job.reported.is_set(), lines_in(database))))
+    job = NotifiedWork(line(Event.ACCEPTED))
+    strikes: list[tuple[bool, int]] = []
+    point = Failpoint("S1", phase, 1, lambda: strikes.append((job.reported.is_set(), lines_in(database))))
     point.watch_store(store)
     store.post(job)
     await job.reported.wait()
     assert job.error is None
-    ((result, lines),) = struck
+    ((result, lines),) = strikes
     assert not result
     assert lines in durable
 
 
-async def test_only_the_named_step_counts_and_it_counts_down(store: PostgresStore) -> None:
-    struck: list[str] = []
-    point = Failpoint("S5", AFTER, 2, lambda: struck.append("now"))
+async def test_the_named_step_is_counted_and_no_other(store: PostgresStore) -> None:
+    strikes: list[str] = []
+    point = Failpoint("S5", AFTER, 2, lambda: strikes.append("now"))
     point.watch_store(store)
     for event in (Event.ACCEPTED, Event.DELIVERED, Event.STORED):
-        await done(store, line(event))
-    await done(store, line(Event.REJECTED, Side.RECEIVER))
-    assert struck == []
-    await done(store, line(Event.REJECTED))
-    assert struck == ["now"]
-    await done(store, line(Event.DELIVERED))
-    assert struck == ["now"]
+        await commit(store, line(event))
+    await commit(store, line(Event.REJECTED, Side.RECEIVER))
+    assert strikes == []
+    await commit(store, line(Event.REJECTED))
+    assert strikes == ["now"]
+    await commit(store, line(Event.DELIVERED))
+    assert strikes == ["now"]
 
 
-async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
-    struck: list[str] = []
+async def test_deletions_are_distinguished_by_their_table(store: PostgresStore) -> None:
+    strikes: list[str] = []
     for step in ("S13", "R9", "MSG"):
-        Failpoint(step, BEFORE, 1, lambda step=step: struck.append(step)).watch_store(store)  # type: ignore[misc]
-    await done(store, line(Event.ACCEPTED))
-    assert struck == []
-    # The rows do not exist, so Postgres refuses the unit, but after the step.
-    await posted(store, lambda unit: unit.deleted_pending.add(5))
-    assert struck == ["R9"]
-    await posted(store, lambda unit: unit.delete_outbound(own(5)))
-    assert struck == ["R9", "S13"]
+        Failpoint(step, BEFORE, 1, lambda step=step: strikes.append(step)).watch_store(store)  # type: ignore[misc]
+    await commit(store, line(Event.ACCEPTED))
+    assert strikes == []
+    # The rows do not exist, so Postgres refuses the unit after the step.
+    await post(store, lambda unit: unit.deleted_pending.add(5))
+    assert strikes == ["R9"]
+    await post(store, lambda unit: unit.delete_outbound(own(5)))
+    assert strikes == ["R9", "S13"]
 
 
-async def test_a_failed_piece_of_work_is_notified(store: PostgresStore) -> None:
+async def test_failed_work_is_notified(store: PostgresStore) -> None:
     def refuse(unit: Unit) -> None:
         raise BadInput
 
     Failpoint("S1", AFTER, 1, lambda: None).watch_store(store)
-    assert isinstance((await posted(store, refuse)).error, BadInput)
+    assert isinstance((await post(store, refuse)).error, BadInput)
 
 
 @pytest.mark.parametrize(("phase", "boots"), [(BEFORE, 1), (AFTER, 2)])
 async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database: str, phase: str, boots: int) -> None:
-    seen: list[int] = []
+    boots_seen: list[int] = []
 
-    def look() -> None:
+    def note_boots() -> None:
         with psycopg.connect(database) as connection:
             row = connection.execute("SELECT boot FROM semq_meta").fetchone()
             assert row is not None
-            seen.append(row[0])
+            boots_seen.append(row[0])
 
-    Failpoint(failpoints.BOOT, phase, 1, look).watch_store(store)
+    Failpoint(failpoints.BOOT, phase, 1, note_boots).watch_store(store)
     await store.start()
-    assert seen == [boots]
+    assert boots_seen == [boots]
 
 
-async def posted(store: PostgresStore, decide: Callable[[Unit], None]) -> ToldWork:
-    job = ToldWork(decide)
+async def post(store: PostgresStore, decide: Callable[[Unit], None]) -> NotifiedWork:
+    job = NotifiedWork(decide)
     store.post(job)
     await job.reported.wait()
     return job
 
 
-async def done(store: PostgresStore, decide: Callable[[Unit], None]) -> None:
-    assert (await posted(store, decide)).error is None
+async def commit(store: PostgresStore, decide: Callable[[Unit], None]) -> None:
+    assert (await post(store, decide)).error is None
 
 
 # ------------------------------------------------------------ frames
 
 
 def message(lk1: LK1 | None = None) -> Data:
-    return Data(Envelope(source=HERE, target=THERE, lk0=NAME, attributes=Attributes(), sid=0, lk1=lk1), b"x")
+    return Data(Envelope(source=NODE, target=PARTNER, lk0=NAME, attributes=Attributes(), sid=0, lk1=lk1), b"x")
 
 
 def receipt(primitive: Primitive, **facts: object) -> Packet:
     record = Receipt(ident=str(NAME), **facts)  # type: ignore[arg-type]
-    return Packet(HERE, THERE, Function.RECEIPTS, primitive, [record])
+    return Packet(NODE, PARTNER, Function.RECEIPTS, primitive, [record])
 
 
 # step | its frame
@@ -212,8 +212,8 @@ FRAMES: dict[str, Frame] = {
     "Ack2": receipt(Primitive.INDICATION, ack_flag=AckFlag.END_TO_END),
     "ReAck": receipt(Primitive.RESPONSE, ack_flag=AckFlag.TRANSPORT),
     "ReAck2": receipt(Primitive.RESPONSE, ack_flag=AckFlag.END_TO_END),
-    "Inquiry": Packet(HERE, THERE, Function.INQUIRIES, Primitive.REQUEST, [Inquiry(role=InquiryRole.S)]),
-    "Answer": Packet(HERE, THERE, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(answer=Answer.NOT)]),
+    "Inquiry": Packet(NODE, PARTNER, Function.INQUIRIES, Primitive.REQUEST, [Inquiry(role=InquiryRole.S)]),
+    "Answer": Packet(NODE, PARTNER, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(answer=Answer.NOT)]),
 }
 
 
@@ -230,17 +230,17 @@ def test_only_the_named_frame_counts(step: str) -> None:
 @pytest.mark.parametrize(("phase", "sent"), [(BEFORE, 0), (AFTER, 1)])
 async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
     class Engine:
-        """Takes links, as both engines do."""
+        """The part of an engine that a failpoint watches."""
 
         def link_up(self, link: RecordingLink) -> None:
             self.link = link
 
-    session, engine, struck = RecordingLink(), Engine(), asyncio.Event()
-    seen: list[int] = []
+    session, engine, strikes = RecordingLink(), Engine(), asyncio.Event()
+    boots_seen: list[int] = []
 
     def strike() -> None:
-        seen.append(len(session.sent))
-        struck.set()
+        boots_seen.append(len(session.sent))
+        strikes.set()
 
     Failpoint("Ack2", phase, 1, strike).watch_engine(engine)
     engine.link_up(session)
@@ -248,6 +248,6 @@ async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
     engine.link.send(FRAMES["ReAck2"])
     session.sent.clear()
     engine.link.send(FRAMES["Ack2"])
-    await struck.wait()
-    assert seen == [sent]
+    await strikes.wait()
+    assert boots_seen == [sent]
     assert session.sent == [FRAMES["Ack2"]]
