@@ -16,10 +16,13 @@ from pyspark.sql import SparkSession
 from spark_reconcile.spark import session
 from tests.spark_reconcile.office import Office, StandingClock
 
-# Compiling small queries takes longer than interpreting them; test_assessment compares both ways.
+# Compiling small queries takes longer than interpreting them, and each task is deserialized before it runs, so a stage
+# has one task here. test_assessment also judges with compiled queries and two tasks.
 INTERPRETED = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "1024",  # several small files are one task
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

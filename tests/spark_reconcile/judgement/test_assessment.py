@@ -78,7 +78,11 @@ def _step(text: str) -> tuple[int, int, int, str]:
     return int(SIDES[side]), int(Event[event]), int(time.rstrip("cd")), time.lstrip("0123456789")
 
 
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "CODEGEN_ONLY",
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 @pytest.fixture(params=["compiled", "interpreted"])
