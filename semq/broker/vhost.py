@@ -115,9 +115,12 @@ class VirtualHost(Definitions):
             queue = self.queues.get(message.routing_key)
             return [queue] if isinstance(queue, Queue) else []
         queues = self.route(exchange, message.routing_key, message.headers)
-        for key in message.extra_keys:
-            queues.extend(queue for queue in self.route(exchange, key, message.headers) if queue not in queues)
-        return queues
+        if not message.extra_keys:
+            return queues
+        by_all_keys = dict.fromkeys(queues)  # as a list, each queue would be compared with all others for each key
+        for key in dict.fromkeys(message.extra_keys):
+            by_all_keys.update(dict.fromkeys(self.route(exchange, key, message.headers)))
+        return list(by_all_keys)
 
     def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
         """Put a message into queues."""

@@ -4,7 +4,7 @@ import pytest
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import NotFound
-from semq.broker.queues.queue import Disposition
+from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceExchange, ServiceQueue
 from semq.store.broker.operations import AddMessage
 from tests.broker.pure import Model, RecordingConsumer, bodies, message_of
@@ -76,6 +76,23 @@ def test_a_message_is_routed_by_all_of_its_keys() -> None:
     for queue in queues:
         (entry,) = queue.ready
         assert entry.message.headers() == {"CC": ["copy", "main"], "k": 1}
+
+
+def test_the_cost_of_many_routing_keys_is_linear_in_the_number_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    for number in range(30):
+        model.vhost.bind(model.vhost.exchanges["amq.fanout"], model.queue(f"q{number}"), "", {})
+    comparisons = 0
+
+    def compare(queue: Queue, other: object) -> bool:
+        nonlocal comparisons
+        comparisons += 1
+        return queue is other
+
+    monkeypatch.setattr(Queue, "__eq__", compare)
+    copies = [str(number % 20) for number in range(200)]
+    assert model.publish("", b"", "amq.fanout", headers={"CC": copies}) == 30
+    assert comparisons == 0
 
 
 def test_services_are_found_by_name_and_messages_are_not_routed_to_them() -> None:
