@@ -42,7 +42,7 @@ CLUSTER_PLACES = PLACES | {
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # time of the first change of ways, and for which each way is closed in it
+FIRST_CHANGE_S = 2.0  # time of the first change of ways, and duration for which each way is closed in it
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 # Kind | values of ``CycleFault.text``.
@@ -153,14 +153,18 @@ def plan(
     rabbitmq: bool = False,
     direct: bool = False,
 ) -> list[CycleFault]:
-    """Return the faults of one cycle, in the order of their times."""
+    """Return the faults of one cycle, in the order of their times.
+
+    The first cycle of a campaign with a direct link has only a change of ways, so that every such campaign uses both
+    ways: another fault in the same cycle might keep one of them closed.
+    """
+    if direct and number == 1:
+        return [CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S)]
     places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else DIRECT_PLACES if direct else PLACES
     all_kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
     kinds = [kind for kind in all_kinds if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
     faults = [_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
-    if direct and number == 1:  # so that every campaign uses both ways
-        faults.append(CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S))
     return sorted(faults, key=lambda fault: fault.at_s)
 
 

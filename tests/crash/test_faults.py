@@ -64,6 +64,12 @@ def test_every_kind_strikes_a_direct_link() -> None:
         assert {place for drawn, place in strikes if drawn == kind} >= set(DIRECT_PLACES[group])
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_cycle_of_a_campaign_with_a_direct_link_only_changes_ways(seed: int) -> None:
+    first, *_ = plans(seed, 2, secure=True, direct=True)
+    assert [fault.kind for fault in first] == ["change ways"]
+
+
 def test_faults_of_semq_nodes_do_not_strike_rabbitmq() -> None:
     faults = [fault for faults in plans(1, 1_000, cluster=True, rabbitmq=True) for fault in faults]
     assert {fault.kind for fault in faults if fault.where in BROKERS} == {"kill", "kill two", "freeze"}
