@@ -149,9 +149,8 @@ async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others()
     answers = await asyncio.gather(*(hub_questions.ask("1.56001", {"asker": asker}) for asker in others))
     assert [answer["ok"] for answer in answers] == [True] * 9
     askers_until_last = asked[: max(map(asked.index, others)) + 1]
-    assert (
-        askers_until_last.count("1.66666") <= len(others) + questions.AT_ONCE + 1
-    )  # one turn for each of the others, at most
+    # The flooding asker gets at most one turn for each turn of another asker.
+    assert askers_until_last.count("1.66666") <= len(others) + questions.AT_ONCE + 1
     assert refused
     for task in floods:
         task.cancel()
