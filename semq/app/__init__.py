@@ -20,9 +20,20 @@ transaction commits::
 ``receive``, ``done`` and ``park`` do the same for received documents, and ``status`` returns the state of a submission.
 ``Handlers`` registers functions for received documents; ``semq worker`` runs them.
 
-The other modules are parts of these: ``link`` keeps one connection open, ``requests`` sends requests and matches the
-answers, ``subscription`` is the result of ``receive`` and ``events``, ``values`` has the results, ``errors`` the
-errors. The library imports the modules for AMQP and for the attributes of UMX-T, and none of a node's.
+| module                      | subject                                                                        |
+|-----------------------------|--------------------------------------------------------------------------------|
+| `client`                    | ``Client``                                                                     |
+| `link`                      | one connection to the node, reopened after a loss                              |
+| `requests`                  | requests to the node, and their answers                                        |
+| `subscription`, `pull`      | received documents and events: as iterators, and taken on demand               |
+| `watch`                     | waiting for the outcomes of documents                                          |
+| `values`, `errors`          | results, and errors                                                            |
+| `content_type`, `file_body` | the content type of a file; bodies that are read in blocks while they are sent |
+| `sql`                       | ``send``, ``receive``, ``done``, ``park`` and ``status``                       |
+| `handlers`                  | ``Handlers``                                                                   |
+| `worker`, `document_tasks`  | the worker, and its concurrent tasks                                           |
+
+The library imports the modules for AMQP and for the attributes of UMX-T, and no modules of nodes.
 """
 
 from importlib import import_module

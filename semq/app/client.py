@@ -99,9 +99,8 @@ class Client:
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
         """
-        from semq.umx_t.attributes import (
-            submission_headers,
-        )  # imported here, because importing it takes longer than a command that only asks a node
+        # Imported here, because the import takes longer than a command that only asks a node.
+        from semq.umx_t.attributes import submission_headers
 
         token = token or str(self._clock.uuid())
         arguments = {

@@ -54,14 +54,16 @@ virtual host and that end.
 ``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
 ``BrokerLimits.window``, the later messages are in the store only (``pages``).
 
-| rooms                                              | subject                                        |
-|----------------------------------------------------|------------------------------------------------|
-| server, limits, users                              | one endpoint, its limits, its users            |
-| session, login, allowance, ports                   | one connection; what it needs of the server    |
-| channel                                            | one channel: requests and replies of clients   |
-| vhost, definitions, routing                        | names, and the routing of messages             |
-| queues, arguments, timers                          | one queue                                      |
-| long_tasks, environment, generated_names, refusals | shared by queues and channels                  |
-| durable                                            | what survives a restart                        |
-| services                                           | exchanges and queues served by the node's code |
+| modules                               | subject                                                     |
+|---------------------------------------|-------------------------------------------------------------|
+| server, limits, users                 | one endpoint, its limits, its users                         |
+| shared_port                           | several servers on one listening port                       |
+| session, login, allowance, ports      | one connection, and the protocols between it and the server |
+| channel                               | one channel: requests and replies of clients                |
+| vhost, definitions, routing           | exchanges, queues, bindings, and the routing of messages    |
+| queues, arguments, timers             | one queue                                                   |
+| environment, memory_gauge, long_tasks | objects that all queues share                               |
+| generated_names, refusals             | names and error texts in RabbitMQ's forms                   |
+| durable                               | storage of definitions and messages, and their restoration  |
+| services                              | exchanges and queues served by the node's code              |
 """

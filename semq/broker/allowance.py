@@ -11,7 +11,7 @@ from semq.broker.limits import BrokerLimits
 
 
 class PausableReading(Protocol):
-    """The part of a link's interface that is used here."""
+    """The part of a link that ``Allowance`` uses."""
 
     def pause_reading(self, reason: str) -> None: ...
 

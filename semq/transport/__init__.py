@@ -38,6 +38,9 @@ may be published again unchanged.
 
 **Listening** (``listener``): ``Listener(ListenerConfig(host, port, connections_max, connections_per_address_max,
 pause_s, backlog, tls), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``; ``make()``
-returns a state machine and its owner for each connection. Used by ``semq.broker.server``. ``link.SocketLink`` is the
-socket of both sides, ``peer.PeerInfo`` describes the peer, ``errors`` lists the errors.
+returns a state machine and its owner for each connection. Used by ``semq.broker.server``.
+
+``client.ClientLink`` is the link that ``dial`` returns, ``link.SocketLink`` the socket of both sides, ``handshakes``
+does the TLS handshakes of a listener, ``peer.PeerInfo`` describes the peer, ``spool.SpooledBody`` is a large body in a
+temporary file, and ``errors`` has the errors.
 """

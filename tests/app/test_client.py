@@ -13,44 +13,44 @@ from tests.test_trace_context import PARENT
 from tests.waiting import PATIENCE_S, until
 
 
-async def take(receiver: Client, *sents: Sent) -> list[Document]:
-    """Receive these documents; acknowledge all others that wait before them."""
-    wanted, found = {sent.lk0 for sent in sents}, []
+async def receive_and_ack(receiver: Client, *submitted: Sent) -> list[Document]:
+    """Receive the submitted documents; acknowledge these and all documents that wait before them."""
+    missing, received = {sent.lk0 for sent in submitted}, []
     async with receiver.receive(idle_s=PATIENCE_S) as documents:
         async for document in documents:
             await document.ack()
-            if document.lk0 in wanted:
-                found.append(document)
-                wanted.discard(document.lk0)
-            if not wanted:
+            if document.lk0 in missing:
+                received.append(document)
+                missing.discard(document.lk0)
+            if not missing:
                 break
-    return found
+    return received
 
 
 async def test_a_document_arrives_with_all_its_attributes(sender: Client, receiver: Client) -> None:
     body = "货品清单 №1".encode()
     key = AppKey("trade", "order", "standard", str(uuid4()))
-    own = {"x-own": 7, "traceparent": PARENT}
+    own_headers = {"x-own": 7, "traceparent": PARENT}
     sent = await sender.send(
-        "56001", body, app_key=key, order_key="S1", content_type="text/plain", headers=own, priority=3
+        "56001", body, app_key=key, order_key="S1", content_type="text/plain", headers=own_headers, priority=3
     )
     assert sent.digest == sha256(body).hexdigest()
-    [document] = await take(receiver, sent)
+    [document] = await receive_and_ack(receiver, sent)
     assert (document.lk0, document.payload, document.app_key) == (sent.lk0, body, key)
     assert document.source == "1.10008"
     assert document.is_intact
     assert not document.redelivered
-    assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", own)
+    assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", own_headers)
 
 
-async def test_the_sender_is_informed_that_the_receiver_has_it(sender: Client) -> None:
+async def test_the_sender_is_informed_that_the_receiver_has_the_document(sender: Client) -> None:
     sent = await sender.send("56001", b"to be delivered")
     fate = await sender.wait_for_delivery(sent.lk0, 30)
     assert fate.is_delivered
     assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also for a document that has ended long before
 
 
-async def test_the_outcome_is_known_when_only_the_row_of_the_receiver_exists(sender: Client) -> None:
+async def test_the_outcome_is_known_after_the_row_of_the_sender_was_deleted(sender: Client) -> None:
     sent = await sender.send("10008/nobody", b"to ourselves")
     fate = await sender.wait_for_delivery(sent.lk0, 60)
 
@@ -61,7 +61,7 @@ async def test_the_outcome_is_known_when_only_the_row_of_the_receiver_exists(sen
     assert await sender.wait_for_delivery(sent.lk0, 60) == fate
 
 
-async def test_a_wait_without_an_outcome_in_time_is_no_failure(sender: Client) -> None:
+async def test_a_wait_without_an_outcome_in_time_raises_not_yet_known(sender: Client) -> None:
     sent = await sender.send(ABSENT, b"nobody is there")
     with pytest.raises(NotYetKnown) as caught:
         await sender.wait_for_delivery(sent.lk0, 0.5)
@@ -113,7 +113,7 @@ async def test_unacknowledged_documents_are_delivered_again_after_a_disconnectio
         async for document in documents:
             if document.lk0 == sent.lk0:
                 break
-    [document] = await take(receiver, sent)
+    [document] = await receive_and_ack(receiver, sent)
     assert document.redelivered
 
 
@@ -126,10 +126,10 @@ async def test_a_rejected_document_is_not_delivered_again(sender: Client, receiv
                 break
             await document.ack()
     good = await sender.send("56001", b"can be read")
-    assert [document.lk0 for document in await take(receiver, good)] == [good.lk0]
+    assert [document.lk0 for document in await receive_and_ack(receiver, good)] == [good.lk0]
 
 
-async def test_a_user_of_an_institution_is_no_other_user(sender: Client, receiver: Client) -> None:
+async def test_a_document_for_a_user_arrives_at_this_user(sender: Client, receiver: Client) -> None:
     sent = await sender.send("56001/buyer", b"for the buyer")
     async with receiver.receive("buyer", idle_s=PATIENCE_S) as documents:
         async for document in documents:
@@ -140,13 +140,13 @@ async def test_a_user_of_an_institution_is_no_other_user(sender: Client, receive
 
 async def test_an_institution_may_write_to_itself(sender: Client) -> None:
     sent = await sender.send("10008", b"to ourselves")
-    assert [document.payload for document in await take(sender, sent)] == [b"to ourselves"]
+    assert [document.payload for document in await receive_and_ack(sender, sent)] == [b"to ourselves"]
 
 
 async def test_documents_sent_at_the_same_time_arrive_once_each(sender: Client, receiver: Client) -> None:
-    sents = await asyncio.gather(*(sender.send("56001", b"number %d" % number) for number in range(200)))
-    assert len({sent.lk0 for sent in sents}) == 200
-    documents = await take(receiver, *sents)
+    submitted = await asyncio.gather(*(sender.send("56001", b"number %d" % number) for number in range(200)))
+    assert len({sent.lk0 for sent in submitted}) == 200
+    documents = await receive_and_ack(receiver, *submitted)
     assert sorted(document.payload for document in documents) == sorted(b"number %d" % n for n in range(200))
 
 
@@ -185,27 +185,27 @@ async def test_a_document_over_the_size_limit_is_refused(sender: Client) -> None
 async def test_a_message_over_the_limit_of_the_connection_disturbs_no_other(sender: Client) -> None:
     too_large = sender.send("56001", bytes(5_000_000))
     small = [sender.send("56001", b"small") for _ in range(20)]
-    refused, *sents = await asyncio.gather(too_large, *small, return_exceptions=True)
+    refused, *submitted = await asyncio.gather(too_large, *small, return_exceptions=True)
     assert isinstance(refused, RefusedByNode)
     assert refused.code == "SEMQ-4311"
-    assert all(isinstance(sent, Sent) for sent in sents)
+    assert all(isinstance(sent, Sent) for sent in submitted)
 
 
 async def test_a_request_that_must_not_repeat_is_not_sent_again_after_the_refusal_of_another(sender: Client) -> None:
     await sender.request("node.status")  # opens the channel that small requests share
-    refused, once = [
+    refused, unrepeated = [
         asyncio.ensure_future(sender._requests.ask("no exchange", "", Properties(), b"", 60.0)),
         asyncio.ensure_future(sender.request("node.status", repeat=False)),
     ]
-    await asyncio.wait((refused, once))
+    await asyncio.wait((refused, unrepeated))
     assert isinstance(refused.exception(), RefusedByNode)
-    assert isinstance(once.exception(), NodeUnreachable)
+    assert isinstance(unrepeated.exception(), NodeUnreachable)
     assert (await sender.request("node.status"))["node"]
 
 
 async def test_a_large_document_arrives(sender: Client, receiver: Client) -> None:
     body = bytes(range(256)) * (DOCUMENT_MAX // 256)
-    [document] = await take(receiver, await sender.send("56001", body))
+    [document] = await receive_and_ack(receiver, await sender.send("56001", body))
     assert document.is_intact
     assert document.payload == body
 
@@ -217,6 +217,6 @@ async def test_an_unknown_operation_is_refused(sender: Client) -> None:
 
 
 async def test_an_empty_document_is_a_document(sender: Client, receiver: Client) -> None:
-    [document] = await take(receiver, await sender.send("56001", b""))
+    [document] = await receive_and_ack(receiver, await sender.send("56001", b""))
     assert document.payload == b""
     assert document.is_intact

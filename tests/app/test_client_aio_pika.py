@@ -25,13 +25,13 @@ async def test_documents_can_be_sent_and_received_with_aio_pika(network: Network
         channel = await receiving.channel()
         await channel.set_qos(prefetch_count=10)
         queue = await channel.get_queue("semq.inbox.aio")
-        left = set(bodies)
+        missing = set(bodies)
         async with queue.iterator(timeout=30) as documents:
             async for document in documents:
                 async with document.process():
                     assert document.headers["@AppKey"] == "trade/order/standard/A1"
-                    left.remove(document.body)
-                if not left:
+                    missing.remove(document.body)
+                if not missing:
                     break
 
 

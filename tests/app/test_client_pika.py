@@ -31,12 +31,12 @@ def publish(channel: BlockingChannel, target: str, body: bytes, **headers: Any) 
     channel.basic_publish("semq", target, body, properties)
 
 
-def take(channel: BlockingChannel, queue: str, body: bytes) -> Any:
-    """Return the properties of the document with this body; others are acknowledged."""
-    for method, properties, found in channel.consume(queue, inactivity_timeout=30):
+def await_document(channel: BlockingChannel, queue: str, body: bytes) -> Any:
+    """Return the properties of the document with a body; acknowledge it and all documents before it."""
+    for method, properties, received_body in channel.consume(queue, inactivity_timeout=30):
         assert method is not None, "nothing came"
         channel.basic_ack(method.delivery_tag)
-        if found == body:
+        if received_body == body:
             channel.cancel()
             return properties
     raise AssertionError("the consumer was cancelled")
@@ -47,7 +47,7 @@ def test_a_document_can_be_sent_and_received_with_pika(network: Network) -> None
     with channel_to(network.sender.url) as sender, channel_to(network.receiver.url) as receiver:
         sender.confirm_delivery()
         publish(sender, "56001", body, AppKey="trade/order/standard/P1", SaveFwd=3, Ack2=1)
-        properties = take(receiver, "semq.inbox", body)
+        properties = await_document(receiver, "semq.inbox", body)
     assert properties.headers["@AppKey"] == "trade/order/standard/P1"
     assert properties.headers["@Source"] == "1.10008"
     assert properties.headers["@Digest"] == sha256(body).hexdigest()
@@ -56,10 +56,10 @@ def test_a_document_can_be_sent_and_received_with_pika(network: Network) -> None
 
 def test_a_document_to_a_user_arrives_in_the_queue_of_the_user(network: Network) -> None:
     body = str(uuid4()).encode()
-    with channel_to(network.receiver.url) as there, channel_to(network.sender.url) as here:
-        there.confirm_delivery()
-        publish(there, "1.10008/pika", body)
-        assert take(here, "semq.inbox.pika", body).headers["@Source"] == "1.56001"
+    with channel_to(network.receiver.url) as receiver, channel_to(network.sender.url) as sender:
+        receiver.confirm_delivery()
+        publish(receiver, "1.10008/pika", body)
+        assert await_document(sender, "semq.inbox.pika", body).headers["@Source"] == "1.56001"
 
 
 def test_events_are_published_to_a_topic_exchange(network: Network) -> None:
@@ -86,11 +86,11 @@ def test_unacknowledged_documents_are_delivered_again(network: Network) -> None:
         sender.confirm_delivery()
         publish(sender, "56001/again", body)
     with channel_to(network.receiver.url) as receiver:
-        method, _, found = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
-        assert (found, method.redelivered) == (body, False)
+        method, _, received_body = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
+        assert (received_body, method.redelivered) == (body, False)
     with channel_to(network.receiver.url) as receiver:
-        method, properties, found = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
-        assert (found, method.redelivered, properties.headers["@Deliveries"]) == (body, True, 2)
+        method, properties, received_body = next(receiver.consume("semq.inbox.again", inactivity_timeout=30))
+        assert (received_body, method.redelivered, properties.headers["@Deliveries"]) == (body, True, 2)
         receiver.basic_ack(method.delivery_tag)
 
 
@@ -117,9 +117,9 @@ def test_bad_input_closes_the_channel_with_a_remedy(
         assert caught.value.reply_code == reply_code
         assert code in caught.value.reply_text
         # The connection still works.
-        again = channel.connection.channel()
-        again.confirm_delivery()
-        publish(again, "56001", b"good")
+        new_channel = channel.connection.channel()
+        new_channel.confirm_delivery()
+        publish(new_channel, "56001", b"good")
 
 
 @pytest.mark.parametrize(("size", "code"), [(DOCUMENT_MAX + 1, "SEMQ-1203"), (4_000_001, "a body of 4000001 bytes")])

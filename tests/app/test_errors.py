@@ -23,7 +23,7 @@ def test_an_answer_without_an_error_is_a_refusal() -> None:
     assert node_error({}).code == RefusedByNode.code
 
 
-def test_an_incomplete_answer_has_what_is_known() -> None:
+def test_an_incomplete_answer_has_its_partial_result() -> None:
     error = node_error({"code": "SEMQ-2104", "text": "x", "retry": True, "facts": {"store 1.1": "gone"}}, [1])
     assert isinstance(error, IncompleteAnswer)
     assert (error.result, error.code, error.facts) == ([1], "SEMQ-2104", {"store 1.1": "gone"})

@@ -1,4 +1,4 @@
-"""A file as a body: read in blocks, and as large as it was at first."""
+"""A file as a body: it is read in blocks, up to the size that it had when the body was made."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ def document(content_type: str, payload: bytes) -> Document:
     return Document("1.a.1.1.1.1", "1.a", "1.b", AppKey(), payload, "", content_type)
 
 
-def test_the_closest_fit_is_taken() -> None:
+def test_the_handler_with_the_best_match_is_chosen() -> None:
     handlers = Handlers()
     kinds = ["//", "trade//", "trade/order/", "trade//standard", "/order/standard"]
     for each in kinds:

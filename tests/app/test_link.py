@@ -92,15 +92,15 @@ async def test_a_client_closed_while_it_connects_leaves_no_connection(monkeypatc
         return client
 
     monkeypatch.setattr(link, "dial", dial_slowly)
-    async with pair() as both:
-        client = Client(f"amqp://guest:guest@127.0.0.1:{both.server.port}")
+    async with pair() as endpoints:
+        client = Client(f"amqp://guest:guest@127.0.0.1:{endpoints.server.port}")
         connecting = asyncio.create_task(client.connect())
         await connected.wait()
         await client.close()
         closed.set()
         with pytest.raises(NodeUnreachable, match="closed"):
             await connecting
-        await until(lambda: not both.server.sessions)
+        await until(lambda: not endpoints.server.sessions)
 
 
 @pytest.mark.parametrize("wrong", ["app:wrong@{}", "nobody:secret@{}", "app:secret@{}/nowhere"])

@@ -69,14 +69,14 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
 
     def take(commit: bool) -> list[str]:
         with engine.connect() as connection:
-            found = list(receive(connection, "sql", at_most=10))
-            for number, document in found:
+            rows = list(receive(connection, "sql", at_most=10))
+            for number, document in rows:
                 assert document.is_intact
                 assert document.app_key == AppKey(*"abcd")
                 done(connection, number)
             if commit:
                 connection.commit()
-        return [document.lk0 for _, document in found]
+        return [document.lk0 for _, document in rows]
 
     await sender.wait_for_delivery(sent.lk0)
     assert await asyncio.to_thread(take, False) == [sent.lk0]
@@ -145,11 +145,11 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
 
     def taken() -> list[tuple[int, Document, Any]]:
         with engine.begin() as connection:
-            found = list(receive(connection, "attributes"))
-            for bref, _ in found:
+            rows = list(receive(connection, "attributes"))
+            for bref, _ in rows:
                 row = connection.execute(text("SELECT * FROM semq_inbox WHERE bref = :b"), {"b": bref}).mappings().one()
                 park(connection, bref, "cannot be booked")
-                return [(bref, found[0][1], row)]
+                return [(bref, rows[0][1], row)]
         return []
 
     ((bref, document, row),) = await until(partial(asyncio.to_thread, taken))
@@ -159,8 +159,8 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
     assert (row["priority"], row["content_encoding"], row["order_key"]) == (7, "identity", "o")
 
     async def is_parked() -> bool:
-        found = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})
-        return bool(found) and found[0]["error"] == "cannot be booked"
+        rows = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})
+        return bool(rows) and rows[0]["error"] == "cannot be booked"
 
     await until(is_parked)
     with engine.connect() as connection:
@@ -261,15 +261,15 @@ def taken(url: str | None, commit: bool) -> list[tuple[str, int]]:
     assert url is not None
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
     with engine.connect() as connection:
-        seen = []
+        documents = []
         for number, document in receive(connection, at_most=10):
             assert sha256(b"".join(document.blocks())).hexdigest() == document.digest
             assert document.is_intact
-            seen.append((document.app_key.key, document.size))
+            documents.append((document.app_key.key, document.size))
             done(connection, number)
         if commit:
             connection.commit()
-    return seen
+    return documents
 
 
 async def test_sealed_documents_have_the_digest_of_their_payload(inprocess: InProcess) -> None:

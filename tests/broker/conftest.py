@@ -5,25 +5,25 @@ from collections.abc import Iterator
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.broker.served import Served, served
+from tests.broker.served import RunningBroker, run_broker
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Served]:
-    """Return one server for all tests that leave it unchanged; queues are exclusive or deleted."""
-    with served() as running:
-        yield running
+def broker() -> Iterator[RunningBroker]:
+    """Return the server of all tests that leave nothing behind: their queues are exclusive or deleted."""
+    with run_broker() as running_broker:
+        yield running_broker
 
 
 @pytest.fixture
-def channel(broker: Served) -> BlockingChannel:
+def channel(broker: RunningBroker) -> BlockingChannel:
     """Return a channel of the shared server."""
     return broker.connect().channel()
 
 
 @pytest.fixture(autouse=True)
-def hung_up(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Close the connections of a test to the shared server."""
+def _disconnect_clients(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close the connections that a test has opened to the shared server."""
     yield
     if "broker" in request.fixturenames:
         request.getfixturevalue("broker").hang_up()

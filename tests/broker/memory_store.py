@@ -77,7 +77,8 @@ class MemoryBrokerStore(BodiesInMemory):
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         error = self.failure
-        rows = [self.messages[queue_id, at] for at in positions if (queue_id, at) in self.messages]
+        keys = [(queue_id, position) for position in positions]
+        rows = [self.messages[key] for key in keys if key in self.messages]
         self._later(lambda: done(rows if error is None else None, error))
 
     def orderly_end(self, op: OrderlyEnd) -> None:
@@ -112,9 +113,9 @@ class MemoryBrokerStore(BodiesInMemory):
             self.messages.pop((op.queue_id, position), None)
 
     def mark_delivered(self, op: MarkDelivered) -> None:
-        found = self.messages.get((op.queue_id, op.position))
-        if found is not None:
-            self.messages[op.queue_id, op.position] = replace(found, delivery_count=op.delivery_count)
+        row = self.messages.get((op.queue_id, op.position))
+        if row is not None:
+            self.messages[op.queue_id, op.position] = replace(row, delivery_count=op.delivery_count)
 
     def mark_handed_out(self, op: MarkHandedOut) -> None:
         self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))

@@ -18,7 +18,7 @@ from tests.clocks import ManualClock
 
 
 class Later:
-    """Delayed calls of functions."""
+    """A list of functions that ``run`` calls."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -54,7 +54,7 @@ class Model:
         return self._ids
 
     def queue(self, name: str = "q", durable: bool = False, owner: Any = None, **arguments: Any) -> Queue:
-        """Declare a queue; arguments are written without x- and with underscores."""
+        """Declare a queue; the names of ``arguments`` omit x- and have underscores instead of hyphens."""
         table = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
         queue, _ = self.vhost.declare_queue(name, durable, False, owner, table, owner)
         assert isinstance(queue, Queue)
@@ -67,7 +67,7 @@ class Model:
         self.vhost.route_dead_letters()
         return sent.queues
 
-    def pass_by(self, seconds: float) -> None:
+    def advance_time(self, seconds: float) -> None:
         """Let time pass, and call the timers that are due."""
         self.clock.now += seconds
         self.timers.run(self.clock.now)
@@ -93,7 +93,7 @@ class RecordingConsumer:
         self.priority = priority
         self.is_set_aside = False
         self.is_cancelled = False
-        self.out: list[QueueEntry] = []
+        self.unacked: list[QueueEntry] = []
         self.bodies: list[bytes] = []
 
     def can_take(self) -> bool:
@@ -103,16 +103,16 @@ class RecordingConsumer:
         self.room -= 1
         self.bodies.append(bytes_of(item))
         if not self.no_ack:
-            self.out.append(item)
+            self.unacked.append(item)
 
     def note_cancelled(self) -> None:
         self.is_cancelled = True
 
     def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:
         """Settle the oldest ``count`` deliveries, which makes room for as many."""
-        mine, self.out = self.out[:count], self.out[count:]
-        queue.settle(self, mine, disposition)
-        self.room += len(mine)
+        settled, self.unacked = self.unacked[:count], self.unacked[count:]
+        queue.settle(self, settled, disposition)
+        self.room += len(settled)
         queue.resume(self)
 
 

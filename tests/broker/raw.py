@@ -45,16 +45,16 @@ class RawClient:
         self.events += self.machine.receive(data, now) if data else self.machine.receive_eof(now)
         self.flush()
 
-    def until(self, kind: type[E], fits: Callable[[E], bool] = lambda _: True) -> E:
-        """Wait for an event of this kind; earlier ones are kept."""
-        seen = 0
+    def until(self, kind: type[E], matches: Callable[[E], bool] = lambda _: True) -> E:
+        """Wait for an event of a kind and return it; all other events stay in ``events``."""
+        checked = 0
         while True:
-            for at in range(seen, len(self.events)):
-                event = self.events[at]
-                if isinstance(event, kind) and fits(event):
-                    return self.events.pop(at)  # type: ignore[return-value]
+            for index in range(checked, len(self.events)):
+                event = self.events[index]
+                if isinstance(event, kind) and matches(event):
+                    return self.events.pop(index)  # type: ignore[return-value]
                 assert not isinstance(event, ConnectionClosed), event
-            seen = len(self.events)
+            checked = len(self.events)
             self.read()
 
     def closed(self) -> ConnectionClosed:

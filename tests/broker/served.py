@@ -21,10 +21,9 @@ T = TypeVar("T")
 GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
 NARROW = User("narrow", digest_of("narrow"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")})
 STRANGER = User("stranger", digest_of("stranger"), {})
-FAR = User("far", digest_of("far"), {"/": Permissions()}, loopback_only=True)
 
 
-class Served:
+class RunningBroker:
     """A running server; ``call`` runs a function in its event loop."""
 
     def __init__(self, server: AmqpServer, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +53,7 @@ class Served:
         return RawClient(self.port, user, **settings)
 
     def hang_up(self) -> None:
-        """Close connections that tests have left open."""
+        """Close the connections that tests have left open."""
         for connection in self.connections:
             if connection.is_open:
                 connection.close()
@@ -62,13 +61,13 @@ class Served:
 
 
 @contextmanager
-def served(
+def run_broker(
     store: MessageStore | None = None,
     limits: BrokerLimits | None = None,
     connection: ConnectionLimits | None = None,
     prepare: Callable[[AmqpServer], None] = lambda _: None,
     **listener: Any,
-) -> Iterator[Served]:
+) -> Iterator[RunningBroker]:
     """Run a server until the block ends, then stop it in an orderly way."""
     listener = {"pause_s": 0.02, **listener}
     config = ServerConfig(
@@ -77,25 +76,25 @@ def served(
         limits=limits or BrokerLimits(),
         vhosts=("/", "other"),
     )
-    ready, stopped = threading.Event(), threading.Event()
-    box: list[Served] = []
+    ready, stop_requested = threading.Event(), threading.Event()
+    started: list[RunningBroker] = []
 
-    async def life() -> None:
-        server = AmqpServer(config, UserTable([GUEST, NARROW, STRANGER, FAR]), SystemClock(), store)
+    async def serve() -> None:
+        server = AmqpServer(config, UserTable([GUEST, NARROW, STRANGER]), SystemClock(), store)
         prepare(server)
         await server.start()
-        box.append(Served(server, asyncio.get_running_loop()))
+        started.append(RunningBroker(server, asyncio.get_running_loop()))
         ready.set()
-        await asyncio.to_thread(stopped.wait)
+        await asyncio.to_thread(stop_requested.wait)
         await server.stop(5.0)
 
-    thread = threading.Thread(target=lambda: asyncio.run(life()))
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
-        yield box[0]
+        yield started[0]
     finally:
-        box[0].hang_up()
-        stopped.set()
+        started[0].hang_up()
+        stop_requested.set()
         thread.join(20)
         assert not thread.is_alive(), "the server did not stop"

@@ -50,8 +50,8 @@ BAD: list[tuple[str, Any]] = [
 
 
 def test_every_argument_has_good_and_bad_values() -> None:
-    needs_another = {"x-dead-letter-routing-key"}  # a good one needs an exchange: see below
-    assert {name for name, _, _ in GOOD} | needs_another == {name for name, _ in BAD} == set(QUEUE_ARGUMENTS)
+    needs_exchange = {"x-dead-letter-routing-key"}  # has a good value only together with an exchange: see below
+    assert {name for name, _, _ in GOOD} | needs_exchange == {name for name, _ in BAD} == set(QUEUE_ARGUMENTS)
 
 
 @pytest.mark.parametrize(("name", "value", "meaning"), GOOD)
@@ -61,13 +61,13 @@ def test_a_good_argument_of_a_queue_is_read_into_its_field(name: str, value: Any
 
 
 @pytest.mark.parametrize(("name", "value"), BAD)
-def test_bad_values_are_named(name: str, value: Any) -> None:
+def test_the_error_of_a_bad_value_names_its_argument(name: str, value: Any) -> None:
     with pytest.raises(BadArgumentError) as caught:
         read_queue_arguments({name: value})
     assert caught.value.name == name
 
 
-def test_a_routing_key_for_the_dead_needs_an_exchange() -> None:
+def test_a_dead_letter_routing_key_needs_an_exchange() -> None:
     with pytest.raises(BadArgumentError, match="routing_key_but_no_dlx_defined"):
         read_queue_arguments({"x-dead-letter-routing-key": "k"})
     assert (

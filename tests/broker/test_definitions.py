@@ -1,4 +1,4 @@
-"""Limits and special cases of definitions; the rest is tested through clients in test_commands."""
+"""Limits and special cases of definitions; ``test_commands`` tests the commands of clients."""
 
 from itertools import pairwise
 
@@ -35,12 +35,12 @@ def test_the_bytes_of_definitions_are_limited() -> None:
     model = Model()
     vhost = model.vhost
     vhost.limits = VhostLimits(bytes_max=1000)
-    long = {"text": "x" * 600}
-    queue = vhost.declare_queue("q", False, False, None, long, None)[0]
+    arguments = {"text": "x" * 600}
+    queue = vhost.declare_queue("q", False, False, None, arguments, None)[0]
     for act in (
-        lambda: vhost.declare_queue("other", False, False, None, long, None),
-        lambda: vhost.declare_exchange("e", "direct", False, False, False, long),
-        lambda: vhost.bind(vhost.exchanges["amq.direct"], queue, "k", long),
+        lambda: vhost.declare_queue("other", False, False, None, arguments, None),
+        lambda: vhost.declare_exchange("e", "direct", False, False, False, arguments),
+        lambda: vhost.bind(vhost.exchanges["amq.direct"], queue, "k", arguments),
     ):
         with pytest.raises(ResourceError, match="1000 bytes"):
             act()
@@ -62,7 +62,7 @@ def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:
     assert (model.vhost.binding_count, queue.incoming) == (0, {})
 
 
-def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
+def test_deleting_an_exchange_deletes_its_bindings_on_both_sides() -> None:
     model = Model()
     vhost, queue = model.vhost, model.queue(durable=True)
     vhost.declare_exchange("e", "fanout", True, False, False, {})
@@ -75,7 +75,7 @@ def test_deleting_an_exchange_takes_its_bindings_on_both_sides() -> None:
     assert (vhost.binding_count, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
 
 
-def test_auto_delete_exchanges_are_deleted_with_their_last_binding_also_in_chains() -> None:
+def test_auto_delete_exchanges_are_deleted_with_their_last_binding_and_so_are_chains_of_them() -> None:
     model = Model()
     vhost, queue = model.vhost, model.queue()
     for name in ("first", "second"):
@@ -86,7 +86,7 @@ def test_auto_delete_exchanges_are_deleted_with_their_last_binding_also_in_chain
     assert {"first", "second"} & set(vhost.exchanges) == set()
 
 
-def test_definitions_of_the_node_do_not_change() -> None:
+def test_clients_cannot_change_definitions_of_services() -> None:
     model = Model()
     vhost = model.vhost
     vhost.register(ServiceExchange("semq", "x-semq"))
@@ -125,7 +125,7 @@ def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_calls_are_deep() ->
     assert (model.store.exchanges, model.store.bindings) == ({}, {})
 
 
-def test_undoing_a_binding_that_is_not_there_removes_no_exchange() -> None:
+def test_removing_a_missing_binding_deletes_no_exchange() -> None:
     model = Model()
     vhost = model.vhost
     vhost.declare_exchange("e", "fanout", False, True, False, {})

@@ -7,17 +7,17 @@ from pika.exceptions import ConnectionClosedByBroker, ProbableAccessDeniedError,
 from semq.amqp.events import ChannelClosed, MethodReceived, Opened
 from semq.amqp.methods import ConnectionUpdateSecret, ConnectionUpdateSecretOk, QueueDeclare
 from tests.amqp.helpers import amqplain
-from tests.broker.served import Served
+from tests.broker.served import RunningBroker
 
 
 @pytest.mark.parametrize(("user", "password"), [("guest", "wrong"), ("nobody", "nobody"), ("guest", "")])
-def test_a_wrong_login_is_refused_alike(broker: Served, user: str, password: str) -> None:
+def test_all_wrong_logins_are_refused_in_the_same_way(broker: RunningBroker, user: str, password: str) -> None:
     parameters = pika.ConnectionParameters("127.0.0.1", broker.port, "/", pika.PlainCredentials(user, password))
     with pytest.raises(ProbableAuthenticationError, match=r"403.*ACCESS_REFUSED - Login was refused using .* PLAIN"):
         pika.BlockingConnection(parameters)
 
 
-def test_a_client_that_cannot_receive_the_reason_only_sees_the_end(broker: Served) -> None:
+def test_a_client_without_the_capability_for_the_reason_gets_no_reason(broker: RunningBroker) -> None:
     with broker.raw(password="wrong", client_properties={"capabilities": {}}) as client:
         error = client.closed().error
     assert error is not None
@@ -32,14 +32,16 @@ def test_a_client_that_cannot_receive_the_reason_only_sees_the_end(broker: Serve
         ("/", "stranger", "NOT_ALLOWED - access to vhost '/' refused for user 'stranger'"),
     ],
 )
-def test_a_forbidden_or_unknown_virtual_host_is_refused(broker: Served, vhost: str, user: str, text: str) -> None:
+def test_a_forbidden_or_unknown_virtual_host_is_refused(
+    broker: RunningBroker, vhost: str, user: str, text: str
+) -> None:
     with pytest.raises((ProbableAccessDeniedError, ConnectionClosedByBroker)) as caught:
         broker.connect(user, vhost)
     assert "530" in str(caught.value)
     assert text in str(caught.value).replace("\\", "")
 
 
-def test_a_client_logs_in_by_amqplain(broker: Served) -> None:
+def test_a_client_logs_in_by_amqplain(broker: RunningBroker) -> None:
     with broker.raw(mechanism="AMQPLAIN", response=amqplain("guest", "guest")) as client:
         client.until(Opened)
 
@@ -49,7 +51,7 @@ def test_a_client_logs_in_by_amqplain(broker: Served) -> None:
     [("PLAIN", b"guest", 502), ("AMQPLAIN", b"\x05LOGIN", 501), ("EXTERNAL", b"", 503), ("PLAIN", b"\0\xff\0x", 502)],
 )
 def test_unreadable_login_responses_close_the_connection(
-    broker: Served, mechanism: str, response: bytes, code: int
+    broker: RunningBroker, mechanism: str, response: bytes, code: int
 ) -> None:
     with broker.raw(mechanism=mechanism, response=response) as client:
         error = client.closed().error
@@ -58,19 +60,19 @@ def test_unreadable_login_responses_close_the_connection(
 
 
 @pytest.mark.parametrize("secret", [b"guest", b"another"])
-def test_a_new_secret_is_accepted_and_changes_no_right(broker: Served, secret: bytes) -> None:
+def test_a_new_secret_is_accepted_and_changes_no_permission(broker: RunningBroker, secret: bytes) -> None:
     with broker.raw("narrow").opened() as client:
         client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
         client.flush()
         client.until(MethodReceived, lambda event: isinstance(event.method, ConnectionUpdateSecretOk))
         client.send(QueueDeclare("not.mine"))
-        assert client.until(ChannelClosed).error is not None  # the same user, with the same rights
+        assert client.until(ChannelClosed).error is not None  # the user and its permissions are the same as before
     with broker.raw("narrow", password="another") as client:
-        assert client.closed().error is not None  # the old password still counts
+        assert client.closed().error is not None  # the new secret is no new password
 
 
-def test_the_server_announces_its_properties(broker: Served) -> None:
+def test_the_server_announces_its_properties(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
-        about = client.machine.peer_properties
-    assert {"product", "version", "platform", "copyright", "information", "capabilities"} <= set(about)
-    assert all(isinstance(value, str) for name, value in about.items() if name != "capabilities")
+        properties = client.machine.peer_properties
+    assert {"product", "version", "platform", "copyright", "information", "capabilities"} <= set(properties)
+    assert all(isinstance(value, str) for name, value in properties.items() if name != "capabilities")

@@ -10,15 +10,15 @@ from semq.broker.long_tasks import SLICE, LongTasks
 from semq.store.broker.operations import Done, DropMessages, MarkDelivered, StoreOp
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.raw import RawClient
-from tests.broker.served import served
+from tests.broker.served import run_broker
 
 COUNT = 5 * SLICE
 
 
-def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
-    asked: list[int] = []
+def test_the_first_slice_is_done_at_once_and_later_slices_take_turns() -> None:
+    notified: list[int] = []
     done: list[str] = []
-    long_tasks = LongTasks(lambda: asked.append(len(long_tasks)))
+    long_tasks = LongTasks(lambda: notified.append(len(long_tasks)))
 
     def work(name: str, slices: int) -> Iterator[None]:
         for at in range(slices):
@@ -28,37 +28,37 @@ def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]
-    assert asked == [1]  # a task that has begun continues until its end
+    assert notified == [1]  # a task that has begun continues until its end
     while len(long_tasks):
         long_tasks.run()
     assert done == ["a0", "b0", "a1", "b1", "a2"]
     long_tasks.run()
 
 
-def test_without_a_server_all_is_done_at_once() -> None:
+def test_without_a_server_all_slices_are_done_at_once() -> None:
     long_tasks = LongTasks()
     done: list[int] = []
     long_tasks.do(map(done.append, range(9)))
     assert done == list(range(9))
 
 
-class Watched(MemoryBrokerStore):
-    """A store that records how many messages each list of operations contains."""
+class MeasuringStore(MemoryBrokerStore):
+    """A store that records how many messages the longest list of operations contains."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.most = 0
+        self.messages_max = 0
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
         drops = sum(len(op.positions) for op in ops if isinstance(op, DropMessages))
-        self.most = max(self.most, drops + sum(isinstance(op, MarkDelivered) for op in ops))
+        self.messages_max = max(self.messages_max, drops + sum(isinstance(op, MarkDelivered) for op in ops))
         super().save(ops, done)
 
 
 @pytest.mark.parametrize("act", ["hang up", "nack", "purge", "delete"])
 def test_neighbours_are_served_between_slices(act: str) -> None:
-    store = Watched()
-    with served(store) as running, running.raw().opened() as neighbour, running.raw().opened() as client:
+    store = MeasuringStore()
+    with run_broker(store) as broker, broker.raw().opened() as neighbour, broker.raw().opened() as client:
         neighbour.ask(m.QueueDeclare("other", durable=True), m.QueueDeclareOk)
         neighbour.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
@@ -67,23 +67,24 @@ def test_neighbours_are_served_between_slices(act: str) -> None:
             client.publish("", "q", b"x", delivery_mode=2)
         client.until(Acked, lambda event: event.delivery_tag == COUNT)
         if act in ("hang up", "nack"):
-            for _ in range(2):  # the second time each return is written
-                taken_and_returned(client, "nack")
-            taken_and_returned(client, act)
+            for _ in range(2):  # the second return of a message is written to the store
+                consume_and_return(client, "nack")
+            consume_and_return(client, act)
         else:
             client.send(m.QueuePurge("q") if act == "purge" else m.QueueDelete("q"))
         neighbour.publish("", "other", b"x", delivery_mode=2)
         neighbour.until(Acked)
         expected = COUNT if act in ("hang up", "nack") else 0
-        with running.raw().opened() as asking:
-            left = -1
-            while left != expected:
-                left = asking.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
-    assert store.most <= 2 * SLICE
+        with broker.raw().opened() as observer:
+            messages = -1
+            while messages != expected:
+                messages = observer.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
+    assert store.messages_max <= 2 * SLICE
     assert len(store.messages) == expected + 1
 
 
-def taken_and_returned(client: RawClient, act: str) -> None:
+def consume_and_return(client: RawClient, act: str) -> None:
+    """Consume all messages; return them by a nack or by the end of the connection."""
     client.ask(m.BasicConsume("q", "t"), m.BasicConsumeOk)
     tags: list[int] = []
     while len(tags) < COUNT:

@@ -22,14 +22,14 @@ from tests.waiting import until
 
 
 @asynccontextmanager
-async def aio(both: TransportPair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
-    connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{both.server.port}/")
+async def aio_connection(endpoints: TransportPair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
+    connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{endpoints.server.port}/")
     async with connection:
         yield connection
 
 
 async def test_aio_pika_works_without_changes() -> None:
-    async with pair() as both, aio(both) as connection:
+    async with pair() as endpoints, aio_connection(endpoints) as connection:
         channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         await channel.set_qos(prefetch_count=10)
         exchange = await channel.declare_exchange("events", aio_pika.ExchangeType.TOPIC, auto_delete=True)
@@ -38,17 +38,17 @@ async def test_aio_pika_works_without_changes() -> None:
         for number in range(30):
             message = aio_pika.Message(b"%d" % number, headers={"n": number}, delivery_mode=2)
             await exchange.publish(message, f"order.{number}")
-        got: list[int] = []
+        numbers: list[int] = []
         async with queue.iterator() as messages:
             async for incoming in messages:
-                if not got and not incoming.redelivered:
+                if not numbers and not incoming.redelivered:
                     await incoming.nack(requeue=True)
                     continue
                 await incoming.ack()
-                got.append(incoming.headers["n"])  # type: ignore[arg-type]
-                if len(got) == 30:
+                numbers.append(incoming.headers["n"])  # type: ignore[arg-type]
+                if len(numbers) == 30:
                     break
-        assert sorted(got) == list(range(30))
+        assert sorted(numbers) == list(range(30))
         with pytest.raises(aio_pika.exceptions.DeliveryError):
             await exchange.publish(aio_pika.Message(b""), "nowhere", mandatory=True)
         with pytest.raises(aio_pika.exceptions.ChannelNotFoundEntity):
@@ -56,7 +56,7 @@ async def test_aio_pika_works_without_changes() -> None:
 
 
 async def test_aio_pika_can_use_transactions_and_get() -> None:
-    async with pair() as both, aio(both) as connection:
+    async with pair() as endpoints, aio_connection(endpoints) as connection:
         channel = await connection.channel(publisher_confirms=False)
         queue = await channel.declare_queue("", exclusive=True)
         async with channel.transaction():
@@ -75,8 +75,8 @@ async def test_aio_pika_can_use_transactions_and_get() -> None:
 
 async def test_durable_definitions_and_messages_survive_a_restart() -> None:
     store = MemoryBrokerStore()
-    async with pair(store) as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair(store) as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.confirm_select()
         await channel.declare_queue("kept", durable=True)
         await channel.declare_exchange("e", "topic", durable=True)
@@ -90,8 +90,8 @@ async def test_durable_definitions_and_messages_survive_a_restart() -> None:
         assert second is not None
         channel.ack(second.delivery_tag)
         await channel.qos(1)
-    async with pair(store) as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair(store) as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         again = await channel.get("kept")
         assert again is not None
         assert (again.body, again.redelivered, again.header.app_id, again.message_count) == (b"0", True, "a", 1)
@@ -105,21 +105,21 @@ async def test_durable_definitions_and_messages_survive_a_restart() -> None:
 
 
 async def test_expiry_has_its_own_timer() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.declare_queue("dead", exclusive=True)
         arguments = {"x-message-ttl": 20, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         await channel.declare_queue("brief", exclusive=True, arguments=arguments)
-        got = asyncio.Event()
-        await channel.consume("dead", lambda _: got.set())
+        arrived = asyncio.Event()
+        await channel.consume("dead", lambda _: arrived.set())
         channel.publish("", "brief", header(b"1", expiration="3600000"), b"1")
-        await asyncio.wait_for(got.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 10)
 
 
-async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() -> None:
+async def test_memory_stays_below_the_mark_under_a_flood_and_other_connections_work() -> None:
     limits = BrokerLimits(memory_high=5_000_000, memory_low=4_000_000)
-    async with pair(limits=limits, connection=ConnectionLimits(heartbeat=1)) as both:
-        flooding, working = await both.dial(), await both.dial()
+    async with pair(limits=limits, connection=ConnectionLimits(heartbeat=1)) as endpoints:
+        flooding, working = await endpoints.dial(), await endpoints.dial()
         channel, other = await flooding.open_channel(), await working.open_channel()
         await channel.declare_queue("flood", exclusive=True)
         body = bytes(100_000)
@@ -128,8 +128,8 @@ async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() ->
                 if channel.may_publish:
                     channel.publish("", "flood", header(body), body)
                 await asyncio.sleep(0)
-        assert str(both.server.alarm) == "low on memory"
-        assert both.server.counts()["memory_bytes"] < 7_000_000
+        assert str(endpoints.server.alarm) == "low on memory"
+        assert endpoints.server.counts()["memory_bytes"] < 7_000_000
         await other.declare_queue("fine", exclusive=True)
         assert await other.get("fine") is None
         assert not working.is_blocked
@@ -137,35 +137,35 @@ async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() ->
         await flooding.wait_closed()
         # The client reads nothing, so its end is noticed when a heartbeat cannot be written.
         async with asyncio.timeout(10):
-            while len(both.server.sessions) > 1:  # noqa: ASYNC110 - the state causes no event
+            while len(endpoints.server.sessions) > 1:  # noqa: ASYNC110 - the state causes no event
                 await asyncio.sleep(0.01)
-        assert both.server.counts()["memory_bytes"] == 0
-        assert both.server.alarm is None
+        assert endpoints.server.counts()["memory_bytes"] == 0
+        assert endpoints.server.alarm is None
 
 
-async def test_a_consumer_that_never_acknowledges_costs_its_prefetch_only() -> None:
+async def test_a_consumer_that_never_acknowledges_costs_only_its_limit() -> None:
     limits = BrokerLimits(unacked_bytes=1_000_000, unacked_count=150)
-    async with pair(limits=limits) as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair(limits=limits) as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.declare_queue("q", exclusive=True)
-        got: list[Delivered] = []
+        deliveries: list[Delivered] = []
 
-        await channel.consume("q", got.extend)
+        await channel.consume("q", deliveries.extend)
         for _ in range(400):
             channel.publish("", "q", header(b"x"), b"x")
         await channel.qos(0)
-        assert len(got) == 150
-        (session,) = both.server.sessions
+        assert len(deliveries) == 150
+        (session,) = endpoints.server.sessions
         assert session.allowance.unacked_count == 150
-        channel.ack(got[-1].delivery_tag, multiple=True)
+        channel.ack(deliveries[-1].delivery_tag, multiple=True)
         await channel.qos(0)
-        assert len(got) == 300
+        assert len(deliveries) == 300
 
 
 async def test_channels_of_one_connection_are_served_evenly() -> None:
-    async with pair(limits=BrokerLimits(output_bytes=10_000)) as both:
-        publisher = await (await both.dial()).open_channel()
-        link = await both.dial()
+    async with pair(limits=BrokerLimits(output_bytes=10_000)) as endpoints:
+        publisher = await (await endpoints.dial()).open_channel()
+        link = await endpoints.dial()
         order: list[str] = []
         for name, count in (("busy", 400), ("quiet", 5)):
             await publisher.declare_queue(name)
@@ -185,28 +185,28 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
 
 async def test_a_stop_reports_its_reason_and_waits_for_the_store() -> None:
     store = MemoryBrokerStore()
-    async with pair(store) as both:
-        link = await both.dial()
+    async with pair(store) as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.declare_queue("kept", durable=True)
         channel.publish("", "kept", header(b"1", delivery_mode=2), b"1")
         await asyncio.sleep(0)
         await channel.qos(0)
-        await both.server.stop(5.0)
+        await endpoints.server.stop(5.0)
         assert isinstance(link.error, ConnectionForced)
-        assert both.server.journal.pending_bytes == 0
+        assert endpoints.server.journal.pending_bytes == 0
         assert len(store.messages) == 1
 
 
 async def test_the_server_counts_connections_queues_and_messages() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.declare_queue("q", exclusive=True)
         for _ in range(3):
             channel.publish("", "q", header(b"abc"), b"abc")
         await channel.get("q")
-        counts = both.server.counts()
+        counts = endpoints.server.counts()
         expected = {
             "connections": 1,
             "channels": 1,
@@ -219,8 +219,8 @@ async def test_the_server_counts_connections_queues_and_messages() -> None:
         assert {name: counts[name] for name in expected} == expected
         assert 9 < counts["memory_bytes"] < 3000
         await link.close()
-        await both.dial()
-        assert {name: both.server.counts()[name] for name in ("published", "delivered", "queues")} == {
+        await endpoints.dial()
+        assert {name: endpoints.server.counts()[name] for name in ("published", "delivered", "queues")} == {
             "published": 3,
             "delivered": 1,
             "queues": 0,
@@ -228,25 +228,25 @@ async def test_the_server_counts_connections_queues_and_messages() -> None:
 
 
 async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
-    async with pair() as both:
-        publisher, consumer = await both.dial(), await both.dial()
+    async with pair() as endpoints:
+        publisher, consumer = await endpoints.dial(), await endpoints.dial()
         channel = await publisher.open_channel()
         reasons: list[str | None] = []
         publisher.on_blocked = reasons.append
         channel.publish("", "none", header(b""), b"")
         await channel.qos(1)
-        both.server.block_publishers("low on disk")
-        both.server.block_publishers("low on disk")
+        endpoints.server.block_publishers("low on disk")
+        endpoints.server.block_publishers("low on disk")
         await (await consumer.open_channel()).qos(1)
         async with asyncio.timeout(10):
-            await asyncio.gather(channel.ready(), until_unblocked(both, reasons))
+            await asyncio.gather(channel.ready(), until_unblocked(endpoints, reasons))
         assert reasons == ["low on disk", None]
         assert not consumer.is_blocked
 
 
-async def until_unblocked(both: TransportPair, reasons: list[str | None]) -> None:
+async def until_unblocked(endpoints: TransportPair, reasons: list[str | None]) -> None:
     await until(lambda: reasons)
-    both.server.block_publishers(None)
+    endpoints.server.block_publishers(None)
 
 
 class RaisingAuthenticator:
@@ -265,7 +265,7 @@ async def test_a_failing_authenticator_refuses_the_login(caplog: pytest.LogCaptu
     def prepare(server: AmqpServer) -> None:
         server.authenticator = RaisingAuthenticator()
 
-    async with pair(prepare=prepare, connection=ConnectionLimits(handshake_s=0.2)) as both:
+    async with pair(prepare=prepare, connection=ConnectionLimits(handshake_s=0.2)) as endpoints:
         with pytest.raises(Exception, match="SEMQ-4"):
-            await both.dial()
+            await endpoints.dial()
         assert "the directory is away" in caplog.text

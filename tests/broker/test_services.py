@@ -101,8 +101,8 @@ class CreditQueue(ServiceQueue):
 
     def answer(self, getter: ServiceGetter) -> None:
         body = self.waiting.pop(0) if self.waiting else None
-        found = None if body is None else ServiceDelivery("door", "key", header(body), body, False, body)
-        getter.answer(found, len(self.waiting))
+        delivery = None if body is None else ServiceDelivery("door", "key", header(body), body, False, body)
+        getter.answer(delivery, len(self.waiting))
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
         if self.is_slow:
@@ -121,31 +121,31 @@ class CreditQueue(ServiceQueue):
                 consumer.deliver("door", "key", header(body), body, False, body)
 
 
-class House:
-    """An exchange, an inbox and the events of sessions."""
+class RegisteredServices:
+    """An exchange, an inbox, and the sessions that hooks were called with."""
 
     def __init__(self) -> None:
-        self.door, self.inbox = SettlingExchange(), CreditQueue()
+        self.exchange, self.inbox = SettlingExchange(), CreditQueue()
         self.opened: list[SessionInfo] = []
         self.closed: list[SessionInfo] = []
 
     def prepare(self, server: AmqpServer) -> None:
         vhost = server.vhosts["/"]
-        vhost.register(self.door)
+        vhost.register(self.exchange)
         vhost.register(self.inbox)
         vhost.hooks.append(SessionHooks(self.opened.append, self.closed.append))
 
 
-async def confirming(both: TransportPair) -> ClientChannel:
-    channel = await (await both.dial()).open_channel()
+async def confirming_channel(endpoints: TransportPair) -> ClientChannel:
+    channel = await (await endpoints.dial()).open_channel()
     await channel.confirm_select()
     return channel
 
 
 async def test_outcomes_reach_the_publisher() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         returned: list[tuple[int, str]] = []
         channel.on_returned = lambda event: returned.append((event.reply_code, event.reply_text))
         for key, mandatory, expected in (
@@ -157,8 +157,8 @@ async def test_outcomes_reach_the_publisher() -> None:
         ):
             assert await publish_and_wait(channel, "door", key, header(b"b"), b"b", mandatory=mandatory) is expected
         assert returned == [(313, "NOBODY_THERE")]
-        assert house.door.published[0] == ("guest", "now", b"b")
-        link = both.links[0]
+        assert services.exchange.published[0] == ("guest", "now", b"b")
+        link = endpoints.links[0]
         for key, error in (("refuse", ContentTooLarge), ("raise", NotFound)):
             other = await link.open_channel()
             await other.confirm_select()
@@ -168,16 +168,16 @@ async def test_outcomes_reach_the_publisher() -> None:
         assert channel.is_open
 
 
-async def test_confirms_of_a_batch_are_one_frame_and_out_of_order_ones_are_right() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
+async def test_confirms_of_a_batch_are_one_frame_and_confirms_out_of_order_are_right() -> None:
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         settled: list[tuple[Any, bool]] = []
         channel.on_settled = settled.extend
         for number in range(6):
             channel.publish("door", "later", header(b""), b"", token=number)
-        await until(lambda: len(house.door.waiting) == 6)
-        settles = house.door.waiting
+        await until(lambda: len(services.exchange.waiting) == 6)
+        settles = services.exchange.waiting
         for number in (5, 1, 2):
             settles[number](NACKED if number == 2 else CONFIRMED)
         await until(lambda: len(settled) == 3)
@@ -189,24 +189,24 @@ async def test_confirms_of_a_batch_are_one_frame_and_out_of_order_ones_are_right
 
 
 async def test_a_second_settlement_is_a_fault_of_the_service_and_a_late_one_is_not() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         for _ in range(2):
             channel.publish("door", "later", header(b""), b"")
-        await until(lambda: len(house.door.waiting) == 2)
-        first, second = house.door.waiting
+        await until(lambda: len(services.exchange.waiting) == 2)
+        first, second = services.exchange.waiting
         first(CONFIRMED)
         with pytest.raises(RuntimeError, match="twice"):
             first(CONFIRMED)
-        await both.links[0].close()
+        await endpoints.links[0].close()
         second(Refused(NotFound("late")))
 
 
 async def test_reading_pauses_while_the_service_is_behind() -> None:
-    house = House()
-    async with pair(prepare=house.prepare, limits=BrokerLimits(in_hand_bytes=500_000)) as both:
-        channel, neighbour = await confirming(both), await confirming(both)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare, limits=BrokerLimits(in_hand_bytes=500_000)) as endpoints:
+        channel, neighbour = await confirming_channel(endpoints), await confirming_channel(endpoints)
         body = bytes(50_000)
         published = 0
         settled: list[Any] = []
@@ -216,10 +216,10 @@ async def test_reading_pauses_while_the_service_is_behind() -> None:
             published += 1
             await asyncio.sleep(0)
         assert published < 2000
-        assert len(house.door.waiting) < 40
+        assert len(services.exchange.waiting) < 40
         assert await publish_and_wait(neighbour, "door", "now", header(b""), b"")
         while len(settled) < published:
-            waiting, house.door.waiting = house.door.waiting, []
+            waiting, services.exchange.waiting = services.exchange.waiting, []
             for settle in waiting:
                 settle(CONFIRMED)
             await asyncio.sleep(0)
@@ -227,170 +227,170 @@ async def test_reading_pauses_while_the_service_is_behind() -> None:
 
 
 async def test_deliveries_stay_within_credit_and_settlements_come_in_batches() -> None:
-    house = House()
-    inbox = house.inbox
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
-        got: list[Delivered] = []
+    services = RegisteredServices()
+    inbox = services.inbox
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
+        deliveries: list[Delivered] = []
         await channel.qos(3)
-        tag = await channel.consume("inbox", got.extend)
+        tag = await channel.consume("inbox", deliveries.extend)
         inbox.put(b"1", b"2", b"3", b"4", b"5")
-        await until(lambda: len(got) == 3)
+        await until(lambda: len(deliveries) == 3)
         assert (await channel.declare_queue("inbox", passive=True)).message_count == 2
-        channel.ack(got[1].delivery_tag, multiple=True)
-        await until(lambda: len(got) == 5)
+        channel.ack(deliveries[1].delivery_tag, multiple=True)
+        await until(lambda: len(deliveries) == 5)
         assert inbox.settlements == [(tag, [b"1", b"2"], Disposition.ACK)]
-        channel.nack(got[2].delivery_tag)
-        channel.reject(got[3].delivery_tag, requeue=False)
-        await until(lambda: len(got) == 6)
+        channel.nack(deliveries[2].delivery_tag)
+        channel.reject(deliveries[3].delivery_tag, requeue=False)
+        await until(lambda: len(deliveries) == 6)
         assert inbox.settlements[1:] == [
             (tag, [b"3"], Disposition.REQUEUE),
             (tag, [b"4"], Disposition.REJECT),
         ]
-        assert [event.body for event in got] == [b"1", b"2", b"3", b"4", b"5", b"3"]
+        assert [event.body for event in deliveries] == [b"1", b"2", b"3", b"4", b"5", b"3"]
         await channel.cancel(tag)
         assert inbox.consumers == {}
-        channel.ack(got[4].delivery_tag)
+        channel.ack(deliveries[4].delivery_tag)
         channel.close()
         await until(lambda: len(inbox.settlements) == 5)
         assert inbox.settlements[3:] == [(tag, [b"5"], Disposition.ACK), (tag, [b"3"], Disposition.LOST)]
 
 
 async def test_unsettled_deliveries_are_lost_with_the_connection() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
-        got: list[Delivered] = []
-        tag = await channel.consume("inbox", got.extend)
-        house.inbox.put(b"1", b"2")
-        await until(lambda: len(got) == 2)
-        both.links[0].link.abort()
-        await until(lambda: bool(house.closed))
-        assert house.inbox.settlements == [(tag, [b"1", b"2"], Disposition.LOST)]
-        assert house.inbox.consumers == {}
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
+        deliveries: list[Delivered] = []
+        tag = await channel.consume("inbox", deliveries.extend)
+        services.inbox.put(b"1", b"2")
+        await until(lambda: len(deliveries) == 2)
+        endpoints.links[0].link.abort()
+        await until(lambda: bool(services.closed))
+        assert services.inbox.settlements == [(tag, [b"1", b"2"], Disposition.LOST)]
+        assert services.inbox.consumers == {}
 
 
 async def test_a_consumer_without_acknowledgements_acknowledges_at_once() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
-        got: list[Delivered] = []
-        tag = await channel.consume("inbox", got.extend, no_ack=True)
-        house.inbox.put(*(b"%d" % number for number in range(1000)))
-        await until(lambda: len(got) == 1000)
-        assert {(consumer, disposition) for consumer, _, disposition in house.inbox.settlements} == {
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
+        deliveries: list[Delivered] = []
+        tag = await channel.consume("inbox", deliveries.extend, no_ack=True)
+        services.inbox.put(*(b"%d" % number for number in range(1000)))
+        await until(lambda: len(deliveries) == 1000)
+        assert {(consumer, disposition) for consumer, _, disposition in services.inbox.settlements} == {
             (tag, Disposition.ACK)
         }
 
 
 async def test_a_prefetch_of_the_channel_bounds_deliveries_of_a_service() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.qos(2, per_channel=True)
-        got: list[Delivered] = []
-        await channel.consume("inbox", got.extend)
-        await channel.consume("inbox", got.extend)
-        house.inbox.put(b"1", b"2", b"3")
-        await until(lambda: len(got) == 2)
-        (first, *_) = house.inbox.consumers
-        assert (first.credit, house.inbox.waiting) == (0, [b"3"])
-        channel.ack(got[0].delivery_tag)
-        await until(lambda: len(got) == 3)
+        deliveries: list[Delivered] = []
+        await channel.consume("inbox", deliveries.extend)
+        await channel.consume("inbox", deliveries.extend)
+        services.inbox.put(b"1", b"2", b"3")
+        await until(lambda: len(deliveries) == 2)
+        (first, *_) = services.inbox.consumers
+        assert (first.credit, services.inbox.waiting) == (0, [b"3"])
+        channel.ack(deliveries[0].delivery_tag)
+        await until(lambda: len(deliveries) == 3)
 
 
 async def test_basic_get_returns_messages_of_a_service() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         assert await channel.get("inbox") is None
-        house.inbox.waiting = [b"1", b"2"]
+        services.inbox.waiting = [b"1", b"2"]
         for no_ack in (True, False):
-            got = await channel.get("inbox", no_ack)
-            assert got is not None
+            message = await channel.get("inbox", no_ack)
+            assert message is not None
             if not no_ack:
-                assert (got.body, got.message_count) == (b"2", 0)
-                channel.ack(got.delivery_tag)
-        await until(lambda: len(house.inbox.settlements) == 2)
-        assert house.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
+                assert (message.body, message.message_count) == (b"2", 0)
+                channel.ack(message.delivery_tag)
+        await until(lambda: len(services.inbox.settlements) == 2)
+        assert services.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
 
 
 async def test_a_channel_is_not_read_until_a_service_has_answered() -> None:
-    house = House()
-    house.inbox.is_slow = True
-    async with pair(prepare=house.prepare) as both:
-        channel, neighbour = await confirming(both), await confirming(both)
-        asked = [asyncio.create_task(channel.get("inbox")) for _ in range(2)]
-        asked.append(asyncio.create_task(neighbour.get("inbox")))
-        await until(lambda: len(house.inbox.getters) == 2)  # the second one of a channel waits for the first
-        house.inbox.waiting = [b"1"]
+    services = RegisteredServices()
+    services.inbox.is_slow = True
+    async with pair(prepare=services.prepare) as endpoints:
+        channel, neighbour = await confirming_channel(endpoints), await confirming_channel(endpoints)
+        requests = [asyncio.create_task(channel.get("inbox")) for _ in range(2)]
+        requests.append(asyncio.create_task(neighbour.get("inbox")))
+        await until(lambda: len(services.inbox.getters) == 2)  # the second request of a channel waits for the first
+        services.inbox.waiting = [b"1"]
         for number in range(3):
-            await until(lambda number=number: len(house.inbox.getters) > number)  # type: ignore[misc]
-            house.inbox.answer(house.inbox.getters[number])
+            await until(lambda number=number: len(services.inbox.getters) > number)  # type: ignore[misc]
+            services.inbox.answer(services.inbox.getters[number])
         async with asyncio.timeout(60):
-            found = [await got for got in asked]
-        assert [got.body if got else None for got in found] == [b"1", None, None]
+            messages = [await task for task in requests]
+        assert [message.body if message else None for message in messages] == [b"1", None, None]
 
         declared = asyncio.create_task(channel.declare_queue("inbox", passive=True))
-        await until(lambda: bool(house.inbox.counting))
+        await until(lambda: bool(services.inbox.counting))
         assert not declared.done()
-        house.inbox.counting[0](7, 3)
+        services.inbox.counting[0](7, 3)
         async with asyncio.timeout(60):
             result = await declared
         assert (result.message_count, result.consumer_count) == (7, 3)
 
 
 async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
-    house = House()
-    house.inbox.is_slow = True
-    async with pair(prepare=house.prepare) as both:
-        link = await both.dial()
-        asked = asyncio.create_task((await link.open_channel()).get("inbox"))
+    services = RegisteredServices()
+    services.inbox.is_slow = True
+    async with pair(prepare=services.prepare) as endpoints:
+        link = await endpoints.dial()
+        requests = asyncio.create_task((await link.open_channel()).get("inbox"))
         counting = asyncio.create_task((await link.open_channel()).declare_queue("inbox", passive=True))
-        await until(lambda: bool(house.inbox.getters and house.inbox.counting))
-        assert house.inbox.getters[0].is_waiting
+        await until(lambda: bool(services.inbox.getters and services.inbox.counting))
+        assert services.inbox.getters[0].is_waiting
         await link.close()
-        await until(lambda: not house.inbox.getters[0].is_waiting)
-        house.inbox.waiting = [b"1"]
-        house.inbox.answer(house.inbox.getters[0])
-        house.inbox.counting[0](1, 0)
-        await until(lambda: bool(house.inbox.settlements))
-        assert house.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
-        assert house.inbox.waiting == [b"1"]
-        result = await asyncio.gather(asked, counting, return_exceptions=True)
+        await until(lambda: not services.inbox.getters[0].is_waiting)
+        services.inbox.waiting = [b"1"]
+        services.inbox.answer(services.inbox.getters[0])
+        services.inbox.counting[0](1, 0)
+        await until(lambda: bool(services.inbox.settlements))
+        assert services.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
+        assert services.inbox.waiting == [b"1"]
+        result = await asyncio.gather(requests, counting, return_exceptions=True)
         assert [type(error) for error in result] == [LinkLost, LinkLost]
 
 
 async def test_a_service_may_refuse_and_end_consumers() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        channel = await confirming(both)
-        house.inbox.refusal = AccessRefused("not yours")
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
+        services.inbox.refusal = AccessRefused("not yours")
         with pytest.raises(AccessRefused, match="not yours"):
             await channel.consume("inbox", lambda _: None)
-        house.inbox.refusal = None
-        other = await both.links[0].open_channel()
-        got: list[Delivered] = []
+        services.inbox.refusal = None
+        other = await endpoints.links[0].open_channel()
+        deliveries: list[Delivered] = []
         ended: list[str] = []
         other.on_cancelled = ended.append
-        tag = await other.consume("inbox", got.extend)
-        house.inbox.put(b"1")
-        await until(lambda: bool(got))
-        (consumer,) = house.inbox.consumers
+        tag = await other.consume("inbox", deliveries.extend)
+        services.inbox.put(b"1")
+        await until(lambda: bool(deliveries))
+        (consumer,) = services.inbox.consumers
         consumer.cancel()
         await until(lambda: bool(ended))
         assert ended == [tag]
-        assert house.inbox.settlements == [(tag, [b"1"], Disposition.LOST)]
+        assert services.inbox.settlements == [(tag, [b"1"], Disposition.LOST)]
         consumer.cancel()
         consumer.deliver("", "", header(b"2"), b"2", False, b"2")
-        await until(lambda: len(house.inbox.settlements) == 2)
-        assert house.inbox.settlements[1] == (tag, [b"2"], Disposition.LOST)
+        await until(lambda: len(services.inbox.settlements) == 2)
+        assert services.inbox.settlements[1] == (tag, [b"2"], Disposition.LOST)
 
 
 async def test_clients_cannot_change_definitions_of_the_node() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        link = await both.dial()
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        link = await endpoints.dial()
         for act in (
             m.QueuePurge("inbox"),
             m.QueueDelete("inbox"),
@@ -407,25 +407,25 @@ async def test_clients_cannot_change_definitions_of_the_node() -> None:
 
 
 async def test_transactions_wait_for_services() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        link = await both.dial()
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
         channel.publish("door", "later", header(b"1"), b"1")
         channel.publish("door", "return", header(b"2"), b"2", mandatory=True)
         await channel.qos(1)
-        assert house.door.published == []
+        assert services.exchange.published == []
         returned: list[bytes] = []
         channel.on_returned = lambda event: returned.append(event.body)
         commit = asyncio.ensure_future(channel.call(m.TxCommit(), m.TxCommitOk))
-        await until(lambda: bool(house.door.waiting))
+        await until(lambda: bool(services.exchange.waiting))
         assert not commit.done()
-        house.door.waiting.pop()(CONFIRMED)
+        services.exchange.waiting.pop()(CONFIRMED)
         await commit
         assert returned == [b"2"]
         for key, error in (("refuse", ContentTooLarge), ("nack", AmqpError)):
-            link = await both.dial()
+            link = await endpoints.dial()
             channel = await link.open_channel()
             await channel.call(m.TxSelect(), m.TxSelectOk)
             channel.publish("door", key, header(b"1"), b"1")
@@ -433,11 +433,11 @@ async def test_transactions_wait_for_services() -> None:
                 await channel.call(m.TxCommit(), m.TxCommitOk)
 
 
-async def test_sessions_are_announced_and_can_be_ended_from_outside() -> None:
-    house = House()
-    async with pair(prepare=house.prepare) as both:
-        link = await both.dial(client_properties={"node": "10008"})
-        (info,) = house.opened
+async def test_hooks_get_sessions_and_a_service_can_close_them() -> None:
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        link = await endpoints.dial(client_properties={"node": "10008"})
+        (info,) = services.opened
         assert (info.user, info.vhost, info.client_properties["node"]) == ("guest", "/", "10008")
         assert info.peer.is_loopback
         info.state["mine"] = 1
@@ -445,19 +445,19 @@ async def test_sessions_are_announced_and_can_be_ended_from_outside() -> None:
         info.close(NotAllowed("again"))
         error = await link.wait_closed()
         assert isinstance(error, NotAllowed)
-        await until(lambda: bool(house.closed))
-        assert house.closed == [info]
+        await until(lambda: bool(services.closed))
+        assert services.closed == [info]
 
 
 async def test_a_fault_of_a_service_ends_only_the_connection_that_used_it(caplog: pytest.LogCaptureFixture) -> None:
-    house = House()
+    services = RegisteredServices()
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    house.door.publish = broken  # type: ignore[method-assign, assignment]
-    async with pair(prepare=house.prepare) as both:
-        neighbour, channel = await confirming(both), await confirming(both)
+    services.exchange.publish = broken  # type: ignore[method-assign, assignment]
+    async with pair(prepare=services.prepare) as endpoints:
+        neighbour, channel = await confirming_channel(endpoints), await confirming_channel(endpoints)
         with pytest.raises(AmqpError) as caught:
             await publish_and_wait(channel, "door", "now", header(b""), b"")
         assert caught.value.reply_code == 541

@@ -23,11 +23,11 @@ from semq.amqp.limits import ConnectionLimits
 from semq.amqp.spec import FRAME_METHOD
 from semq.broker.limits import BrokerLimits
 from tests.broker.raw import RawClient
-from tests.broker.served import Served, served
+from tests.broker.served import RunningBroker, run_broker
 from tests.transport.waiting_output import waiting_output
 
 
-def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broker: Served) -> None:
+def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broker: RunningBroker) -> None:
     with broker.raw().opened(2) as client:
         client.send(m.QueueDeclare("none", passive=True), 1)
         event = client.until(ChannelClosed)
@@ -40,7 +40,7 @@ def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broke
         client.ask(m.BasicQos(), m.BasicQosOk, 1)
 
 
-def test_methods_after_an_error_on_the_channel_are_ignored(broker: Served) -> None:
+def test_methods_after_an_error_on_the_channel_are_ignored(broker: RunningBroker) -> None:
     with broker.raw().opened(2) as client:
         client.machine.send(2, m.QueueDeclare(exclusive=True))
         client.machine.send(1, m.QueueDeclare("none", passive=True))
@@ -65,7 +65,7 @@ def test_methods_after_an_error_on_the_channel_are_ignored(broker: Served) -> No
         (frame(8, 1, b""), 501),  # a heartbeat on a channel
     ],
 )
-def test_hard_errors_close_the_connection_with_their_code(broker: Served, data: bytes, code: int) -> None:
+def test_hard_errors_close_the_connection_with_their_code(broker: RunningBroker, data: bytes, code: int) -> None:
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
         client.socket.sendall(data)
         error = client.closed().error
@@ -74,10 +74,10 @@ def test_hard_errors_close_the_connection_with_their_code(broker: Served, data: 
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_a_malformed_table_is_reported_to_its_sender_only(broker: Served) -> None:
-    with broker.raw().opened() as taker, broker.raw().opened() as client:
-        queue = taker.ask(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
-        taker.ask(m.BasicConsume(queue), m.BasicConsumeOk)
+def test_a_malformed_table_is_reported_to_its_sender_only(broker: RunningBroker) -> None:
+    with broker.raw().opened() as consumer, broker.raw().opened() as client:
+        queue = consumer.ask(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
+        consumer.ask(m.BasicConsume(queue), m.BasicConsumeOk)
         good = ContentHeader.build(1, Properties(headers={"a": 1}))
         bad = ContentHeader(good.raw.replace(b"\x01aI", b"\x01a!"), 1)
         client.machine.publish(1, "", queue, bad, b"1")
@@ -85,11 +85,11 @@ def test_a_malformed_table_is_reported_to_its_sender_only(broker: Served) -> Non
         error = client.closed().error
         assert error is not None
         assert error.reply_code in {501, 502}
-        taker.publish("", queue, b"fine")
-        assert taker.until(Delivered).body == b"fine"
+        consumer.publish("", queue, b"fine")
+        assert consumer.until(Delivered).body == b"fine"
 
 
-def test_a_publish_directly_before_a_close_is_processed(broker: Served) -> None:
+def test_a_publish_directly_before_a_close_is_processed(broker: RunningBroker) -> None:
     with broker.raw().opened(2) as client:
         queue = client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk).queue
         client.ask(m.BasicConsume(queue, no_ack=True), m.BasicConsumeOk, 2)
@@ -105,7 +105,7 @@ def test_a_publish_directly_before_a_close_is_processed(broker: Served) -> None:
         client.ask(m.BasicQos(), m.BasicQosOk, 2)
 
 
-def test_a_header_that_does_not_fit_a_consumers_frames_ends_that_consumers_connection(broker: Served) -> None:
+def test_a_header_larger_than_the_frames_of_a_consumer_ends_its_connection(broker: RunningBroker) -> None:
     with broker.raw(limits=ConnectionLimits(frame_max=4096)).opened() as small, broker.raw().opened() as client:
         queue = client.ask(m.QueueDeclare(auto_delete=True), m.QueueDeclareOk).queue
         small.ask(m.BasicConsume(queue), m.BasicConsumeOk)
@@ -118,7 +118,7 @@ def test_a_header_that_does_not_fit_a_consumers_frames_ends_that_consumers_conne
 
 
 def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
-    with served(connection=ConnectionLimits(body_max=1000)) as running, running.raw().opened(2) as client:
+    with run_broker(connection=ConnectionLimits(body_max=1000)) as broker, broker.raw().opened(2) as client:
         client.publish("", "q", bytes(1000))
         client.publish("", "q", bytes(1001))
         error = client.until(ChannelClosed).error
@@ -130,8 +130,8 @@ def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
 def test_channels_and_consumers_have_limits() -> None:
     limits = BrokerLimits(consumers_per_channel=2)
     with (
-        served(limits=limits, connection=ConnectionLimits(channel_max=3)) as running,
-        running.raw().opened(3) as client,
+        run_broker(limits=limits, connection=ConnectionLimits(channel_max=3)) as broker,
+        broker.raw().opened(3) as client,
     ):
         client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         for _ in range(2):
@@ -142,7 +142,7 @@ def test_channels_and_consumers_have_limits() -> None:
         assert (error.reply_code, error.text) == (530, "NOT_ALLOWED - consumer limit (2) is reached")
 
 
-def test_large_arguments_of_a_consumer_are_refused(broker: Served) -> None:
+def test_large_arguments_of_a_consumer_are_refused(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         client.send(m.BasicConsume(arguments={"text": "x" * 9000}))
@@ -152,8 +152,8 @@ def test_large_arguments_of_a_consumer_are_refused(broker: Served) -> None:
 
 
 def test_a_client_that_does_not_read_gets_no_more_answers() -> None:
-    with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
-        with running.raw().opened(2) as greedy, running.raw().opened() as neighbour:
+    with run_broker(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as broker:
+        with broker.raw().opened(2) as greedy, broker.raw().opened() as neighbour:
             greedy.ask(m.QueueDeclare("q"), m.QueueDeclareOk)
             greedy.publish("", "q", bytes(50_000))
             requests = b"".join(
@@ -163,15 +163,15 @@ def test_a_client_that_does_not_read_gets_no_more_answers() -> None:
             )
             fill(greedy, lambda: greedy.socket.sendall(requests))
             neighbour.ask(m.BasicQos(), m.BasicQosOk)
-            assert waiting(running) < 3_000_000
+            assert waiting_bytes(broker) < 3_000_000
 
 
 def test_returns_wait_for_a_client_that_does_not_read() -> None:
-    with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
-        with running.raw().opened() as flooding, running.raw().opened() as neighbour:
+    with run_broker(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as broker:
+        with broker.raw().opened() as flooding, broker.raw().opened() as neighbour:
             fill(flooding, lambda: flooding.publish("", "nowhere", bytes(50_000), mandatory=True))
             neighbour.ask(m.BasicQos(), m.BasicQosOk)
-            assert waiting(running) < 3_000_000
+            assert waiting_bytes(broker) < 3_000_000
 
 
 def fill(client: RawClient, send: Callable[[], None]) -> None:
@@ -184,12 +184,12 @@ def fill(client: RawClient, send: Callable[[], None]) -> None:
         pass
 
 
-def waiting(running: Served) -> int:
+def waiting_bytes(broker: RunningBroker) -> int:
     """Return the bytes that the server holds for its slowest reader."""
-    return running.call(lambda: max(waiting_output(session.link) for session in running.server.sessions))
+    return broker.call(lambda: max(waiting_output(session.link) for session in broker.server.sessions))
 
 
-def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
+def test_events_wait_in_order_while_the_store_works(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         for number in range(50):
             client.machine.send(1, m.QueueDeclare(f"pipelined.{number}", durable=True))
@@ -206,7 +206,7 @@ def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
 
 
 def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
-    with served(limits=BrokerLimits(held_events=5)) as running, running.raw().opened() as client:
+    with run_broker(limits=BrokerLimits(held_events=5)) as broker, broker.raw().opened() as client:
         for number in range(40):
             client.machine.send(1, m.QueueDeclare(f"q{number}", durable=True))
         client.flush()
@@ -214,7 +214,7 @@ def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
             client.until(MethodReceived)
 
 
-def test_waiting_methods_are_dropped_with_their_channel(broker: Served) -> None:
+def test_waiting_methods_are_dropped_with_their_channel(broker: RunningBroker) -> None:
     with broker.raw().opened(2) as client:
         client.machine.send(1, m.QueueDeclare("once", durable=True))
         client.machine.send(1, m.QueueDeclare("once", passive=True))
@@ -236,18 +236,18 @@ CONVERSATION = [
 ]
 
 
-def recorded() -> bytes:
+def conversation_bytes() -> bytes:
     """Return the bytes of a correct conversation after the negotiation."""
     return b"".join(frame(FRAME_METHOD, 1, encode_method(method)) for method in CONVERSATION)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 6))
-def test_fuzzed_frames_never_disturb_another_connection(broker: Served, seed: int, changes: int) -> None:
-    chance = random.Random(seed)
-    data = bytearray(recorded())
+def test_fuzzed_frames_never_disturb_another_connection(broker: RunningBroker, seed: int, changes: int) -> None:
+    generator = random.Random(seed)
+    data = bytearray(conversation_bytes())
     for _ in range(changes):
-        data[chance.randrange(len(data))] = chance.randrange(256)
+        data[generator.randrange(len(data))] = generator.randrange(256)
     with broker.raw().opened() as neighbour:
         with broker.raw().opened() as client:
             client.socket.sendall(bytes(data))
@@ -256,7 +256,7 @@ def test_fuzzed_frames_never_disturb_another_connection(broker: Served, seed: in
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
-def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, garbage: bytes) -> None:
+def test_garbage_after_the_protocol_header_ends_that_connection_only(broker: RunningBroker, garbage: bytes) -> None:
     with broker.raw().opened() as neighbour:
         with broker.raw() as client:
             client.machine.take_output()
@@ -264,7 +264,7 @@ def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, g
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_the_server_has_no_messages_after_all_tests(broker: Served) -> None:
+def test_the_server_has_no_messages_after_all_tests(broker: RunningBroker) -> None:
     """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):

@@ -1,6 +1,4 @@
-"""Invalid input on an open channel, row by row: the reply has its code, class and method, and no other connection is
-affected.
-"""
+"""Invalid input on an open channel: each reply has its code, class and method, and no other connection is affected."""
 
 import struct
 
@@ -10,11 +8,11 @@ from semq.amqp import methods as m
 from semq.amqp.events import ChannelClosed, ConnectionClosed, Tuned
 from semq.amqp.frames import frame
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
-from tests.broker.served import Served
+from tests.broker.served import RunningBroker
 
 BASIC = 60
-DEEP = 1000
-LONG = b"\xff" * 4
+DEEP = 1000  # levels of nested tables
+LONG = b"\xff" * 4  # a length or a number beyond all limits
 
 
 def short(data: bytes) -> bytes:
@@ -74,12 +72,12 @@ def arrays(depth: int) -> bytes:
 
 # fault | bytes | code, class and method of the close of the connection
 HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
-    "no method": (frame(FRAME_METHOD, 1, b""), (501, 0, 0)),
+    "frame without a method": (frame(FRAME_METHOD, 1, b""), (501, 0, 0)),
     "half of a class": (frame(FRAME_METHOD, 1, b"\0"), (501, 0, 0)),
     "unknown method": (method(50, 99), (540, 50, 99)),
     "class 0": (method(0, 0), (540, 0, 0)),
     "declare cut off": (method(50, 10, b"\0\0"), (501, 50, 10)),
-    "ours to send": (method(60, 60, short(b"t") + bytes(9) + short(b"") * 2), (503, 60, 60)),
+    "method that only servers send": (method(60, 60, short(b"t") + bytes(9) + short(b"") * 2), (503, 60, 60)),
     "close of the connection on a channel": (method(10, 50, b"\0\0" + short(b"") + bytes(4)), (503, 10, 50)),
     "channel 0": (method(50, 10, b"\0\0" + short(b"q") + b"\0" + long(b""), channel=0), (504, 50, 10)),
     "channel opened twice": (method(20, 10, short(b"")), (504, 20, 10)),
@@ -93,8 +91,8 @@ HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "body too long": (publish() + header(2) + body(b"xxx"), (505, 60, 40)),
     "header of another class": (publish() + header(0, class_id=50), (501, 60, 0)),
     "header with weight": (publish() + header(0, weight=7), (502, 60, 0)),
-    "property announced, not there": (publish() + header(0, 0x8000), (501, 60, 0)),
-    "bytes behind the properties": (publish() + header(0, 0, b"xxxx"), (501, 60, 0)),
+    "announced property that is missing": (publish() + header(0, 0x8000), (501, 60, 0)),
+    "bytes after the properties": (publish() + header(0, 0, b"xxxx"), (501, 60, 0)),
     "flags that never end": (publish() + header(0, 0xFFFF, b"\xff" * 100), (502, 60, 0)),
     "tables in tables in headers": (publish() + header(0, 0x2000, long(tables(DEEP))), (502, 60, 0)),
     "arrays in arrays in headers": (publish() + header(0, 0x2000, long(arrays(DEEP))), (502, 60, 0)),
@@ -103,14 +101,14 @@ HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "immediate": (publish(bits=2) + header(0), (540, 60, 40)),
     "name that is no UTF-8": (declare(b"\xff\xfe"), (502, 50, 10)),
     "name with a zero": (declare(b"a\0b"), (502, 50, 10)),
-    "argument of no type": (declare(b"", field(b"a", b"?", b"")), (502, 50, 10)),
+    "argument of an unknown type": (declare(b"", field(b"a", b"?", b"")), (502, 50, 10)),
     "argument cut off": (declare(b"", b"\x05ab"), (501, 50, 10)),
     "repeated argument": (declare(b"", field(b"a", b"t", b"\1") * 2), (502, 50, 10)),
     "arguments in arguments": (declare(b"", tables(DEEP)), (502, 50, 10)),
     "exchange type unknown": (exchange(b"x", b"nope"), (503, 40, 10)),
-    "consumer tag again": (declare(b"") + consume(b"", b"t") * 2, (530, 60, 20)),
+    "repeated consumer tag": (declare(b"") + consume(b"", b"t") * 2, (530, 60, 20)),
     "prefetch by size": (method(60, 10, struct.pack(">IHB", 100, 1, 0)), (540, 60, 10)),
-    "answer to no question": (method(20, 21, b"\1"), (503, 20, 21)),
+    "reply without a request": (method(20, 21, b"\1"), (503, 20, 21)),
 }
 
 
@@ -124,7 +122,7 @@ SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "negative size": (publish() + header(2**64 - 1), (311, 60, 40)),
     "no such exchange": (publish(b"none") + header(0), (404, 60, 40)),
     "expiration in words": (publish() + header(0, 1 << 8, short(b"soon")), (406, 60, 40)),
-    "somebody else's name": (publish() + header(0, 1 << 4, short(b"root")), (406, 60, 40)),
+    "user id of another user": (publish() + header(0, 1 << 4, short(b"root")), (406, 60, 40)),
     "delivery mode 9": (publish() + header(0, 1 << 12, b"\x09"), (406, 60, 40)),
     "reserved name of a queue": (declare(b"amq.q"), (403, 50, 10)),
     "reserved name of an exchange": (exchange(b"amq.x"), (403, 40, 10)),
@@ -137,21 +135,24 @@ SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "expires at once": (_argument(b"x-expires", b"I", bytes(4)), (406, 50, 10)),
     "too many priorities": (_argument(b"x-max-priority", b"I", struct.pack(">i", 300)), (406, 50, 10)),
     "overflow unknown": (_argument(b"x-overflow", b"S", long(b"x")), (406, 50, 10)),
-    "dead-letter exchange 1": (_argument(b"x-dead-letter-exchange", b"I", bytes(4)), (406, 50, 10)),
+    "dead-letter exchange that is a number": (_argument(b"x-dead-letter-exchange", b"I", bytes(4)), (406, 50, 10)),
     "unknown tag": (method(60, 80, struct.pack(">QB", 9, 0)), (406, 60, 80)),
-    "unknown tag, and all before": (method(60, 120, struct.pack(">QB", 9, 1)), (406, 60, 120)),
+    "unknown tag with multiple": (method(60, 120, struct.pack(">QB", 9, 1)), (406, 60, 120)),
     "highest tag": (method(60, 90, b"\xff" * 8 + b"\0"), (406, 60, 90)),
     "no transaction": (method(90, 20), (406, 90, 20)),
     "transaction among confirms": (method(85, 10, b"\1") + method(90, 10), (406, 90, 10)),
     "no such queue": (consume(b"none"), (404, 60, 20)),
     "no queue declared": (consume(b""), (404, 60, 20)),
-    "one consumer only": (declare(b"") + consume(b"", b"a", 12) + consume(b"", b"b"), (403, 60, 20)),
+    "second consumer beside an exclusive one": (
+        declare(b"") + consume(b"", b"a", 12) + consume(b"", b"b"),
+        (403, 60, 20),
+    ),
 }
 
 
-@pytest.mark.parametrize("what", HARD)
-def test_a_hard_error_closes_the_connection_and_spares_its_neighbour(broker: Served, what: str) -> None:
-    data, expected = HARD[what]
+@pytest.mark.parametrize("fault", HARD)
+def test_a_hard_error_closes_its_connection_only(broker: RunningBroker, fault: str) -> None:
+    data, expected = HARD[fault]
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
         client.socket.sendall(data)
         closed = client.until(ConnectionClosed)
@@ -160,9 +161,9 @@ def test_a_hard_error_closes_the_connection_and_spares_its_neighbour(broker: Ser
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-@pytest.mark.parametrize("what", SOFT)
-def test_a_soft_error_closes_one_channel(broker: Served, what: str) -> None:
-    data, expected = SOFT[what]
+@pytest.mark.parametrize("fault", SOFT)
+def test_a_soft_error_closes_its_channel_only(broker: RunningBroker, fault: str) -> None:
+    data, expected = SOFT[fault]
     with broker.raw().opened(2) as client:
         client.socket.sendall(data)
         closed = client.until(ChannelClosed)
@@ -172,7 +173,7 @@ def test_a_soft_error_closes_one_channel(broker: Served, what: str) -> None:
 
 
 def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
-    broker: Served, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with broker.raw() as client:
         client.until(Tuned)
@@ -183,7 +184,7 @@ def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
 
 
 @pytest.mark.parametrize("data", [frame(4, 1, b""), frame(0, 1, b""), declare(b"")[:-1] + b"\0"])
-def test_malformed_frames_end_the_connection_without_a_reason(broker: Served, data: bytes) -> None:
+def test_malformed_frames_end_the_connection_without_a_reason(broker: RunningBroker, data: bytes) -> None:
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
         client.socket.sendall(data)
         client.socket.settimeout(60)
@@ -192,7 +193,7 @@ def test_malformed_frames_end_the_connection_without_a_reason(broker: Served, da
 
 
 @pytest.mark.parametrize("name", [b"q" * 255, "Grüße 机构".encode(), bytes(range(1, 128)), b" "])
-def test_any_text_may_be_the_name_of_a_queue(broker: Served, name: bytes) -> None:
+def test_any_text_may_be_the_name_of_a_queue(broker: RunningBroker, name: bytes) -> None:
     with broker.raw().opened() as client:
         client.socket.sendall(declare(name))
         client.send(m.QueueDeclare(name.decode(), passive=True))

@@ -6,7 +6,7 @@ from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, Right, User, UserTable, digest_of
 from semq.transport.peer import PeerInfo
 
-HERE, FAR = PeerInfo("127.0.0.1", 1), PeerInfo("10.0.0.1", 1)
+LOCAL_PEER, REMOTE_PEER = PeerInfo("127.0.0.1", 1), PeerInfo("10.0.0.1", 1)
 ANN = User("ann", digest_of("secret"), {"/": Permissions("", "^a", ".*")})
 BOB = User("bob", digest_of("secret"), loopback_only=True)
 EVE = User("eve")
@@ -28,35 +28,35 @@ def test_permissions_match_names_by_regular_expressions(right: Right, name: str,
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "credentials", "peer", "who"),
+    ("mechanism", "credentials", "peer", "user"),
     [
-        ("PLAIN", Credentials("ann", b"secret"), FAR, "ann"),
-        ("AMQPLAIN", Credentials("ann", b"secret"), FAR, "ann"),
-        ("PLAIN", Credentials("ann", b"wrong"), HERE, None),
-        ("PLAIN", Credentials("nobody", b"secret"), HERE, None),
-        ("PLAIN", Credentials("eve", b""), HERE, None),
-        ("PLAIN", Credentials("ann", None), HERE, None),
-        ("PLAIN", Credentials("bob", b"secret"), HERE, "bob"),
-        ("PLAIN", Credentials("bob", b"secret"), FAR, None),
+        ("PLAIN", Credentials("ann", b"secret"), REMOTE_PEER, "ann"),
+        ("AMQPLAIN", Credentials("ann", b"secret"), REMOTE_PEER, "ann"),
+        ("PLAIN", Credentials("ann", b"wrong"), LOCAL_PEER, None),
+        ("PLAIN", Credentials("nobody", b"secret"), LOCAL_PEER, None),
+        ("PLAIN", Credentials("eve", b""), LOCAL_PEER, None),
+        ("PLAIN", Credentials("ann", None), LOCAL_PEER, None),
+        ("PLAIN", Credentials("bob", b"secret"), LOCAL_PEER, "bob"),
+        ("PLAIN", Credentials("bob", b"secret"), REMOTE_PEER, None),
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
         ("EXTERNAL", Credentials("ann", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
-        ("EXTERNAL", Credentials("ann", None), HERE, None),
+        ("EXTERNAL", Credentials("ann", None), LOCAL_PEER, None),
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],
 )
 async def test_right_credentials_log_in(
-    mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None
+    mechanism: str, credentials: Credentials, peer: PeerInfo, user: str | None
 ) -> None:
     table = UserTable([ANN, BOB, EVE])
-    assert await table.authenticate(mechanism, credentials, peer) == who
+    assert await table.authenticate(mechanism, credentials, peer) == user
 
 
 async def test_a_changed_password_counts_at_once() -> None:
     table = UserTable([User("ann", digest_of("old"))])
-    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), HERE) == "ann"
+    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), LOCAL_PEER) == "ann"
     table.users["ann"].password = digest_of("new")
-    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), HERE) is None
-    assert await table.authenticate("PLAIN", Credentials("ann", b"new"), HERE) == "ann"
+    assert await table.authenticate("PLAIN", Credentials("ann", b"old"), LOCAL_PEER) is None
+    assert await table.authenticate("PLAIN", Credentials("ann", b"new"), LOCAL_PEER) == "ann"
 
 
 def test_a_user_has_permissions_in_named_virtual_hosts_only() -> None:

@@ -29,7 +29,7 @@ def test_a_prepared_message_is_seen_only_after_the_commit_and_in_its_place() -> 
     assert prepared.commit() == 0
 
 
-def test_a_prepared_message_goes_to_consumers_and_is_dropped_from_the_store_by_the_ack() -> None:
+def test_a_prepared_message_goes_to_consumers_and_its_acknowledgement_deletes_it() -> None:
     model = Model()
     queue, consumer = model.queue("q", durable=True), RecordingConsumer()
     queue.subscribe(consumer, False)
@@ -38,7 +38,7 @@ def test_a_prepared_message_goes_to_consumers_and_is_dropped_from_the_store_by_t
     model.flush()
     prepared.commit()
     assert consumer.bodies == [b"mine"]
-    queue.settle(consumer, consumer.out, Disposition.ACK)
+    queue.settle(consumer, consumer.unacked, Disposition.ACK)
     model.flush()
     assert model.store.messages == {}
 
@@ -97,14 +97,14 @@ def test_the_cost_of_many_routing_keys_is_linear_in_the_number_of_queues(monkeyp
 
 def test_services_are_found_by_name_and_messages_are_not_routed_to_them() -> None:
     model = Model()
-    door, inbox = ServiceExchange("semq", "x-semq"), ServiceQueue("inbox")
-    model.vhost.register(door)
+    exchange, inbox = ServiceExchange("semq", "x-semq"), ServiceQueue("inbox")
+    model.vhost.register(exchange)
     model.vhost.register(inbox)
     received: list[tuple[int, int]] = []
     inbox.counts(lambda *counts: received.append(counts))
-    assert (door.shown_type, received) == ("x-semq", [(0, 0)])
+    assert (exchange.shown_type, received) == ("x-semq", [(0, 0)])
     assert model.vhost.route_message(model.vhost.find_exchange(""), message_of(routing_key="inbox")) == []
-    assert list(door.match("k", dict)) == []
+    assert list(exchange.match("k", dict)) == []
 
 
 def test_dead_lettered_messages_do_not_reach_a_service() -> None:

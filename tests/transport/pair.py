@@ -28,8 +28,8 @@ class TransportPair:
         self.links: list[ClientLink] = []
 
     async def dial(self, **settings: Any) -> ClientLink:
-        known: dict[str, Any] = {"port": self.server.port, "user": "guest", "password": "guest"}
-        config = DialConfig("127.0.0.1", **(known | settings))
+        defaults: dict[str, Any] = {"port": self.server.port, "user": "guest", "password": "guest"}
+        config = DialConfig("127.0.0.1", **(defaults | settings))
         link = await dial(config, self.server.clock, self.turn)
         self.links.append(link)
         return link
@@ -45,6 +45,7 @@ async def pair(
     properties: Mapping[str, Any] | None = None,
     **listener: Any,
 ) -> AsyncIterator[TransportPair]:
+    """Run a server until the block ends, then close all links to it and stop it."""
     turn = Turn()
     config = ServerConfig(
         listener=ListenerConfig(**{"port": 0, "pause_s": 0.02, **listener}),
@@ -55,11 +56,11 @@ async def pair(
     server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
     prepare(server)
     await server.start()
-    both = TransportPair(server, turn)
+    endpoints = TransportPair(server, turn)
     try:
-        yield both
+        yield endpoints
     finally:
-        for link in both.links:
+        for link in endpoints.links:
             await link.close()
         await server.stop(drain_s)
 

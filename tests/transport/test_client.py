@@ -14,15 +14,15 @@ from tests.transport.publishing import publish_and_wait
 
 
 async def test_all_clients_get_the_reason_when_the_server_closes() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.confirm_select()
         received: list[object] = []
         link.on_closed = received.append
         channel.on_closed = received.append
         waiting = asyncio.ensure_future(channel.get("none"))
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         session.info.close(NotAllowed("replaced by a newer connection"))
         error = await link.wait_closed()
         assert isinstance(error, NotAllowed)
@@ -39,16 +39,16 @@ async def test_a_reason_that_arrives_with_the_opening_is_reported() -> None:
     def refuse(session: SessionInfo) -> None:
         session.close(NotAllowed("not you"))
 
-    async with pair() as both:
-        both.server.vhosts["/"].hooks.append(SessionHooks(on_open=refuse))
-        link = await both.dial()
+    async with pair() as endpoints:
+        endpoints.server.vhosts["/"].hooks.append(SessionHooks(on_open=refuse))
+        link = await endpoints.dial()
         with pytest.raises(NotAllowed, match="not you"):
             await link.open_channel()
 
 
 async def test_a_lost_socket_is_a_lost_link() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.confirm_select()
         opening = asyncio.ensure_future(link.open_channel())
@@ -63,15 +63,15 @@ async def test_a_lost_socket_is_a_lost_link() -> None:
 
 
 async def test_a_stop_of_the_server_is_reported() -> None:
-    async with pair() as both:
-        link = await both.dial()
-        await both.server.stop(5.0)
+    async with pair() as endpoints:
+        link = await endpoints.dial()
+        await endpoints.server.stop(5.0)
         assert isinstance(await link.wait_closed(), ConnectionForced)
 
 
 async def test_a_channel_without_a_waiting_caller_is_closed_again() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         opening = asyncio.ensure_future(link.open_channel())
         await asyncio.sleep(0)
         opening.cancel()
@@ -82,8 +82,8 @@ async def test_a_channel_without_a_waiting_caller_is_closed_again() -> None:
 
 async def test_a_blocked_publisher_is_notified_and_continues_when_there_is_room() -> None:
     limits = BrokerLimits(memory_high=2_000_000, memory_low=1_000_000)
-    async with pair(limits=limits) as both:
-        publisher, consumer = await both.dial(), await both.dial()
+    async with pair(limits=limits) as endpoints:
+        publisher, consumer = await endpoints.dial(), await endpoints.dial()
         blocked: list[str | None] = []
         publisher.on_blocked = blocked.append
         channel = await publisher.open_channel()
@@ -96,10 +96,10 @@ async def test_a_blocked_publisher_is_notified_and_continues_when_there_is_room(
             await asyncio.sleep(0)
         assert not channel.may_publish
         waiting = asyncio.ensure_future(channel.ready())
-        taker = await consumer.open_channel()
-        assert both.server.counts()["memory_bytes"] < 4_000_000
-        await taker.consume("q", lambda batch: taker.ack(batch[-1].delivery_tag, multiple=True))
+        consuming = await consumer.open_channel()
+        assert endpoints.server.counts()["memory_bytes"] < 4_000_000
+        await consuming.consume("q", lambda batch: consuming.ack(batch[-1].delivery_tag, multiple=True))
         await waiting
         assert blocked == ["low on memory", None]
         assert ready
-        assert both.server.counts()["alarms"] == 1
+        assert endpoints.server.counts()["alarms"] == 1

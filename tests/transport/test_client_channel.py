@@ -20,22 +20,22 @@ class Batches:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
-        self.got: list[Delivered] = []
+        self.deliveries: list[Delivered] = []
         self._news = asyncio.Event()
 
     def __call__(self, batch: list[Delivered]) -> None:
         self.sizes.append(len(batch))
-        self.got += batch
+        self.deliveries += batch
         self._news.set()
 
     async def until(self, count: int) -> list[bytes]:
-        while len(self.got) < count:
+        while len(self.deliveries) < count:
             self._news.clear()
             await self._news.wait()
-        return [event.body for event in self.got]
+        return [event.body for event in self.deliveries]
 
 
-async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
+async def publish_many(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
     """Publish a number of messages with tokens and wait for all confirms."""
     received: list[tuple[Any, bool]] = []
     done = asyncio.Event()
@@ -54,24 +54,24 @@ async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]
 
 
 async def test_publishes_are_confirmed_by_token_and_deliveries_come_in_batches() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.declare_queue("q", exclusive=True)
         await channel.confirm_select()
-        assert await published(channel, 500) == [(f"t{number}", True) for number in range(500)]
+        assert await publish_many(channel, 500) == [(f"t{number}", True) for number in range(500)]
         assert channel.unconfirmed == 0
         batches = Batches()
         await channel.qos(1000)
         await channel.consume("q", batches)
         await batches.until(500)
         assert len(batches.sizes) < 100
-        channel.ack(batches.got[-1].delivery_tag, multiple=True)
+        channel.ack(batches.deliveries[-1].delivery_tag, multiple=True)
         assert (await channel.declare_queue("q", passive=True)).message_count == 0
 
 
 async def test_a_return_precedes_the_confirm_and_a_nack_is_reported() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.declare_queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
         await channel.confirm_select()
         returned: list[Returned] = []
@@ -83,15 +83,15 @@ async def test_a_return_precedes_the_confirm_and_a_nack_is_reported() -> None:
 
 
 async def test_without_confirms_publishes_have_no_number() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         assert channel.publish("", "nowhere", header(b""), b"") == 0
         assert channel.unconfirmed == 0
 
 
 async def test_messages_can_be_got_rejected_and_nacked() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.declare_exchange("e", "topic", auto_delete=True)
         await channel.declare_queue("q", exclusive=True)
         await channel.bind_queue("q", "e", "a.*")
@@ -108,8 +108,8 @@ async def test_messages_can_be_got_rejected_and_nacked() -> None:
 
 
 async def test_consumers_can_be_cancelled_by_both_sides() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         cancelled: list[str] = []
         channel.on_cancelled = cancelled.append
         await channel.declare_queue("q")
@@ -124,8 +124,8 @@ async def test_consumers_can_be_cancelled_by_both_sides() -> None:
 
 
 async def test_an_error_ends_its_channel_only() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel, neighbour = await link.open_channel(), await link.open_channel()
         ended: list[object] = []
         channel.on_closed = ended.append
@@ -147,8 +147,8 @@ async def test_an_error_ends_its_channel_only() -> None:
 
 
 async def test_closing_returns_unacknowledged_messages() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel, other = await link.open_channel(), await link.open_channel()
         await other.declare_queue("q", exclusive=True)
         other.publish("", "q", header(b"1"), b"1")
@@ -163,8 +163,8 @@ async def test_closing_returns_unacknowledged_messages() -> None:
 
 
 async def test_a_caller_that_gives_up_does_not_mix_up_the_answers() -> None:
-    async with pair() as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         given_up = asyncio.ensure_future(channel.declare_queue("one", exclusive=True))
         await asyncio.sleep(0)
         given_up.cancel()
@@ -172,10 +172,10 @@ async def test_a_caller_that_gives_up_does_not_mix_up_the_answers() -> None:
 
 
 async def test_content_is_stopped_and_started_by_flow() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         session.machine.send(1, m.ChannelFlow(False))
         session.touch()
         while channel.may_publish:
@@ -189,8 +189,8 @@ async def test_content_is_stopped_and_started_by_flow() -> None:
 
 
 async def test_waiting_to_publish_ends_with_the_channel() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         link.is_blocked = True
         waiting = asyncio.ensure_future(channel.ready())
@@ -202,24 +202,24 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
 
 async def test_a_too_large_content_is_reported_in_order_without_its_body() -> None:
     limits = ConnectionLimits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
-    async with pair() as both:
-        channel = await (await both.dial(limits=limits)).open_channel()
+    async with pair() as endpoints:
+        channel = await (await endpoints.dial(limits=limits)).open_channel()
         await channel.confirm_select()
         queue = (await channel.declare_queue(exclusive=True)).queue
         bodies = [b"1", bytes(1000), bytes(1001), bytes(200_000), b"2"]
         for body in bodies:
             assert await publish_and_wait(channel, "", queue, header(body), body)
-        got: list[tuple[int, bytes]] = []
+        deliveries: list[tuple[int, bytes]] = []
         done = asyncio.Event()
 
         def take(batch: list[Delivered]) -> None:
-            got.extend((delivered.header.body_size, bytes(delivered.body)) for delivered in batch)
+            deliveries.extend((delivered.header.body_size, bytes(delivered.body)) for delivered in batch)
             channel.ack(batch[-1].delivery_tag, multiple=True)
-            if len(got) == len(bodies):
+            if len(deliveries) == len(bodies):
                 done.set()
 
         await channel.consume(queue, take)
         async with asyncio.timeout(60):
             await done.wait()
-        assert got == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]
+        assert deliveries == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]
         assert await publish_and_wait(channel, "", queue, header(bytes(1001)), bytes(1001))

@@ -14,10 +14,10 @@ from tests.transport.pair import pair
 
 
 async def test_dial_opens_the_virtual_host_and_close_ends_in_order() -> None:
-    async with pair() as both:
-        link = await both.dial(client_properties={"node": "10008"})
+    async with pair() as endpoints:
+        link = await endpoints.dial(client_properties={"node": "10008"})
         assert link.machine.peer_properties["product"] == "SEMQ"
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         assert session.info.client_properties["node"] == "10008"
         assert session.info.client_properties["product"] == "SEMQ"
         await link.close()
@@ -26,13 +26,13 @@ async def test_dial_opens_the_virtual_host_and_close_ends_in_order() -> None:
 
 
 async def test_a_refusal_is_the_servers_error() -> None:
-    async with pair() as both:
+    async with pair() as endpoints:
         with pytest.raises(AccessRefused):
-            await both.dial(password="wrong")
+            await endpoints.dial(password="wrong")
         with pytest.raises(CommandInvalid, match="does not offer EXTERNAL"):  # the client has no certificate
-            await both.dial(password=None)
+            await endpoints.dial(password=None)
         with pytest.raises(NotAllowed, match="vhost nowhere not found"):
-            await both.dial(virtual_host="nowhere")
+            await endpoints.dial(virtual_host="nowhere")
 
 
 async def test_a_closed_port_is_reported() -> None:
@@ -45,11 +45,11 @@ async def test_a_closed_port_is_reported() -> None:
 
 
 async def test_another_broker_is_named_before_the_login() -> None:
-    async with pair(properties={"product": "RabbitMQ", "version": "3.10.8"}) as both:
+    async with pair(properties={"product": "RabbitMQ", "version": "3.10.8"}) as endpoints:
         with pytest.raises(ForeignBroker) as caught:
-            await both.dial(product="SEMQ", password="wrong")
+            await endpoints.dial(product="SEMQ", password="wrong")
         assert caught.value.facts == {"product": "RabbitMQ", "version": "3.10.8"}
-        await (await both.dial()).close()  # a dialler without a required product is accepted
+        await (await endpoints.dial()).close()  # a dialler without a required product is accepted
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])

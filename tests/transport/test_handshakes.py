@@ -35,18 +35,18 @@ def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContex
     return client_context(trust(OURS), ring(folder / "a", by, **dates))  # type: ignore[arg-type]
 
 
-def listening(both: TransportPair) -> Listener:
-    """The listener of the server."""
-    assert isinstance(both.server.listener, Listener)
-    return both.server.listener
+def listener_of(endpoints: TransportPair) -> Listener:
+    """Return the listener of the server."""
+    assert isinstance(endpoints.server.listener, Listener)
+    return endpoints.server.listener
 
 
-async def refused(both: TransportPair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
+async def reason_of_refusal(endpoints: TransportPair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
     """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
-        await both.dial(tls=context)
-    await until(lambda: both.server.counts()["handshakes_failed"])
-    assert both.server.counts()["connections"] == 0
+        await endpoints.dial(tls=context)
+    await until(lambda: endpoints.server.counts()["handshakes_failed"])
+    assert endpoints.server.counts()["connections"] == 0
     return caplog.text
 
 
@@ -54,16 +54,16 @@ async def test_both_sides_know_the_certificate_of_the_peer_after_the_handshake(
     tmp_path: Path, server: ssl.SSLContext
 ) -> None:
     seen: list[PeerInfo] = []
-    async with pair(tls=server) as both:
-        link = await both.dial(tls=client(tmp_path), check=seen.append)
+    async with pair(tls=server) as endpoints:
+        link = await endpoints.dial(tls=client(tmp_path), check=seen.append)
         assert link.is_open
         assert seen[0].certificate is not None
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         assert session.info.peer.certificate is not None
 
 
 @pytest.mark.parametrize(
-    ("by", "at", "says"),
+    ("by", "at", "reason"),
     [
         (OURS, NOW - 100 * DAY, "certificate has expired"),
         (OURS, NOW + 10 * DAY, "certificate is not yet valid"),
@@ -72,11 +72,11 @@ async def test_both_sides_know_the_certificate_of_the_peer_after_the_handshake(
     ids=["expired", "not yet valid", "wrong authority"],
 )
 async def test_the_log_has_the_reason_of_a_refused_login(
-    tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, says: str
+    tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, reason: str
 ) -> None:
-    async with pair(tls=server) as both:
-        output = await refused(both, caplog, client(tmp_path, by, at=at))
-        assert says in output
+    async with pair(tls=server) as endpoints:
+        output = await reason_of_refusal(endpoints, caplog, client(tmp_path, by, at=at))
+        assert reason in output
         assert "127.0.0.1" in output
 
 
@@ -84,31 +84,31 @@ async def test_a_downgrade_is_refused(tmp_path: Path, server: ssl.SSLContext, ca
     old = client(tmp_path)
     old.minimum_version = ssl.TLSVersion.TLSv1_2
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with pair(tls=server) as both:
-        assert "PROTOCOL" in await refused(both, caplog, old)
+    async with pair(tls=server) as endpoints:
+        assert "PROTOCOL" in await reason_of_refusal(endpoints, caplog, old)
 
 
 async def test_plain_amqp_at_a_tls_port_is_refused(server: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> None:
-    async with pair(tls=server) as both:
+    async with pair(tls=server) as endpoints:
         with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
-            await both.dial()
+            await endpoints.dial()
         assert "failed" in caplog.text
 
 
 async def test_sockets_without_a_handshake_are_counted_and_time_out(server: ssl.SSLContext) -> None:
-    async with pair(tls=server, connections_max=2, handshake_s=0.3) as both:
-        silent = [socket.create_connection(("127.0.0.1", both.server.port)) for _ in range(3)]
-        await until(lambda: both.server.listener.refused == 1 and listening(both).handshakes_failed == 2)
-        for one in silent:
-            one.close()
+    async with pair(tls=server, connections_max=2, handshake_s=0.3) as endpoints:
+        silent = [socket.create_connection(("127.0.0.1", endpoints.server.port)) for _ in range(3)]
+        await until(lambda: endpoints.server.listener.refused == 1 and listener_of(endpoints).handshakes_failed == 2)
+        for connection in silent:
+            connection.close()
 
 
 async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) -> None:
-    async with pair(tls=server) as both:
-        with socket.create_connection(("127.0.0.1", both.server.port)):
-            await until(lambda: listening(both)._handshaking)
+    async with pair(tls=server) as endpoints:
+        with socket.create_connection(("127.0.0.1", endpoints.server.port)):
+            await until(lambda: listener_of(endpoints)._handshaking)
             async with asyncio.timeout(60):
-                await both.server.stop(10.0)
+                await endpoints.server.stop(10.0)
 
 
 class StoppingCounter:
@@ -141,7 +141,7 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
     server: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshakes, "PAUSE_S", 0.02)
-    async with pair(tls=server) as both:
+    async with pair(tls=server) as endpoints:
         failures = iter([errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
         accept = socket.socket.accept
 
@@ -151,8 +151,8 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
             return accept(listening)
 
         monkeypatch.setattr(socket.socket, "accept", failing)
-        with socket.create_connection(("127.0.0.1", both.server.port)):
-            await until(lambda: listening(both)._handshaking)
+        with socket.create_connection(("127.0.0.1", endpoints.server.port)):
+            await until(lambda: listener_of(endpoints)._handshaking)
         assert next(failures, None) is None
 
 
@@ -160,10 +160,10 @@ async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, se
     """Frames of an old link, replayed byte by byte, are not a handshake."""
     recorded = bytearray()
 
-    async with pair(tls=server) as both:
+    async with pair(tls=server) as endpoints:
 
-        async def passes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
 
             async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, keep: bool) -> None:
                 while data := await source.read(65536):
@@ -174,26 +174,26 @@ async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, se
 
             await asyncio.gather(pump(reader, there_writer, True), pump(there_reader, writer, False))
 
-        proxy = await asyncio.start_server(passes, "127.0.0.1", 0)
+        proxy = await asyncio.start_server(forward, "127.0.0.1", 0)
         async with proxy:
-            link = await both.dial(tls=client(tmp_path), port=proxy.sockets[0].getsockname()[1])
+            link = await endpoints.dial(tls=client(tmp_path), port=proxy.sockets[0].getsockname()[1])
             await link.open_channel()
             await link.close()
-            before = both.server.counts()["connections_accepted"]
-            reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+            before = endpoints.server.counts()["connections_accepted"]
+            reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
             writer.write(bytes(recorded))
             async with asyncio.timeout(60):
                 while await reader.read(65536):
                     pass
             writer.close()
-            assert both.server.counts()["connections_accepted"] == before
+            assert endpoints.server.counts()["connections_accepted"] == before
 
 
 async def test_nothing_is_sent_to_a_peer_with_an_unexpected_name(tmp_path: Path, server: ssl.SSLContext) -> None:
     def only_56001(peer: PeerInfo) -> None:
         raise WrongName(expected="2.other")
 
-    async with pair(tls=server) as both:
+    async with pair(tls=server) as endpoints:
         with pytest.raises(WrongName):
-            await both.dial(tls=client(tmp_path), check=only_56001)
-        await until(lambda: not both.server.sessions)
+            await endpoints.dial(tls=client(tmp_path), check=only_56001)
+        await until(lambda: not endpoints.server.sessions)

@@ -1,4 +1,4 @@
-"""One socket against a server: garbage, pauses, silence, slow readers."""
+"""One socket at a server: garbage, pauses, silence, slow readers."""
 
 import asyncio
 import logging
@@ -26,9 +26,9 @@ from tests.transport.waiting_output import waiting_output
 from tests.waiting import until
 
 
-async def talk(both: TransportPair, *pieces: bytes) -> bytes:
+async def exchange_bytes(endpoints: TransportPair, *pieces: bytes) -> bytes:
     """Send bytes and read until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
     for piece in pieces:
         writer.write(piece)
         await writer.drain()
@@ -44,32 +44,33 @@ async def talk(both: TransportPair, *pieces: bytes) -> bytes:
 async def test_a_wrong_protocol_header_is_answered_with_the_right_one_and_a_close(
     garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with pair() as both:
-        neighbour = await both.dial()
+    async with pair() as endpoints:
+        neighbour = await endpoints.dial()
         with caplog.at_level(logging.WARNING):
-            assert await talk(both, garbage) == PROTOCOL_HEADER
+            assert await exchange_bytes(endpoints, garbage) == PROTOCOL_HEADER
         assert neighbour.is_open
         assert "SEMQ-4" in caplog.text
-        assert await talk(both, *(bytes([byte]) for byte in garbage)) == PROTOCOL_HEADER
+        assert await exchange_bytes(endpoints, *(bytes([byte]) for byte in garbage)) == PROTOCOL_HEADER
 
 
 @pytest.mark.parametrize("data", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
 async def test_malformed_frames_close_the_connection(data: bytes) -> None:
-    async with pair(connection=ConnectionLimits(close_s=0.1)) as both:
-        neighbour = await both.dial()
-        await talk(both, PROTOCOL_HEADER + data)
+    async with pair(connection=ConnectionLimits(close_s=0.1)) as endpoints:
+        neighbour = await endpoints.dial()
+        await exchange_bytes(endpoints, PROTOCOL_HEADER + data)
         assert neighbour.is_open
 
 
 @pytest.mark.parametrize("claimed", [131_073, (1 << 32) - 1])
 async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int) -> None:
-    async with pair(connection=ConnectionLimits(close_s=3600)) as both:
-        loop, client = asyncio.get_running_loop(), await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
+    async with pair(connection=ConnectionLimits(close_s=3600)) as endpoints:
+        loop = asyncio.get_running_loop()
+        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened())
         await loop.run_in_executor(None, client.socket.sendall, FRAME_HEAD.pack(FRAME_BODY, 1, claimed))
         closed = await loop.run_in_executor(None, client.closed)
         assert closed.error is not None
         assert closed.error.reply_code == 501
-        # and the end, without further output of the server
+        # the end of the connection follows
         assert await loop.run_in_executor(None, client.socket.recv, 100) == b""
         client.socket.close()
 
@@ -78,8 +79,8 @@ async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() 
     close, answer = (
         frame(FRAME_METHOD, 0, encode_method(result)) for result in (m.ConnectionClose(200), m.ConnectionCloseOk())
     )
-    async with pair() as both:
-        client = await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
+    async with pair() as endpoints:
+        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened())
         client.socket.sendall(close)
         reply = await asyncio.to_thread(client.socket.recv, len(answer), socket.MSG_WAITALL)
         client.socket.sendall(close + close)
@@ -87,52 +88,52 @@ async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() 
         assert reply == 3 * answer
         client.socket.shutdown(socket.SHUT_WR)
         assert await asyncio.to_thread(client.socket.recv, 100) == b""
-        await until(lambda: not both.server.sessions)
+        await until(lambda: not endpoints.server.sessions)
         client.socket.close()
 
 
 async def test_a_failed_login_is_answered_only_after_the_pause() -> None:
-    async with pair(pause_s=3600) as both:
-        dialling = asyncio.ensure_future(both.dial(password="wrong", connect_s=5.0))
-        await until(lambda: both.server.counters.logins_refused > 0)
-        await both.dial()
+    async with pair(pause_s=3600) as endpoints:
+        dialling = asyncio.ensure_future(endpoints.dial(password="wrong", connect_s=5.0))
+        await until(lambda: endpoints.server.counters.logins_refused > 0)
+        await endpoints.dial()
         assert not dialling.done()
-        (session,) = [session for session in both.server.sessions if not session.is_open]
+        (session,) = [session for session in endpoints.server.sessions if not session.is_open]
         session.link.abort()
         with pytest.raises(Exception, match="SEMQ-4910"):
             await dialling
 
 
 async def test_a_client_that_does_not_finish_the_negotiation_is_dropped() -> None:
-    async with pair(connection=ConnectionLimits(handshake_s=0.05)) as both:
-        assert await talk(both) == b""
-        assert (await talk(both, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
-        await until(lambda: both.server.sessions == {})
+    async with pair(connection=ConnectionLimits(handshake_s=0.05)) as endpoints:
+        assert await exchange_bytes(endpoints) == b""
+        assert (await exchange_bytes(endpoints, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
+        await until(lambda: endpoints.server.sessions == {})
 
 
 async def test_the_last_bytes_reach_a_peer_whose_own_bytes_are_unread() -> None:
-    async with pair() as both:
-        reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
+    async with pair() as endpoints:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
         writer.write(b"GET / HTTP/1.1\r\n")
         assert await reader.readexactly(8) == PROTOCOL_HEADER
         # a socket that was closed would answer with a reset, which drops the bytes sent before
         writer.write(b"x" * 100_000)
         assert await reader.read() == b""
-        await until(lambda: both.server.sessions == {})  # also for a peer that never closes its side
+        await until(lambda: endpoints.server.sessions == {})  # also for a peer that never closes its side
         writer.close()
 
 
-async def test_a_silent_peer_is_noticed_and_a_living_one_is_kept() -> None:
-    async with pair(connection=ConnectionLimits(heartbeat=1)) as both:
-        quiet, living = await both.dial(), await both.dial()
-        quiet.link._turn = Mute()  # type: ignore[assignment]  # its heartbeats are never written
-        quiet.link.flush = lambda: None  # type: ignore[method-assign]
-        error = await asyncio.wait_for(quiet.wait_closed(), 10)
+async def test_the_link_of_a_silent_peer_ends_and_that_of_an_answering_peer_remains() -> None:
+    async with pair(connection=ConnectionLimits(heartbeat=1)) as endpoints:
+        silent, answering = await endpoints.dial(), await endpoints.dial()
+        silent.link._turn = MutedTurn()  # type: ignore[assignment]  # its heartbeats are never written
+        silent.link.flush = lambda: None  # type: ignore[method-assign]
+        error = await asyncio.wait_for(silent.wait_closed(), 10)
         assert error is not None
-        assert living.is_open
+        assert answering.is_open
 
 
-class Mute:
+class MutedTurn:
     """A turn that never ends."""
 
     def mark(self, link: object) -> None:
@@ -140,55 +141,59 @@ class Mute:
 
 
 async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
-    async with pair(limits=BrokerLimits(output_bytes=64 * 1024)) as both:
-        slow, fast = await both.dial(), await both.dial()
-        publisher = await (await both.dial()).open_channel()
+    async with pair(limits=BrokerLimits(output_bytes=64 * 1024)) as endpoints:
+        slow, fast = await endpoints.dial(), await endpoints.dial()
+        publisher = await (await endpoints.dial()).open_channel()
         await publisher.confirm_select()
         for name in ("slow", "fast"):
             await publisher.declare_queue(name)
             await publisher.bind_queue(name, "amq.fanout")
         channels = [await link.open_channel() for link in (slow, fast)]
-        late, got = (CountingOwner(channel) for channel in channels)
-        await channels[0].consume("slow", late)
-        await channels[1].consume("fast", got)
+        slow_consumer, fast_consumer = (DeliveryCounter(channel) for channel in channels)
+        await channels[0].consume("slow", slow_consumer)
+        await channels[1].consume("fast", fast_consumer)
         slow.link.pause_reading("test")
         body = bytes(64 * 1024)
         for _ in range(400):
             assert await publish_and_wait(publisher, "amq.fanout", "", header(body), body)
-        await got.until(400)
-        (session,) = [s for s in both.server.sessions if s.info.peer.port == local_port(slow.link)]
+        await fast_consumer.until(400)
+        (session,) = [s for s in endpoints.server.sessions if s.info.peer.port == local_port(slow.link)]
         assert not session.is_writable
         assert waiting_output(session.link) < 2_000_000
         slow.link.resume_reading("test")
-        await late.until(400)
+        await slow_consumer.until(400)
 
 
-async def test_a_flood_is_read_in_turns_with_the_others() -> None:
+async def test_a_flooding_connection_is_read_in_turns_with_other_connections() -> None:
     """The event loop of nodes would read 32 times in a row from a socket with more input, and one read may contain many
     small requests.
     """
-    async with pair() as both:
-        flooding, modest = [await asyncio.to_thread(lambda: RawClient(both.server.port).opened()) for _ in range(2)]
+    async with pair() as endpoints:
+        flooding, modest = [
+            await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened()) for _ in range(2)
+        ]
         received: list[tuple[object, int]] = []
-        for session in both.server.sessions:
-            hear = session.process
+        for session in endpoints.server.sessions:
+            process = session.process
 
-            def noted(events: list[ConnectionEvent], session: BrokerSession = session, hear: Any = hear) -> None:
+            def process_and_record(
+                events: list[ConnectionEvent], session: BrokerSession = session, process: Any = process
+            ) -> None:
                 received.append((session, len(events)))
-                hear(events)
+                process(events)
 
-            session.process = noted  # type: ignore[method-assign]
+            session.process = process_and_record  # type: ignore[method-assign]
         request = b"\x01\0\x01" + (11).to_bytes(4) + b"\0\x3c\0\x0a" + bytes(7) + b"\xce"  # basic.qos
         flooding.socket.setblocking(False)
         with suppress(BlockingIOError):
             while True:
                 flooding.socket.send(request * 10_000)
         await until(lambda: len(received) > 1)  # the first read has measured the number of requests
-        result = len(received)
+        reads_before = len(received)
         modest.socket.sendall(request)
         await until(lambda: any(session is not received[0][0] for session, _ in received))
         others = [number for number, (session, _) in enumerate(received) if session is not received[0][0]]
-        assert others[0] - result <= 3
+        assert others[0] - reads_before <= 3
         assert max(count for _, count in received[1:]) <= 2 * EVENTS_PER_READ
         for client in (flooding, modest):
             client.socket.close()
@@ -198,8 +203,8 @@ def local_port(link: SocketLink) -> int:
     return int(link._transport.get_extra_info("sockname")[1])
 
 
-class CountingOwner:
-    """Counts and acknowledges deliveries."""
+class DeliveryCounter:
+    """A consumer that counts and acknowledges deliveries."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self.channel = channel
@@ -221,26 +226,26 @@ class CountingOwner:
 @pytest.mark.parametrize("sent", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
 @pytest.mark.parametrize("close_s", [0.1, 60.0])
 async def test_a_peer_that_does_not_answer_a_close_is_dropped(sent: bytes, close_s: float) -> None:
-    async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as both:
-        with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
+    async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as endpoints:
+        with socket.create_connection(("127.0.0.1", endpoints.server.port)) as deaf:
             deaf.sendall(sent)
-            await until(lambda: bool(both.server.sessions))
-            await asyncio.wait_for(both.server.stop(0.3), 10)
-            assert both.server.sessions == {}
+            await until(lambda: bool(endpoints.server.sessions))
+            await asyncio.wait_for(endpoints.server.stop(0.3), 10)
+            assert endpoints.server.sessions == {}
 
 
 async def test_a_peer_that_hangs_up_in_the_pause_is_forgotten() -> None:
-    async with pair(pause_s=0.1) as both:
+    async with pair(pause_s=0.1) as endpoints:
         for _ in range(3):
-            dialling = asyncio.ensure_future(both.dial(password="wrong"))
-            await until(lambda: any(not session.is_open for session in both.server.sessions))
+            dialling = asyncio.ensure_future(endpoints.dial(password="wrong"))
+            await until(lambda: any(not session.is_open for session in endpoints.server.sessions))
             dialling.cancel()
-        await until(lambda: not both.server.sessions)
+        await until(lambda: not endpoints.server.sessions)
 
 
 async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
-    async with pair() as both:
-        link = await both.dial()
+    async with pair() as endpoints:
+        link = await endpoints.dial()
         channel = await link.open_channel()
         await channel.declare_queue("q", exclusive=True)
         for _ in range(100):
@@ -255,7 +260,7 @@ async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
         assert (await other.declare_queue("q", passive=True)).message_count == 100
 
 
-def test_small_pieces_are_put_together_for_tls_and_large_ones_stay_as_they_are() -> None:
+def test_small_pieces_are_joined_for_tls_and_large_pieces_are_unchanged() -> None:
     large = bytes(RECORD)
     pieces: list[bytes | memoryview] = [b"a", memoryview(b"b"), b"c" * (RECORD - 2), large, b"d", large, b"e"]
     together = list(join_small(pieces))

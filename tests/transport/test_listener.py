@@ -18,43 +18,43 @@ from tests.transport.pair import pair
 
 
 async def test_the_number_of_connections_is_limited() -> None:
-    async with pair(connections_max=2) as both:
-        first = await both.dial()
-        await both.dial()
+    async with pair(connections_max=2) as endpoints:
+        first = await endpoints.dial()
+        await endpoints.dial()
         with pytest.raises(DialFailed):
-            await both.dial()
-        assert both.server.counts()["connections_refused"] == 1
+            await endpoints.dial()
+        assert endpoints.server.counts()["connections_refused"] == 1
         await first.close()
-        await both.dial()
-        assert both.server.counts()["connections"] == 2
+        await endpoints.dial()
+        assert endpoints.server.counts()["connections"] == 2
 
 
 async def test_the_number_of_connections_from_one_address_is_limited() -> None:
-    async with pair(connections_per_address_max=1) as both:
-        first = await both.dial()
+    async with pair(connections_per_address_max=1) as endpoints:
+        first = await endpoints.dial()
         with pytest.raises(DialFailed):
-            await both.dial()
-        assert len(both.server.sessions) == 1
+            await endpoints.dial()
+        assert len(endpoints.server.sessions) == 1
         await first.close()
-        await both.dial()
+        await endpoints.dial()
 
 
 async def test_a_port_in_use_is_reported_at_the_start() -> None:
-    async with pair() as both:
+    async with pair() as endpoints:
         with pytest.raises(OSError, match="address already in use"):
-            async with pair(port=both.server.port):
+            async with pair(port=endpoints.server.port):
                 pass
 
 
 async def test_stopping_waits_for_answers_and_accepts_no_connection() -> None:
-    async with pair() as both:
-        links = [await both.dial() for _ in range(3)]
-        stopping = asyncio.ensure_future(both.server.stop(10.0))
+    async with pair() as endpoints:
+        links = [await endpoints.dial() for _ in range(3)]
+        stopping = asyncio.ensure_future(endpoints.server.stop(10.0))
         errors = [await link.wait_closed() for link in links]
         await stopping
         assert [error.reply_code for error in errors if error is not None and hasattr(error, "reply_code")] == [320] * 3
         with pytest.raises(DialFailed):
-            await both.dial()
+            await endpoints.dial()
 
 
 def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None") -> Path:
@@ -100,12 +100,12 @@ def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 async def test_a_client_may_log_in_by_certificate(tmp_path: Path) -> None:
     server, client = contexts(tmp_path)
-    async with pair(tls=server) as both:
-        table = both.server.authenticator
+    async with pair(tls=server) as endpoints:
+        table = endpoints.server.authenticator
         table.users["node.10008"] = User("node.10008", None, {"/": Permissions()})  # type: ignore[attr-defined]
-        link = await both.dial(tls=client, server_hostname="127.0.0.1", user="", password=None)
+        link = await endpoints.dial(tls=client, server_hostname="127.0.0.1", user="", password=None)
         assert link.machine.is_open
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         assert (session.info.user, session.info.peer.certificate_subject) == ("node.10008", "node.10008")
         with pytest.raises(DialFailed):
-            await both.dial(connect_s=0.5)
+            await endpoints.dial(connect_s=0.5)

@@ -1,5 +1,12 @@
 """One queue and its messages.
 
-``queue``, the order of delivery (``ready``), the turns of ``consumers``, messages with their entries, bodies
-that are not in memory (``pages``, ``bodies``), and the headers of a message after it died (``deadletter``).
+| module       | subject                                                                   |
+|--------------|---------------------------------------------------------------------------|
+| `queue`      | one queue: its messages, consumers and limits                             |
+| `message`    | one message, and its entry in one queue                                   |
+| `ready`      | the waiting messages, in the order in which they leave                    |
+| `consumers`  | the consumers and their turns                                             |
+| `pages`      | messages of a long queue that are not in memory                           |
+| `bodies`     | large bodies, kept in the store in chunks                                 |
+| `deadletter` | the headers of a message after it died in a queue, and cycles of queues   |
 """

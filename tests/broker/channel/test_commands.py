@@ -8,7 +8,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from tests.broker.served import Served
+from tests.broker.served import RunningBroker
 
 Act = Callable[[BlockingChannel], Any]
 
@@ -55,7 +55,7 @@ SOFT: list[tuple[Act, int, str]] = [
 
 
 @pytest.mark.parametrize(("act", "code", "text"), SOFT)
-def test_soft_errors_close_the_channel_and_nothing_else(broker: Served, act: Act, code: int, text: str) -> None:
+def test_soft_errors_close_the_channel_and_nothing_else(broker: RunningBroker, act: Act, code: int, text: str) -> None:
     connection = broker.connect()
     neighbour = connection.channel()
     neighbour.queue_declare("mine")
@@ -69,7 +69,7 @@ def test_soft_errors_close_the_channel_and_nothing_else(broker: Served, act: Act
         connection.close()
 
 
-def test_an_unknown_type_of_exchange_is_a_hard_error(broker: Served) -> None:
+def test_an_unknown_type_of_exchange_is_a_hard_error(broker: RunningBroker) -> None:
     result = refusal(broker.connect(), lambda c: c.exchange_declare("x", "x-unknown"))
     assert result == (503, "COMMAND_INVALID - unknown exchange type 'x-unknown'")
 
@@ -103,7 +103,7 @@ def test_an_empty_name_means_a_generated_name_or_the_last_declared_queue(channel
 
 
 def test_an_exclusive_queue_belongs_to_one_connection_and_ends_with_it(
-    broker: Served, channel: BlockingChannel
+    broker: RunningBroker, channel: BlockingChannel
 ) -> None:
     owner = broker.connect()
     owner.channel().queue_declare("private", exclusive=True)
@@ -125,7 +125,7 @@ def test_an_exclusive_queue_belongs_to_one_connection_and_ends_with_it(
 
 
 def test_conditional_deletions_are_refused_and_missing_queues_are_ignored(
-    broker: Served, channel: BlockingChannel
+    broker: RunningBroker, channel: BlockingChannel
 ) -> None:
     channel.queue_declare("cond")
     channel.basic_publish("", "cond", b"1")
@@ -148,7 +148,9 @@ def test_conditional_deletions_are_refused_and_missing_queues_are_ignored(
     channel.exchange_delete("cond")
 
 
-def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(broker: Served, channel: BlockingChannel) -> None:
+def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(
+    broker: RunningBroker, channel: BlockingChannel
+) -> None:
     channel.exchange_declare("auto", "fanout", auto_delete=True)
     channel.queue_declare("auto", auto_delete=True)
     channel.queue_bind("auto", "auto")
@@ -158,7 +160,7 @@ def test_an_auto_delete_queue_is_deleted_with_its_last_consumer(broker: Served, 
     assert refusal(broker.connect(), lambda c: c.exchange_declare("auto", passive=True))[0] == 404
 
 
-def test_an_internal_exchange_is_for_bindings_only(broker: Served, channel: BlockingChannel) -> None:
+def test_an_internal_exchange_is_for_bindings_only(broker: RunningBroker, channel: BlockingChannel) -> None:
     channel.exchange_declare("inner", "fanout", internal=True)
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, "inner")
@@ -196,7 +198,7 @@ NARROW: list[tuple[Act, str]] = [
 
 
 @pytest.mark.parametrize(("act", "text"), NARROW)
-def test_a_user_acts_only_where_its_permissions_allow(broker: Served, act: Act, text: str) -> None:
+def test_a_user_acts_only_where_its_permissions_allow(broker: RunningBroker, act: Act, text: str) -> None:
     connection = broker.connect("narrow")
     allowed = connection.channel()
     allowed.exchange_declare("my.x", "topic", auto_delete=True)

@@ -11,7 +11,7 @@ from semq.amqp import methods as m
 from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
 from semq.broker.channel.channel import BrokerChannel
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.served import Served, served
+from tests.broker.served import RunningBroker, run_broker
 
 
 @pytest.fixture
@@ -24,27 +24,27 @@ def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
         channel.basic_publish("", queue, body)
 
 
-class RecordingTaker:
-    """Consumes and records (body, redelivered, earlier deliveries)."""
+class PikaConsumer:
+    """A consumer of pika that records the body of each delivery, whether it is redelivered, and its delivery count."""
 
     def __init__(self, channel: BlockingChannel, queue: str, **settings: object) -> None:
         self.channel = channel
-        self.got: list[tuple[bytes, bool, int]] = []
+        self.deliveries: list[tuple[bytes, bool, int]] = []
         self.tags: list[int] = []
         self.consumer_tag = channel.basic_consume(queue, self._take, **settings)
 
     def _take(self, _: object, method: object, properties: BasicProperties, body: bytes) -> None:
-        before = (properties.headers or {}).get("x-delivery-count", 0)
-        self.got.append((body, method.redelivered, before))  # type: ignore[attr-defined]
+        delivery_count = (properties.headers or {}).get("x-delivery-count", 0)
+        self.deliveries.append((body, method.redelivered, delivery_count))  # type: ignore[attr-defined]
         self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
 
-    def until(self, count: int) -> "RecordingTaker":
+    def await_deliveries(self, count: int) -> "PikaConsumer":
         """Wait until a number of messages has arrived."""
-        while len(self.got) < count:
+        while len(self.deliveries) < count:
             self.channel.connection.process_data_events(time_limit=5)
         return self
 
-    def settled(self) -> "RecordingTaker":
+    def await_transit(self) -> "PikaConsumer":
         """Wait until everything in transit has arrived."""
         self.channel.queue_declare("amq.rabbitmq.reply-to")  # the reply follows all deliveries before it
         self.channel.connection.process_data_events(time_limit=0)
@@ -52,62 +52,62 @@ class RecordingTaker:
 
     @property
     def bodies(self) -> list[bytes]:
-        return [body for body, _, _ in self.got]
+        return [body for body, _, _ in self.deliveries]
 
 
-def test_prefetch_per_consumer_holds_and_acks_let_more_come(channel: BlockingChannel, queue: str) -> None:
+def test_a_prefetch_per_consumer_limits_deliveries_until_acknowledgements(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4")
     channel.basic_qos(prefetch_count=2)
-    taker = RecordingTaker(channel, queue).until(2).settled()
-    assert taker.bodies == [b"1", b"2"]
-    channel.basic_ack(taker.tags[1], multiple=True)
-    assert taker.until(4).bodies == [b"1", b"2", b"3", b"4"]
+    consumer = PikaConsumer(channel, queue).await_deliveries(2).await_transit()
+    assert consumer.bodies == [b"1", b"2"]
+    channel.basic_ack(consumer.tags[1], multiple=True)
+    assert consumer.await_deliveries(4).bodies == [b"1", b"2", b"3", b"4"]
 
 
 def test_prefetch_per_channel_is_shared_and_does_not_count_get(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4", b"5")
     assert channel.basic_get(queue)[2] == b"1"
     channel.basic_qos(prefetch_count=3, global_qos=True)
-    first, second = RecordingTaker(channel, queue), RecordingTaker(channel, queue)
-    first.settled()
-    assert len(first.got) + len(second.got) == 3
+    first, second = PikaConsumer(channel, queue), PikaConsumer(channel, queue)
+    first.await_transit()
+    assert len(first.deliveries) + len(second.deliveries) == 3
     channel.basic_qos(prefetch_count=4, global_qos=True)
-    first.settled()
+    first.await_transit()
     assert sorted(first.bodies + second.bodies) == [b"2", b"3", b"4", b"5"]
 
 
 def test_nack_returns_messages_to_their_places_flagged_and_counted(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4")
     channel.basic_qos(prefetch_count=3)
-    taker = RecordingTaker(channel, queue).until(3)
-    channel.basic_nack(taker.tags[1], multiple=True, requeue=True)
-    taker.until(5)
-    channel.basic_nack(taker.tags[3], requeue=True)
-    assert taker.until(6).got[3:] == [(b"1", True, 1), (b"2", True, 1), (b"1", True, 2)]
-    channel.basic_cancel(taker.consumer_tag)
+    consumer = PikaConsumer(channel, queue).await_deliveries(3)
+    channel.basic_nack(consumer.tags[1], multiple=True, requeue=True)
+    consumer.await_deliveries(5)
+    channel.basic_nack(consumer.tags[3], requeue=True)
+    assert consumer.await_deliveries(6).deliveries[3:] == [(b"1", True, 1), (b"2", True, 1), (b"1", True, 2)]
+    channel.basic_cancel(consumer.consumer_tag)
 
 
 def test_reject_without_requeue_drops_and_with_requeue_returns(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
-    for requeue, left in ((True, 2), (False, 1)):
+    for requeue, remaining in ((True, 2), (False, 1)):
         method, _, body = channel.basic_get(queue)
         assert body == b"1"
         channel.basic_reject(method.delivery_tag, requeue=requeue)
-        assert channel.queue_declare(queue, passive=True).method.message_count == left
+        assert channel.queue_declare(queue, passive=True).method.message_count == remaining
 
 
 def test_get_returns_the_number_of_remaining_messages_or_get_empty(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3")
     counts = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-        counts.append(got[0].message_count)
+    while (answer := channel.basic_get(queue, auto_ack=True))[0] is not None:
+        counts.append(answer[0].message_count)
     assert counts == [2, 1, 0]
-    assert got == (None, None, None)
+    assert answer == (None, None, None)
 
 
-@pytest.mark.parametrize("how", ["channel", "connection", "abrupt", "error"])
+@pytest.mark.parametrize("end", ["channel", "connection", "abrupt", "error"])
 def test_unacknowledged_messages_return_when_the_consumer_is_lost(
-    broker: Served, channel: BlockingChannel, how: str
+    broker: RunningBroker, channel: BlockingChannel, end: str
 ) -> None:
     channel.queue_declare("lost")
     publish(channel, "lost", b"1", b"2")
@@ -115,33 +115,33 @@ def test_unacknowledged_messages_return_when_the_consumer_is_lost(
         other.send(m.BasicConsume("lost"))
         other.until(Delivered)
         other.until(Delivered)
-        if how == "channel":
+        if end == "channel":
             other.machine.close_channel(1)
-        elif how == "connection":
+        elif end == "connection":
             other.machine.close()
-        elif how == "abrupt":
+        elif end == "abrupt":
             other.socket.close()
         else:
             other.send(m.QueueDeclare("none", passive=True))
-        if how != "abrupt":
+        if end != "abrupt":
             other.flush()
-        taker = RecordingTaker(channel, "lost").until(2)
-        assert taker.got == [(b"1", True, 1), (b"2", True, 1)]
+        consumer = PikaConsumer(channel, "lost").await_deliveries(2)
+        assert consumer.deliveries == [(b"1", True, 1), (b"2", True, 1)]
     channel.queue_delete("lost")
 
 
 def test_recover_redelivers_all_unacknowledged_messages(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
-    taker = RecordingTaker(channel, queue).until(2)
+    consumer = PikaConsumer(channel, queue).await_deliveries(2)
     channel.basic_recover(requeue=True)
-    assert taker.until(4).got[2:] == [(b"1", True, 1), (b"2", True, 1)]
+    assert consumer.await_deliveries(4).deliveries[2:] == [(b"1", True, 1), (b"2", True, 1)]
     channel.basic_recover(requeue=False)
-    assert taker.until(6).got[4:] == [(b"1", True, 2), (b"2", True, 2)]
-    channel.basic_ack(taker.tags[-1], multiple=True)
+    assert consumer.await_deliveries(6).deliveries[4:] == [(b"1", True, 2), (b"2", True, 2)]
+    channel.basic_ack(consumer.tags[-1], multiple=True)
     assert channel.queue_delete(queue).method.message_count == 0
 
 
-def test_recover_without_requeue_returns_what_has_no_consumer(channel: BlockingChannel, queue: str) -> None:
+def test_recover_without_requeue_returns_messages_of_basic_get(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1")
     channel.basic_get(queue)
     channel.basic_recover(requeue=False)
@@ -149,7 +149,7 @@ def test_recover_without_requeue_returns_what_has_no_consumer(channel: BlockingC
 
 
 @pytest.mark.parametrize("act", ["ack", "nack", "reject", "again", "multiple"])
-def test_an_unknown_tag_ends_the_channel(broker: Served, channel: BlockingChannel, queue: str, act: str) -> None:
+def test_an_unknown_tag_ends_the_channel(broker: RunningBroker, channel: BlockingChannel, queue: str, act: str) -> None:
     publish(channel, queue, b"1")
     tag = channel.basic_get(queue)[0].delivery_tag
     if act == "again":
@@ -182,7 +182,7 @@ def test_delivery_tag_zero_with_multiple_settles_all_deliveries(channel: Blockin
     assert channel.basic_get(queue)[0] is None
 
 
-def test_an_exclusive_consumer_excludes_others(broker: Served, channel: BlockingChannel) -> None:
+def test_an_exclusive_consumer_excludes_others(broker: RunningBroker, channel: BlockingChannel) -> None:
     channel.queue_declare("alone")
     tag = channel.basic_consume("alone", lambda *_: None, exclusive=True)
     other = broker.connect()
@@ -197,7 +197,7 @@ def test_an_exclusive_consumer_excludes_others(broker: Served, channel: Blocking
     other.close()
 
 
-def test_a_tag_twice_is_a_hard_error(broker: Served) -> None:
+def test_a_repeated_consumer_tag_is_a_hard_error(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         client.ask(m.BasicConsume(consumer_tag="mine"), m.BasicConsumeOk)
@@ -208,19 +208,19 @@ def test_a_tag_twice_is_a_hard_error(broker: Served) -> None:
 
 
 def test_a_consumer_of_higher_priority_gets_messages_first(channel: BlockingChannel, queue: str) -> None:
-    low = RecordingTaker(channel, queue, arguments={"x-priority": -1})
+    low = PikaConsumer(channel, queue, arguments={"x-priority": -1})
     channel.basic_qos(prefetch_count=1)
-    high = RecordingTaker(channel, queue, arguments={"x-priority": 5})
+    high = PikaConsumer(channel, queue, arguments={"x-priority": 5})
     publish(channel, queue, b"1", b"2")
-    low.until(1)
+    low.await_deliveries(1)
     assert (high.bodies, low.bodies) == ([b"1"], [b"2"])
     with pytest.raises(ChannelClosedByBroker, match="x-priority"):
         channel.connection.channel().basic_consume(queue, lambda *_: None, arguments={"x-priority": "high"})
 
 
-def test_the_client_is_notified_that_its_queue_is_deleted(broker: Served, channel: BlockingChannel) -> None:
+def test_the_client_is_notified_that_its_queue_is_deleted(broker: RunningBroker, channel: BlockingChannel) -> None:
     channel.queue_declare("going")
-    taker = RecordingTaker(channel, "going")
+    consumer = PikaConsumer(channel, "going")
     cancelled: list[object] = []
     channel.add_on_cancel_callback(cancelled.append)
     other = broker.connect()
@@ -228,12 +228,12 @@ def test_the_client_is_notified_that_its_queue_is_deleted(broker: Served, channe
     other.close()
     while not cancelled:
         channel.connection.process_data_events(time_limit=5)
-    assert cancelled[0].method.consumer_tag == taker.consumer_tag  # type: ignore[attr-defined]
+    assert cancelled[0].method.consumer_tag == consumer.consumer_tag  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(durable: bool) -> None:
-    with served(MemoryBrokerStore()) as running, running.raw().opened(2) as client:
+    with run_broker(MemoryBrokerStore()) as broker, broker.raw().opened(2) as client:
         client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
@@ -243,11 +243,13 @@ def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(dur
         assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))
 
 
-def test_no_ack_consumers_get_everything_and_leave_nothing(channel: BlockingChannel, queue: str) -> None:
+def test_consumers_without_acknowledgements_get_all_messages_and_leave_none(
+    channel: BlockingChannel, queue: str
+) -> None:
     channel.basic_qos(prefetch_count=1)
-    taker = RecordingTaker(channel, queue, auto_ack=True)
+    consumer = PikaConsumer(channel, queue, auto_ack=True)
     publish(channel, queue, b"1", b"2", b"3")
-    taker.until(3)
+    consumer.await_deliveries(3)
     assert channel.queue_delete(queue).method.message_count == 0
 
 
@@ -255,13 +257,15 @@ def test_a_cancel_of_an_unknown_consumer_is_answered(channel: BlockingChannel) -
     assert channel.basic_cancel("nobody") == []
 
 
-def test_a_window_in_bytes_is_not_offered(broker: Served) -> None:
+def test_a_window_in_bytes_is_not_offered(broker: RunningBroker) -> None:
     connection = broker.connect()
     with pytest.raises(ConnectionClosedByBroker, match=r"540.*prefetch_size"):
         connection.channel().basic_qos(prefetch_size=10)
 
 
-def test_a_channel_cannot_switch_between_confirms_and_transactions(broker: Served, channel: BlockingChannel) -> None:
+def test_a_channel_cannot_switch_between_confirms_and_transactions(
+    broker: RunningBroker, channel: BlockingChannel
+) -> None:
     channel.confirm_delivery()
     with pytest.raises(ChannelClosedByBroker, match="cannot switch from confirm to tx mode"):
         channel.tx_select()
@@ -283,8 +287,8 @@ def test_a_client_observes_expiry_priority_and_dead_letters(channel: BlockingCha
     assert body == b"high"
     channel.basic_reject(method.delivery_tag, requeue=False)
     channel.basic_publish("", source, b"brief", BasicProperties(expiration="0", priority=9))
-    taker = RecordingTaker(channel, queue).until(2)
-    assert taker.bodies == [b"high", b"brief"]
+    consumer = PikaConsumer(channel, queue).await_deliveries(2)
+    assert consumer.bodies == [b"high", b"brief"]
 
 
 @pytest.mark.parametrize("expiration", ["", "soon", "-1", "1.5", "99999999999"])
@@ -295,78 +299,85 @@ def test_an_expiration_that_is_no_number_is_refused(channel: BlockingChannel, qu
 
 
 def test_flow_stops_and_starts_deliveries(channel: BlockingChannel, queue: str) -> None:
-    taker = RecordingTaker(channel, queue)
+    consumer = PikaConsumer(channel, queue)
     channel.flow(False)
     publish(channel, queue, b"1")
-    taker.settled()
-    assert taker.bodies == []
+    consumer.await_transit()
+    assert consumer.bodies == []
     channel.flow(True)
-    assert taker.until(1).bodies == [b"1"]
+    assert consumer.await_deliveries(1).bodies == [b"1"]
 
 
-def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_what_is_unacknowledged(
-    broker: Served, channel: BlockingChannel, queue: str
+def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_unacknowledged_deliveries(
+    broker: RunningBroker, channel: BlockingChannel, queue: str
 ) -> None:
     channel.basic_qos(prefetch_count=3)
     publish(channel, queue, b"1", b"2", b"3", b"4")
-    taker = RecordingTaker(channel, queue).until(1)
-    channel.basic_ack(taker.tags[0])
-    taker.until(4)
+    consumer = PikaConsumer(channel, queue).await_deliveries(1)
+    channel.basic_ack(consumer.tags[0])
+    consumer.await_deliveries(4)
 
-    def age() -> None:
-        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
+    def raise_tags() -> None:
+        consuming = channel_with_deliveries(broker)
         settled = 10**15  # deliveries that were settled one by one before
-        one.unacked = {tag + settled: delivery for tag, delivery in one.unacked.items()}
-        one.next_tag += settled
+        consuming.unacked = {tag + settled: delivery for tag, delivery in consuming.unacked.items()}
+        consuming.next_tag += settled
 
-    broker.call(age)
-    channel.basic_ack(10**15 + taker.tags[2], multiple=True)
-    channel.basic_nack(10**15 + taker.tags[3], requeue=True)
-    assert taker.until(5).got[4:] == [(b"4", True, 1)]
+    broker.call(raise_tags)
+    channel.basic_ack(10**15 + consumer.tags[2], multiple=True)
+    channel.basic_nack(10**15 + consumer.tags[3], requeue=True)
+    assert consumer.await_deliveries(5).deliveries[4:] == [(b"4", True, 1)]
     channel.basic_ack(0, multiple=True)
     assert channel.queue_declare(queue, passive=True).method.message_count == 0
+
+
+def channel_with_deliveries(broker: RunningBroker) -> BrokerChannel:
+    """Return the only channel that has unacknowledged deliveries."""
+    channels = [channel for session in broker.server.sessions for channel in session.channels.values()]
+    (consuming,) = (channel for channel in channels if channel.unacked)
+    return consuming
 
 
 class CountingDict(dict[int, Any]):
     """A dictionary that counts its look-ups."""
 
-    asked = 0
+    lookups = 0
 
     def __contains__(self, key: object) -> bool:
-        self.asked += 1
+        self.lookups += 1
         return super().__contains__(key)
 
 
 def test_successive_multiple_acknowledgements_visit_each_delivery_once(
-    broker: Served, channel: BlockingChannel
+    broker: RunningBroker, channel: BlockingChannel
 ) -> None:
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     publish(channel, queue, *(b"%d" % number for number in range(50)))
-    taker = RecordingTaker(channel, queue).until(50)
+    consumer = PikaConsumer(channel, queue).await_deliveries(50)
     box: list[BrokerChannel] = []
 
     def watch() -> None:
-        (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
-        one.unacked = CountingDict(one.unacked)
-        box.append(one)
+        consuming = channel_with_deliveries(broker)
+        consuming.unacked = CountingDict(consuming.unacked)
+        box.append(consuming)
 
     broker.call(watch)
-    for tag in taker.tags:
+    for tag in consumer.tags:
         channel.basic_ack(tag, multiple=True)
-    taker.settled()
-    asked = box[0].unacked
-    assert isinstance(asked, CountingDict)
-    assert (len(asked), asked.asked) == (0, 100)  # a look-up of each tag, and none of the others
+    consumer.await_transit()
+    unacked = box[0].unacked
+    assert isinstance(unacked, CountingDict)
+    assert (len(unacked), unacked.lookups) == (0, 100)  # one look-up for each acknowledgement and each settled tag
 
 
-def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: Served) -> None:
+def test_a_header_that_just_fits_a_frame_is_redelivered_without_the_count(broker: RunningBroker) -> None:
     channel = broker.connect(frame_max=4096).channel()
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
     channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
-    taker = RecordingTaker(channel, queue).until(1)
-    assert taker.got == [(b"1", True, 0)]
+    consumer = PikaConsumer(channel, queue).await_deliveries(1)
+    assert consumer.deliveries == [(b"1", True, 0)]
     channel.basic_recover(requeue=False)
-    assert taker.until(2).got[1:] == [(b"1", True, 0)]
+    assert consumer.await_deliveries(2).deliveries[1:] == [(b"1", True, 0)]
     channel.basic_recover(requeue=True)
-    assert taker.until(3).got[2:] == [(b"1", True, 0)]
+    assert consumer.await_deliveries(3).deliveries[2:] == [(b"1", True, 0)]

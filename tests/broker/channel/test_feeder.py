@@ -9,7 +9,7 @@ from semq.broker.queues.bodies import LargeBody
 from semq.broker.services import ReturnedToSender, ServiceDelivery
 from semq.store.broker.operations import ReadDone
 from semq.transport.errors import LinkLost
-from tests.broker.test_services import House, confirming
+from tests.broker.test_services import RegisteredServices, confirming_channel
 from tests.transport.pair import header, pair
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -44,46 +44,49 @@ class PendingBody(LargeBody):
 
 
 async def test_a_return_during_a_large_delivery_does_not_stop_the_channel() -> None:
-    house, body = House(), PendingBody(b"large")
-    async with pair(prepare=house.prepare) as both, asyncio.timeout(30):
-        channel = await confirming(both)
-        got: list[Delivered] = []
-        await channel.consume("inbox", got.extend)
+    services, body = RegisteredServices(), PendingBody(b"large")
+    async with pair(prepare=services.prepare) as endpoints, asyncio.timeout(30):
+        channel = await confirming_channel(endpoints)
+        deliveries: list[Delivered] = []
+        await channel.consume("inbox", deliveries.extend)
         confirm = asyncio.ensure_future(
             publish_and_wait(channel, "door", "later", header(b"small"), b"small", mandatory=True)
         )
-        await until(lambda: house.door.waiting)
-        (consumer,) = house.inbox.consumers
+        await until(lambda: services.exchange.waiting)
+        (consumer,) = services.inbox.consumers
         consumer.deliver("door", "key", header(b"large"), body, False, b"large")
-        house.door.waiting.pop()(ReturnedToSender())
+        services.exchange.waiting.pop()(ReturnedToSender())
         await body.finish()
         assert await confirm
         await channel.qos(1)  # the channel processes requests again
-        assert [delivered.body for delivered in got] == [b"large"]
+        assert [delivered.body for delivered in deliveries] == [b"large"]
         assert body.holders == 0
 
 
 async def test_a_large_answer_to_get_waits_for_a_large_delivery_on_its_channel() -> None:
-    house, first, second, third = House(), PendingBody(b"first"), PendingBody(b"second"), PendingBody(b"third")
-    async with pair(prepare=house.prepare) as both, asyncio.timeout(30):
-        channel = await confirming(both)
-        got: list[Delivered] = []
-        await channel.consume("inbox", got.extend)
-        (consumer,) = house.inbox.consumers
-        house.inbox.is_slow = True
+    services = RegisteredServices()
+    first, second, third = (PendingBody(data) for data in (b"first", b"second", b"third"))
+    async with pair(prepare=services.prepare) as endpoints, asyncio.timeout(30):
+        channel = await confirming_channel(endpoints)
+        deliveries: list[Delivered] = []
+        await channel.consume("inbox", deliveries.extend)
+        (consumer,) = services.inbox.consumers
+        services.inbox.is_slow = True
         asking = asyncio.ensure_future(channel.get("inbox"))
-        await until(lambda: house.inbox.getters)
+        await until(lambda: services.inbox.getters)
         consumer.deliver("door", "key", header(b"first"), first, False, b"first")
-        house.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"second"), second, False, b"second"), 0)
+        services.inbox.getters.pop().answer(
+            ServiceDelivery("door", "key", header(b"second"), second, False, b"second"), 0
+        )
         await first.finish()
         await second.finish()
         answer = await asking
         assert answer is not None
-        assert (answer.body, [delivered.body for delivered in got]) == (b"second", [b"first"])
+        assert (answer.body, [delivered.body for delivered in deliveries]) == (b"second", [b"first"])
         asking = asyncio.ensure_future(channel.get("inbox"))
-        await until(lambda: house.inbox.getters)
+        await until(lambda: services.inbox.getters)
         consumer.deliver("door", "key", header(b"first"), first, False, b"first")
-        house.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"third"), third, False, b"third"), 0)
+        services.inbox.getters.pop().answer(ServiceDelivery("door", "key", header(b"third"), third, False, b"third"), 0)
         channel.close()  # while one body is being sent and the other one waits
         await until(lambda: not first.holders + second.holders + third.holders)
         with pytest.raises(LinkLost):

@@ -16,10 +16,10 @@ from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Acked, Nacked, Returned
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.served import Served, served
+from tests.broker.served import RunningBroker, run_broker
 
 
-def test_a_mandatory_message_without_a_queue_comes_back_before_its_confirm(channel: BlockingChannel) -> None:
+def test_a_mandatory_message_without_a_queue_is_returned_before_its_confirm(channel: BlockingChannel) -> None:
     channel.confirm_delivery()
     properties = BasicProperties(message_id="m", headers={"a": 1})
     with pytest.raises(UnroutableError) as caught:
@@ -35,7 +35,7 @@ def test_a_message_without_a_queue_is_confirmed(channel: BlockingChannel) -> Non
     channel.basic_publish("amq.direct", "nowhere", b"body")
 
 
-def test_unroutable_messages_are_confirmed_one_by_one(broker: Served) -> None:
+def test_unroutable_messages_are_confirmed_one_by_one(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.machine.publish(1, "", "nowhere", ContentHeader.build(0, Properties()), b"")
@@ -59,25 +59,25 @@ def test_a_publish_that_a_full_queue_refuses_is_nacked(channel: BlockingChannel)
 
 def test_persistent_messages_are_confirmed_only_when_they_are_stored() -> None:
     store = MemoryBrokerStore()
-    seen: list[int] = []
-    with served(store) as running:
-        connection = running.connect()
+    stored_counts: list[int] = []
+    with run_broker(store) as broker:
+        connection = broker.connect()
         channel = connection.channel()
         channel.confirm_delivery()
         channel.queue_declare("kept", durable=True)
         for number in range(5):
             channel.basic_publish("", "kept", b"%d" % number, BasicProperties(delivery_mode=2))
-            seen.append(len(store.messages))
+            stored_counts.append(len(store.messages))
         channel.basic_publish("", "kept", b"passing", BasicProperties(delivery_mode=1))
         connection.close()
-    assert seen == [1, 2, 3, 4, 5]
+    assert stored_counts == [1, 2, 3, 4, 5]
     assert len(store.messages) == 5
 
 
 def test_a_failure_of_the_store_is_reported_to_the_publisher() -> None:
     store = MemoryBrokerStore()
-    with served(store) as running:
-        connection = running.connect()
+    with run_broker(store) as broker:
+        connection = broker.connect()
         channel = connection.channel()
         channel.confirm_delivery()
         channel.queue_declare("kept", durable=True)
@@ -95,7 +95,7 @@ def test_a_publish_to_a_missing_exchange_ends_the_channel(channel: BlockingChann
         channel.basic_qos(prefetch_count=1)
 
 
-def test_immediate_is_not_offered(broker: Served) -> None:
+def test_immediate_is_not_offered(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         client.publish("", "q", b"1", immediate=True)
         error = client.closed().error
@@ -103,7 +103,7 @@ def test_immediate_is_not_offered(broker: Served) -> None:
     assert (error.reply_code, error.class_id, error.method_id) == (540, 60, 40)
 
 
-def test_the_user_id_must_be_true(channel: BlockingChannel) -> None:
+def test_the_user_id_must_be_that_of_the_login(channel: BlockingChannel) -> None:
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.basic_publish("", queue, b"", BasicProperties(user_id="guest"))
     assert channel.basic_get(queue)[1].user_id == "guest"
@@ -130,25 +130,24 @@ def test_properties_and_bodies_pass_unchanged(channel: BlockingChannel) -> None:
     )  # fmt: skip
     for body in (b"", b"x", bytes(range(256)) * 4096):
         channel.basic_publish("", queue, body, properties)
-        _, got, back = channel.basic_get(queue, auto_ack=True)
-        assert back == body
-        assert got == properties
+        _, received_properties, received_body = channel.basic_get(queue, auto_ack=True)
+        assert received_body == body
+        assert received_properties == properties
 
 
-def test_a_direct_reply_reaches_the_channel_that_asked(broker: Served) -> None:
+def test_a_direct_reply_reaches_the_channel_that_asked(broker: RunningBroker) -> None:
     client, server = broker.connect(), broker.connect()
     asking, answering = client.channel(), server.channel()
     requests = answering.queue_declare("", exclusive=True).method.queue
-    answering_queue = requests
     replies: list[tuple[str, bytes]] = []
     asking.basic_consume(
         "amq.rabbitmq.reply-to", lambda _c, m, _p, body: replies.append((m.exchange, body)), auto_ack=True
     )
-    answering.queue_bind(answering_queue, "amq.topic", "rpc")
+    answering.queue_bind(requests, "amq.topic", "rpc")
     asking.basic_publish("amq.topic", "rpc", b"question", BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     method, properties, body = None, BasicProperties(), b""
     while method is None:
-        method, properties, body = answering.basic_get(answering_queue, auto_ack=True)
+        method, properties, body = answering.basic_get(requests, auto_ack=True)
     assert body == b"question"
     assert properties.reply_to.startswith("amq.rabbitmq.reply-to.")
     assert answering.queue_declare(properties.reply_to, passive=True).method.consumer_count == 1
@@ -180,7 +179,7 @@ def test_direct_replies_follow_the_rules_of_rabbitmq(channel: BlockingChannel) -
         channel.basic_qos(prefetch_count=1)
 
 
-def test_a_message_refused_by_a_full_queue_is_not_unroutable(broker: Served) -> None:
+def test_a_message_refused_by_a_full_queue_is_not_unroutable(broker: RunningBroker) -> None:
     with broker.raw().opened() as client:
         arguments: dict[str, Any] = {"x-max-length": 0, "x-overflow": "reject-publish"}
         queue = client.ask(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue

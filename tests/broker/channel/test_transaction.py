@@ -12,7 +12,7 @@ from semq.amqp.events import Blocked
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.limits import BrokerLimits
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.served import served
+from tests.broker.served import run_broker
 from tests.waiting import until_sync
 
 
@@ -69,7 +69,7 @@ def test_uncommitted_settlements_are_undone_with_the_channel(channel: BlockingCh
     assert channel.basic_get(queue)[0] is None
 
 
-def test_a_mandatory_message_comes_back_before_the_answer_to_the_commit(channel: BlockingChannel) -> None:
+def test_an_unroutable_mandatory_message_is_returned_before_the_answer_to_the_commit(channel: BlockingChannel) -> None:
     returned: list[bytes] = []
     channel.add_on_return_callback(lambda _c, _m, _p, body: returned.append(body))
     channel.tx_select()
@@ -79,7 +79,7 @@ def test_a_mandatory_message_comes_back_before_the_answer_to_the_commit(channel:
     assert returned == [b"1"]
 
 
-def test_a_settlement_twice_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
+def test_a_repeated_settlement_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"1")
     channel.tx_select()
     tag = channel.basic_get(queue)[0].delivery_tag
@@ -91,8 +91,8 @@ def test_a_settlement_twice_in_a_transaction_is_refused(channel: BlockingChannel
 
 def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
     store = MemoryBrokerStore()
-    with served(store) as running:
-        connection = running.connect()
+    with run_broker(store) as broker:
+        connection = broker.connect()
         channel = connection.channel()
         channel.queue_declare("a", durable=True)
         channel.queue_declare("b", durable=True)
@@ -100,10 +100,10 @@ def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
         for number in range(10):
             channel.basic_publish("", "ab"[number % 2], b"%d" % number, BasicProperties(delivery_mode=2))
         channel.basic_qos(prefetch_count=1)
-        before = store.batches
+        batches_before = store.batches
         assert store.messages == {}
         channel.tx_commit()
-        assert (len(store.messages), store.batches - before) == (10, 1)
+        assert (len(store.messages), store.batches - batches_before) == (10, 1)
         channel.basic_ack(channel.basic_get("a")[0].delivery_tag)
         channel.tx_commit()
         assert len(store.messages) == 9
@@ -114,16 +114,16 @@ def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
         store.failure = None
 
 
-def test_a_transaction_has_a_size() -> None:
-    with served(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as running:
-        connection = running.connect()
+def test_the_size_of_a_transaction_is_limited() -> None:
+    with run_broker(limits=BrokerLimits(transaction_count=10, transaction_bytes=1000)) as broker:
+        connection = broker.connect()
         for size in (1, 400):
             with pytest.raises(ChannelClosedByBroker, match=r"406.*transaction exceeds"):
-                overdo(connection.channel(), size)
+                exceed_limit(connection.channel(), size)
         connection.close()
 
 
-def overdo(channel: BlockingChannel, size: int) -> None:
+def exceed_limit(channel: BlockingChannel, size: int) -> None:
     channel.tx_select()
     for _ in range(11):
         channel.basic_publish("", "q", b"x" * size)
@@ -131,7 +131,7 @@ def overdo(channel: BlockingChannel, size: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"delivery_mode": 7}, {"headers": {"CC": "text"}}])
-def test_an_impossible_settlement_is_refused_before_the_commit_without_effects(
+def test_an_invalid_message_is_refused_before_the_commit_without_effects(
     channel: BlockingChannel, queue: str, wrong: dict[str, Any]
 ) -> None:
     tx = channel.connection.channel()
@@ -139,13 +139,13 @@ def test_an_impossible_settlement_is_refused_before_the_commit_without_effects(
     tx.basic_publish("", queue, b"1")
     tx.basic_publish("", queue, b"2", BasicProperties(**wrong))
     with pytest.raises(ChannelClosedByBroker, match="406"):
-        tx.basic_qos(prefetch_count=1)  # a request whose answer shows that the acknowledgement was processed
+        tx.basic_qos(prefetch_count=1)  # its answer would follow the processing of both messages
     assert count(channel, queue) == 0
 
 
-def test_all_open_transactions_together_have_a_size() -> None:
-    with served(limits=BrokerLimits(transactions_bytes=10_000)) as running:
-        connection = running.connect()
+def test_the_size_of_all_open_transactions_together_is_limited() -> None:
+    with run_broker(limits=BrokerLimits(transactions_bytes=10_000)) as broker:
+        connection = broker.connect()
         channels = [connection.channel() for _ in range(4)]
         queue = str(channels[0].queue_declare("", exclusive=True).method.queue)
         for channel in channels[:3]:
@@ -162,23 +162,25 @@ def test_all_open_transactions_together_have_a_size() -> None:
         channels[2].basic_publish("", queue, b"x" * 2_500)
         channels[2].tx_commit()
         assert count(channels[0], queue) == 3
-        assert running.call(lambda: running.server.in_transactions.bytes) == 0
+        assert broker.call(lambda: broker.server.in_transactions.bytes) == 0
 
 
 def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
     # A publisher that waits is not read from, so only missing heartbeats show that it has ended.
-    with served(limits=limits, connection=ConnectionLimits(heartbeat=1)) as running:
-        with running.raw() as client:
+    with run_broker(limits=limits, connection=ConnectionLimits(heartbeat=1)) as broker:
+        with broker.raw() as client:
             client.opened()
             client.ask(m.TxSelect(), m.TxSelectOk)
             client.publish("", "nowhere", b"x" * 4_000_000)
             client.until(Blocked)
-        until_sync(lambda: running.call(lambda: not running.server.in_transactions.bytes))
-        assert running.call(lambda: running.server.alarm) is None
+        until_sync(lambda: broker.call(lambda: not broker.server.in_transactions.bytes))
+        assert broker.call(lambda: broker.server.alarm) is None
 
 
-def test_a_rollback_makes_outstanding_again_what_one_multiple_can_settle(channel: BlockingChannel, queue: str) -> None:
+def test_one_multiple_acknowledgement_settles_the_deliveries_of_a_rollback(
+    channel: BlockingChannel, queue: str
+) -> None:
     for body in (b"1", b"2", b"3"):
         channel.basic_publish("", queue, body)
     tx = channel.connection.channel()

@@ -95,8 +95,8 @@ EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
 BINDING = ("/", "e", "q", False, "k", b"")
 
 
-def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
-    """Run a turn whose list fails."""
+def run_failing_turn(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
+    """Add operations and end the turn; the store fails."""
     model.store.failure = failure or Unavailable()
     for op in ops:
         model.journal.add(op)
@@ -106,16 +106,16 @@ def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None =
 
 def test_definitions_made_while_the_store_failed_precede_later_operations() -> None:
     model = Model()
-    without_a_store(model, QUEUE, EXCHANGE, row(1))
-    without_a_store(model, Bind(*BINDING), DropMessages(1, [1]))
+    run_failing_turn(model, QUEUE, EXCHANGE, row(1))
+    run_failing_turn(model, Bind(*BINDING), DropMessages(1, [1]))
     lists: list[list[StoreOp]] = []
     save = model.store.save
 
-    def noted(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+    def save_and_record(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
         lists.append(ops)
         save(ops, done)
 
-    model.store.save = noted  # type: ignore[method-assign]
+    model.store.save = save_and_record  # type: ignore[method-assign]
     model.journal.add(row(2))
     model.flush()
     model.flush()
@@ -139,19 +139,19 @@ def test_a_queue_declared_while_the_store_was_away_exists_after_a_restart() -> N
 def test_only_the_last_state_of_a_definition_is_written_later() -> None:
     model = Model()
     model.store.save([EXCHANGE, Bind(*BINDING), OTHER], lambda _: None)
-    without_a_store(model, QUEUE, DeleteQueue(2))
-    without_a_store(model, DeleteExchange("/", "e"), Unbind(*BINDING), DeleteQueue(1), OTHER)
-    without_a_store(model, EXCHANGE)
+    run_failing_turn(model, QUEUE, DeleteQueue(2))
+    run_failing_turn(model, DeleteExchange("/", "e"), Unbind(*BINDING), DeleteQueue(1), OTHER)
+    run_failing_turn(model, EXCHANGE)
     model.flush()
     assert (list(model.store.queues), list(model.store.exchanges), model.store.bindings) == ([2], [("/", "e")], {})
 
 
 def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     model, result = Model(), list[BaseException | None]()
-    without_a_store(model, QUEUE, failure=BadInput("no"))
+    run_failing_turn(model, QUEUE, failure=BadInput("no"))
     model.flush()
     assert model.store.batches == 0
-    without_a_store(model, QUEUE, EXCHANGE, OTHER)
+    run_failing_turn(model, QUEUE, EXCHANGE, OTHER)
     save = model.store.save
 
     def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:

@@ -26,12 +26,12 @@ async def after_restart(first: Model, ended: bool = True, window: int = 1 << 30)
 
 
 def queue_of(model: Model, name: str) -> Queue:
-    found = model.vhost.queues[name]
-    assert isinstance(found, Queue)
-    return found
+    queue = model.vhost.queues[name]
+    assert isinstance(queue, Queue)
+    return queue
 
 
-async def test_durable_definitions_and_persistent_messages_survive_and_others_do_not() -> None:
+async def test_durable_definitions_and_persistent_messages_survive_and_other_objects_do_not() -> None:
     first = Model()
     vhost = first.vhost
     vhost.declare_exchange("kept", "topic", True, False, True, {"alternate-exchange": "amq.fanout"})
@@ -80,7 +80,7 @@ async def test_only_delivered_messages_are_marked_redelivered() -> None:
         first.publish("q", b"%d" % number, delivery_mode=2)
     consumer.room = -9
     consumer.settle(queue, 1, Disposition.REQUEUE)
-    queue.settle(consumer, [consumer.out[1]], Disposition.ACK)
+    queue.settle(consumer, [consumer.unacked[1]], Disposition.ACK)
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
@@ -109,7 +109,7 @@ async def test_remains_of_a_deleted_queue_are_deleted_at_the_load() -> None:
     assert first.store.messages == {}
 
 
-async def test_positions_and_ids_are_never_given_out_twice() -> None:
+async def test_positions_and_ids_are_never_used_again() -> None:
     first = Model()
     queue = first.queue("q", durable=True)
     for _ in range(3):
@@ -130,15 +130,15 @@ async def test_expiry_continues_by_the_wall_clock() -> None:
     first = Model()
     first.queue("q", durable=True)
     first.publish("q", b"1", delivery_mode=2, expiration="10000")
-    first.pass_by(4)
+    first.advance_time(4)
     model = await after_restart(first)
-    model.pass_by(5)
+    model.advance_time(5)
     assert bodies(queue_of(model, "q")) == [b"1"]
-    model.pass_by(1)
+    model.advance_time(1)
     assert bodies(queue_of(model, "q")) == []
 
 
-async def test_rows_without_their_virtual_host_or_ends_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryBrokerStore(Later())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
@@ -152,21 +152,21 @@ async def test_rows_without_their_virtual_host_or_ends_stay_in_the_store(caplog:
     assert "1 messages of queues that are not configured" in caplog.text
 
 
-@pytest.mark.parametrize("later", [False, True])
-async def test_deletions_out_of_order_keep_the_marks(later: bool) -> None:
+@pytest.mark.parametrize("is_flushed", [False, True])
+async def test_deletions_out_of_order_keep_the_marks(is_flushed: bool) -> None:
     first = Model()
     queue, consumer = first.queue("q", durable=True, max_priority=9), RecordingConsumer(0)
     queue.subscribe(consumer, False)
     for priority in (1, 1, 5):
         first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)
-    for _ in range(2):  # the highest priority first, then the first of the low ones
+    for _ in range(2):  # delivers the message of the highest priority, then the first of the others
         consumer.room = 1
         queue.resume(consumer)
-        if later:
+        if is_flushed:
             first.flush()
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
-    # according to the one mark of the queue, the last one may have been delivered
+    # The queue has one mark, so its last message may have been delivered, too.
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 

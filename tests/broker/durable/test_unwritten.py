@@ -44,7 +44,7 @@ class HeldMessages:
     def __init__(self) -> None:
         self.model = Model()
         self.published = 0
-        self.out: list[tuple[Queue, QueueEntry]] = []
+        self.unacked: list[tuple[Queue, QueueEntry]] = []
         self.declare()
 
     def declare(self) -> None:
@@ -59,12 +59,12 @@ class HeldMessages:
         for queue in (self.dead, self.queue):
             entry = queue.get()
             if entry is not None:
-                self.out.append((queue, entry))
+                self.unacked.append((queue, entry))
                 return
 
     def settle(self, disposition: Disposition) -> None:
-        if self.out:
-            queue, entry = self.out.pop(0)
+        if self.unacked:
+            queue, entry = self.unacked.pop(0)
             queue.settle(None, [entry], disposition)
             self.model.vhost.route_dead_letters()
 
@@ -82,18 +82,18 @@ class HeldMessages:
 
     def redeclare_dead(self) -> None:
         """Delete the dead-letter queue with its unacknowledged messages, and declare it again."""
-        self.out = [(queue, entry) for queue, entry in self.out if queue is not self.dead]
+        self.unacked = [(queue, entry) for queue, entry in self.unacked if queue is not self.dead]
         self.model.vhost.remove_queue(self.dead)
         self.declare()
 
     def contents(self) -> dict[str, list[tuple[bytes, bool]]]:
         """Return the content of each queue, in order, and whether messages may have been delivered."""
-        return {queue.name: sorted(_entries_of(queue, self.out)) for queue in (self.queue, self.dead)}
+        return {queue.name: sorted(_entries_of(queue, self.unacked)) for queue in (self.queue, self.dead)}
 
 
-def _entries_of(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
-    here = [*queue.ready, *(entry for source, entry in out if source is queue)]
-    return [(bytes_of(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
+def _entries_of(queue: Queue, unacked: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
+    entries = [*queue.ready, *(entry for source, entry in unacked if source is queue)]
+    return [(bytes_of(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in entries]
 
 
 async def restarted(store: MemoryBrokerStore) -> Model:
@@ -105,21 +105,21 @@ async def restarted(store: MemoryBrokerStore) -> Model:
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
 async def test_a_restart_restores_the_changes_made_while_the_store_was_away(steps: list[tuple[str, bool]]) -> None:
-    life = HeldMessages()
+    held = HeldMessages()
     for step, is_away in steps:
-        life.model.store.failure = Unavailable() if is_away else None
-        getattr(life, step)()
-        life.model.flush()
-    life.model.store.failure = None
-    life.model.flush()
-    assert not life.model.journal._unwritten
-    contents, model = life.contents(), await restarted(life.model.store)
+        held.model.store.failure = Unavailable() if is_away else None
+        getattr(held, step)()
+        held.model.flush()
+    held.model.store.failure = None
+    held.model.flush()
+    assert not held.model.journal._unwritten
+    contents, model = held.contents(), await restarted(held.model.store)
     for name, expected in contents.items():
         queue = model.vhost.queues[name]
         assert isinstance(queue, Queue)
-        found = {bytes_of(entry): bool(entry.deliveries) for entry in queue.ready}
-        assert sorted(found) == [body for body, _ in expected]
-        assert all(found[body] for body, was_out in expected if was_out)
+        restored = {bytes_of(entry): bool(entry.deliveries) for entry in queue.ready}
+        assert sorted(restored) == [body for body, _ in expected]
+        assert all(restored[body] for body, may_be_delivered in expected if may_be_delivered)
 
 
 def row(position: int, body: bytes = b"body") -> AddMessage:
@@ -127,59 +127,61 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
 
 
 def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
-    owed, queue = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
-    assert not owed
-    owed.keep([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
-    owed.keep([AddBodyChunk(3, 0, b"its sender got an error")])
-    assert owed
-    assert list(owed.take()) == [
+    unwritten, queue = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
+    assert not unwritten
+    unwritten.keep([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
+    unwritten.keep([AddBodyChunk(3, 0, b"its sender got an error")])
+    assert unwritten
+    assert list(unwritten.take()) == [
         [queue],
         [DropMessages(1, [2]), row(2)],
         [MarkDelivered(1, 2, 3), MarkHandedOut(1, 2)],
         [DropMessages(1, [1])],
         [DropBody(9)],
     ]
-    assert not owed
+    assert not unwritten
 
 
-def test_settled_messages_are_forgotten_and_operations_keep_their_order() -> None:
-    owed, marked = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
+def test_operations_of_settled_messages_are_forgotten_and_others_keep_their_order() -> None:
+    unwritten, marked = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     other = DeclareQueue(2, "/", "r", False, b"")
-    owed.keep([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
-    owed.keep([MarkHandedOut(1, 3), marked])
-    assert list(owed.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
+    unwritten.keep([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    unwritten.keep([MarkHandedOut(1, 3), marked])
+    assert list(unwritten.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
 
 
 def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_BYTES", 10)
     monkeypatch.setattr(module, "LIST_COUNT", 6)
-    owed = UnwrittenOps()
-    owed.keep([*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))])
-    owed.keep([DropMessages(2, range(14))])
-    sizes: list[int] = [sum(type(op) is AddMessage for op in ops) for ops in owed.take()]
+    unwritten = UnwrittenOps()
+    unwritten.keep(
+        [*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))]
+    )
+    unwritten.keep([DropMessages(2, range(14))])
+    sizes: list[int] = [sum(type(op) is AddMessage for op in ops) for ops in unwritten.take()]
     assert sizes == [2, 3, 2, 0, 0, 0]
 
 
 def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
-    owed, more = UnwrittenOps(), row(2)
-    about: list[StoreOp] = [row(1), more, DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
-    owed.keep([*about, DeleteQueue(1)])
-    assert list(owed.take()) == [[DeleteQueue(1)]]
+    unwritten = UnwrittenOps()
+    ops: list[StoreOp] = [row(1), row(2), DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
+    unwritten.keep([*ops, DeleteQueue(1)])
+    assert list(unwritten.take()) == [[DeleteQueue(1)]]
 
 
 def test_the_number_of_remembered_operations_is_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "DROPS_MAX", 3)
-    owed = UnwrittenOps()
+    unwritten = UnwrittenOps()
     with caplog.at_level(logging.WARNING):
-        owed.keep([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
+        unwritten.keep([DropMessages(1, [1, 2]), DropMessages(2, [1, 2]), DropMessages(2, [3])])
     assert caplog.text.count("delivered again") == 1
-    assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
+    assert list(unwritten.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
 
 
 def test_the_drop_that_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_COUNT", 1)
-    owed = UnwrittenOps()
-    owed.keep([row(1), row(2)])
-    assert list(owed.take()) == [[DropMessages(1, [position]), row(position)] for position in (1, 2)]
+    unwritten = UnwrittenOps()
+    unwritten.keep([row(1), row(2)])
+    assert list(unwritten.take()) == [[DropMessages(1, [position]), row(position)] for position in (1, 2)]

@@ -29,8 +29,8 @@ def body_of(size: int) -> bytes:
 BIG = body_of(5 * CHUNK + 1234)
 
 
-async def opened(both: TransportPair) -> ClientChannel:
-    channel = await (await both.dial()).open_channel()
+async def confirming_channel(endpoints: TransportPair) -> ClientChannel:
+    channel = await (await endpoints.dial()).open_channel()
     await channel.confirm_select()
     return channel
 
@@ -39,16 +39,16 @@ async def opened(both: TransportPair) -> ClientChannel:
 @pytest.mark.parametrize("mode", [1, 2])
 async def test_a_large_body_is_stored_delivered_and_deleted(size: int, mode: int) -> None:
     store, body = MemoryBrokerStore(), body_of(size)
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("q", durable=True)
         assert await publish_and_wait(channel, "", "q", header(body, delivery_mode=mode, app_id="a"), body)
         assert sum(len(data) for chunks in store.bodies.values() for data in chunks.values()) == size
-        assert both.server.counts()["memory_bytes"] < 2000
-        got = await channel.get("q")
-        assert got is not None
-        assert (got.body, got.header.app_id) == (body, "a")
-        channel.nack(got.delivery_tag)
+        assert endpoints.server.counts()["memory_bytes"] < 2000
+        message = await channel.get("q")
+        assert message is not None
+        assert (message.body, message.header.app_id) == (body, "a")
+        channel.nack(message.delivery_tag)
         batches: list[Delivered] = []
         await channel.consume("q", batches.extend)
         await until(lambda: bool(batches))
@@ -59,10 +59,10 @@ async def test_a_large_body_is_stored_delivered_and_deleted(size: int, mode: int
         await until(lambda: not store.bodies)
 
 
-async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> None:
+async def test_one_body_in_several_queues_is_kept_until_the_last_queue_deletes_it() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         for name in ("a", "b", "gone"):
             await channel.declare_queue(name)
             await channel.bind_queue(name, "amq.fanout")
@@ -79,8 +79,8 @@ async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> No
 
 async def test_unroutable_bodies_are_returned_or_deleted() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         returned: list[Returned] = []
         channel.on_returned = returned.append
         assert await publish_and_wait(channel, "", "nowhere", header(BIG), BIG)
@@ -92,15 +92,15 @@ async def test_unroutable_bodies_are_returned_or_deleted() -> None:
 
 async def test_dead_lettered_messages_keep_their_bodies() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("dead")
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         await channel.declare_queue("q", arguments=arguments)
         assert await publish_and_wait(channel, "", "q", header(BIG), BIG)
-        got = await channel.get("q")
-        assert got is not None
-        channel.reject(got.delivery_tag, requeue=False)
+        message = await channel.get("q")
+        assert message is not None
+        channel.reject(message.delivery_tag, requeue=False)
         again = await channel.get("dead")
         assert again is not None
         assert again.body == BIG
@@ -113,25 +113,25 @@ async def test_dead_lettered_messages_keep_their_bodies() -> None:
 
 async def test_transactions_hold_bodies_until_their_end() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair(store, LIMITS) as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
         await channel.declare_queue("q")
-        for end, reply, left in ((m.TxRollback(), m.TxRollbackOk, 0), (m.TxCommit(), m.TxCommitOk, 1)):
+        for end, reply, bodies in ((m.TxRollback(), m.TxRollbackOk, 0), (m.TxCommit(), m.TxCommitOk, 1)):
             channel.publish("", "q", header(BIG), BIG)
             await channel.qos(0)
             assert len(store.bodies) == 1
             await channel.call(end, reply)
-            await until(lambda left=left: len(store.bodies) == left)  # type: ignore[misc]
-        got = await channel.get("q", no_ack=True)
-        assert got is not None
-        assert got.body == BIG
+            await until(lambda bodies=bodies: len(store.bodies) == bodies)  # type: ignore[misc]
+        message = await channel.get("q", no_ack=True)
+        assert message is not None
+        assert message.body == BIG
 
 
 async def test_a_publish_to_an_exchange_deleted_before_the_commit_is_dropped() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await (await both.dial()).open_channel()
+    async with pair(store, LIMITS) as endpoints:
+        channel = await (await endpoints.dial()).open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
         await channel.declare_exchange("gone", "fanout")
         channel.publish("gone", "q", header(BIG), BIG)
@@ -143,21 +143,21 @@ async def test_a_publish_to_an_exchange_deleted_before_the_commit_is_dropped() -
 
 async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         for name in ("a", "b"):
             await channel.declare_queue(name, durable=True)
             await channel.bind_queue(name, "amq.fanout")
         assert await publish_and_wait(channel, "amq.fanout", "", header(BIG, delivery_mode=2), BIG)
         assert await publish_and_wait(channel, "amq.fanout", "", header(BIG, delivery_mode=1), BIG)
     assert len(store.bodies) == 2
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         assert len(store.bodies) == 1
         for name in ("a", "b"):
-            got = await channel.get(name, no_ack=True)
-            assert got is not None
-            assert got.body == BIG
+            message = await channel.get(name, no_ack=True)
+            assert message is not None
+            assert message.body == BIG
         assert await publish_and_wait(channel, "amq.fanout", "", header(BIG), BIG)
         assert max(store.bodies) > 1
         await until(lambda: len(store.bodies) == 1)
@@ -165,8 +165,8 @@ async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
 
 async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_others() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        publisher, link = await opened(both), await both.dial()
+    async with pair(store, LIMITS) as endpoints:
+        publisher, link = await confirming_channel(endpoints), await endpoints.dial()
         await publisher.declare_queue("big")
         await publisher.declare_queue("small")
         for _ in range(20):  # more than the window of a queue in bytes
@@ -183,23 +183,23 @@ async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_oth
 
 async def test_a_partly_sent_message_returns_with_its_channel() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        publisher, reader = await opened(both), await both.dial()
+    async with pair(store, LIMITS) as endpoints:
+        publisher, reader = await confirming_channel(endpoints), await endpoints.dial()
         await publisher.declare_queue("q")
         assert await publish_and_wait(publisher, "", "q", header(BIG), BIG)
         channel = await reader.open_channel()
         await channel.consume("q", lambda _: None)
         reader.link.abort()
-        await until(lambda: len(both.server.sessions) == 1)
-        got = await publisher.get("q")
-        assert got is not None
-        assert (got.body, got.redelivered) == (BIG, True)
+        await until(lambda: len(endpoints.server.sessions) == 1)
+        message = await publisher.get("q")
+        assert message is not None
+        assert (message.body, message.redelivered) == (BIG, True)
 
 
 async def test_a_partly_received_message_is_dropped_with_its_channel() -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        link = await both.dial()
+    async with pair(store, LIMITS) as endpoints:
+        link = await endpoints.dial()
         await link.open_channel()
         machine: Any = link.machine
         machine.start_content(1, m.BasicPublish("", "q"), header(BIG))
@@ -207,13 +207,13 @@ async def test_a_partly_received_message_is_dropped_with_its_channel() -> None:
         link.link.touch()
         await until(lambda: bool(store.bodies))
         link.link.abort()
-        await until(lambda: not both.server.sessions)
+        await until(lambda: not endpoints.server.sessions)
         await until(lambda: not store.bodies)
 
 
 async def test_a_large_message_is_refused_before_its_body() -> None:
-    async with pair(limits=LIMITS, connection=ConnectionLimits(body_max=10 * CHUNK)) as both:
-        link = await both.dial()
+    async with pair(limits=LIMITS, connection=ConnectionLimits(body_max=10 * CHUNK)) as endpoints:
+        link = await endpoints.dial()
         for exchange, size, error in (("none", 5, NotFound), ("", 11, ContentTooLarge)):
             channel = await link.open_channel()
             await channel.confirm_select()
@@ -237,22 +237,22 @@ class AcceptingExchange(ServiceExchange):
 
 
 async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
-    door, store = AcceptingExchange(), MemoryBrokerStore()
+    exchange, store = AcceptingExchange(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:
-        server.vhosts["/"].register(door)
+        server.vhosts["/"].register(exchange)
 
-    async with pair(store, LIMITS, prepare=prepare) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS, prepare=prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         body = body_of(2 * CHUNK)
         assert await publish_and_wait(channel, "door", "k", header(body), body)
-        assert door.bodies == [body]
+        assert exchange.bodies == [body]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
             await publish_and_wait(channel, "door", "k", header(body + b"x"), body + b"x")
 
 
-class SmallDoor(AcceptingExchange):
+class SmallExchange(AcceptingExchange):
     """An exchange that accepts smaller bodies than those that are streamed to the store."""
 
     def __init__(self) -> None:
@@ -260,44 +260,44 @@ class SmallDoor(AcceptingExchange):
         self.body_max = 10
 
 
-async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() -> None:
-    door = SmallDoor()
+async def test_a_small_limit_of_a_service_applies_with_and_without_a_transaction() -> None:
+    exchange = SmallExchange()
 
     def prepare(server: AmqpServer) -> None:
-        server.vhosts["/"].register(door)
+        server.vhosts["/"].register(exchange)
 
-    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as both:
+    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as endpoints:
         for in_transaction in (False, True):
-            channel = await (await both.dial()).open_channel()
+            channel = await (await endpoints.dial()).open_channel()
             if in_transaction:
                 await channel.call(m.TxSelect(), m.TxSelectOk)
             for body in (bytes(10), bytes(11)):
                 channel.publish("door", "k", header(body), body)
             await until(lambda channel=channel: channel.error is not None)  # type: ignore[misc]
             assert isinstance(channel.error, ContentTooLarge)
-        assert door.bodies == [bytes(10)]
+        assert exchange.bodies == [bytes(10)]
 
 
-class SmallDrain(SmallDoor):
-    """A ``SmallDoor`` to which larger messages are reported without their body."""
+class SmallDrainingExchange(SmallExchange):
+    """A ``SmallExchange`` to which larger messages are reported without their body."""
 
     drains = True
 
 
 async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None:
-    door = SmallDrain()
+    exchange = SmallDrainingExchange()
 
     def prepare(server: AmqpServer) -> None:
-        server.vhosts["/"].register(door)
+        server.vhosts["/"].register(exchange)
 
-    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as both:
-        channel = await opened(both)
+    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         for body in (bytes(10), bytes(11)):
             assert await publish_and_wait(channel, "door", "k", header(body), body)
-        assert door.bodies == [bytes(10), b""]
+        assert exchange.bodies == [bytes(10), b""]
 
 
-class Drain(AcceptingExchange):
+class DrainingExchange(AcceptingExchange):
     """An exchange to which all messages are reported; bodies above a limit are dropped."""
 
     drains = True
@@ -309,16 +309,16 @@ class Drain(AcceptingExchange):
 
 
 async def test_a_draining_service_is_notified_of_too_large_messages_and_the_channel_stays_open() -> None:
-    door, store = Drain(), MemoryBrokerStore()
+    exchange, store = DrainingExchange(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:
-        server.vhosts["/"].register(door)
+        server.vhosts["/"].register(exchange)
 
-    async with pair(store, LIMITS, connection=ConnectionLimits(body_max=CHUNK), prepare=prepare) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS, connection=ConnectionLimits(body_max=CHUNK), prepare=prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
         for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
             assert await publish_and_wait(channel, "door", "k", header(body), body)
-        assert door.bodies == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
+        assert exchange.bodies == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
             await publish_and_wait(channel, "", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))
@@ -327,8 +327,8 @@ async def test_a_draining_service_is_notified_of_too_large_messages_and_the_chan
 @pytest.mark.parametrize("when", ["arriving", "leaving"])
 async def test_a_failing_store_ends_the_channel_or_connection_that_needs_it(when: str) -> None:
     store = MemoryBrokerStore()
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("q")
         if when == "arriving":
             store.failure = OSError("disk full")
@@ -344,8 +344,8 @@ async def test_a_failing_store_ends_the_channel_or_connection_that_needs_it(when
 
 
 async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
-    async with pair(MemoryBrokerStore(), LIMITS) as both:
-        channel = await opened(both)
+    async with pair(MemoryBrokerStore(), LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("q")
         for body in (BIG, b"small", BIG):
             assert await publish_and_wait(channel, "", "q", header(body), body)
@@ -354,31 +354,31 @@ async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
 
 
 async def test_a_large_mandatory_message_is_published_while_its_client_does_not_read() -> None:
-    async with pair(MemoryBrokerStore(), LIMITS) as both, asyncio.timeout(30):
-        channel = await opened(both)
+    async with pair(MemoryBrokerStore(), LIMITS) as endpoints, asyncio.timeout(30):
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("q")
-        (session,) = both.server.sessions
+        (session,) = endpoints.server.sessions
         session.writable(False)
         assert await publish_and_wait(channel, "", "q", header(BIG), BIG, mandatory=True)
-        got = await channel.get("q")
-        assert got is not None
-        assert got.body == BIG
+        message = await channel.get("q")
+        assert message is not None
+        assert message.body == BIG
 
 
-async def test_recover_brings_every_large_body_again() -> None:
+async def test_recover_redelivers_every_large_body() -> None:
     store, bodies = MemoryBrokerStore(), [body_of(2 * CHUNK + number) for number in range(3)]
-    async with pair(store, LIMITS) as both:
-        channel = await opened(both)
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
         await channel.declare_queue("q")
         for body in bodies:
             assert await publish_and_wait(channel, "", "q", header(body), body)
-        taken: list[Delivered] = []
-        await channel.consume("q", taken.extend)
-        await until(lambda: len(taken) == 3)
+        deliveries: list[Delivered] = []
+        await channel.consume("q", deliveries.extend)
+        await until(lambda: len(deliveries) == 3)
         await channel.call(m.BasicRecover(False), m.BasicRecoverOk)
-        await until(lambda: len(taken) == 6)
-        assert {one.body for one in taken[3:]} == set(bodies)
-        assert all(one.redelivered for one in taken[3:])
-        channel.ack(taken[-1].delivery_tag, multiple=True)
+        await until(lambda: len(deliveries) == 6)
+        assert {delivered.body for delivered in deliveries[3:]} == set(bodies)
+        assert all(delivered.redelivered for delivered in deliveries[3:])
+        channel.ack(deliveries[-1].delivery_tag, multiple=True)
         await channel.qos(0)
         await until(lambda: not store.bodies)

@@ -1,4 +1,4 @@
-"""The turns of consumers: priorities, rounds, and no cost for consumers without room."""
+"""The turns of consumers: priorities, and consumers without room are not asked again."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,21 +12,21 @@ from tests.broker.pure import RecordingConsumer, message_of
 class CountingConsumer(RecordingConsumer):
     """A consumer that counts the calls of ``can_take``."""
 
-    asked = 0
+    questions = 0
 
     def can_take(self) -> bool:
-        self.asked += 1
+        self.questions += 1
         return super().can_take()
 
 
-def test_consumers_without_room_are_asked_once_until_they_have_room() -> None:
+def test_consumers_without_room_are_asked_only_once() -> None:
     ring = ConsumerRing()
     full = [CountingConsumer(0) for _ in range(100)]
     for consumer in full:
         ring.add(consumer)
     for _ in range(10):
         assert ring.next() is None
-    assert [consumer.asked for consumer in full] == [1] * 100
+    assert [consumer.questions for consumer in full] == [1] * 100
     full[3].room = 1
     ring.resume(full[3])
     ring.resume(full[3])
@@ -35,14 +35,14 @@ def test_consumers_without_room_are_asked_once_until_they_have_room() -> None:
 
 def test_a_removed_consumer_has_no_turn_and_no_state() -> None:
     ring = ConsumerRing()
-    stays = RecordingConsumer()
-    ring.add(stays)
+    staying = RecordingConsumer()
+    ring.add(staying)
     for _ in range(1000):
-        goes = RecordingConsumer()
-        ring.add(goes)
-        ring.remove(goes)
-        ring.resume(goes)
-    assert [ring.next() for _ in range(3)] == [stays] * 3
+        leaving = RecordingConsumer()
+        ring.add(leaving)
+        ring.remove(leaving)
+        ring.resume(leaving)
+    assert [ring.next() for _ in range(3)] == [staying] * 3
     assert len(ring) == 1
     assert sum(len(lane) for lane in ring._lanes.values()) < 20
 
@@ -70,7 +70,7 @@ def test_the_active_consumer_is_the_oldest_of_the_highest_priority() -> None:
     first, second, high = RecordingConsumer(0), RecordingConsumer(), RecordingConsumer(priority=1)
     for consumer in (first, second, high):
         ring.add(consumer)
-    assert ring.next() is None  # the first is active, and full
+    assert ring.next() is None  # the first consumer is active and has no room
     ring.remove(first)
     assert ring.next() is high
     ring.remove(second)
@@ -84,13 +84,13 @@ def test_the_active_consumer_is_the_oldest_of_the_highest_priority() -> None:
 
 def test_an_unused_priority_is_removed() -> None:
     ring = ConsumerRing()
-    stays = RecordingConsumer(priority=2000)
-    ring.add(stays)
+    staying = RecordingConsumer(priority=2000)
+    ring.add(staying)
     for priority in range(1000):
-        goes = RecordingConsumer(priority=priority)
-        ring.add(goes)
-        assert ring.next() is stays
-        ring.remove(goes)
+        leaving = RecordingConsumer(priority=priority)
+        ring.add(leaving)
+        assert ring.next() is staying
+        ring.remove(leaving)
     assert sum(len(lane) for lane in ring._lanes.values()) < 20
     assert sorted(ring._lanes) == ring._priorities
 
@@ -101,7 +101,7 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ring = ConsumerRing()
-        self.there: list[RecordingConsumer] = []
+        self.members: list[RecordingConsumer] = []
         self.active: RecordingConsumer | None = None
 
     @initialize(is_single=st.booleans())
@@ -109,48 +109,48 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
         self.ring, self.is_single = ConsumerRing(is_single), is_single
 
     @rule(room=st.integers(0, 2), priority=st.integers(-1, 1))
-    def come(self, room: int, priority: int) -> None:
-        self.there.append(RecordingConsumer(room, priority=priority))
-        self.ring.add(self.there[-1])
-        self.choose()
+    def add(self, room: int, priority: int) -> None:
+        self.members.append(RecordingConsumer(room, priority=priority))
+        self.ring.add(self.members[-1])
+        self.choose_active()
 
     @rule(data=st.data())
-    def go(self, data: st.DataObject) -> None:
-        if self.there:
-            gone = data.draw(st.sampled_from(self.there))
-            self.there.remove(gone)
-            self.ring.remove(gone)
-            self.active = None if self.active is gone else self.active
-            self.choose()
+    def remove(self, data: st.DataObject) -> None:
+        if self.members:
+            removed = data.draw(st.sampled_from(self.members))
+            self.members.remove(removed)
+            self.ring.remove(removed)
+            self.active = None if self.active is removed else self.active
+            self.choose_active()
 
     @rule(data=st.data())
-    def wake(self, data: st.DataObject) -> None:
-        if self.there:
-            woken = data.draw(st.sampled_from(self.there))
-            woken.room += 1
-            self.ring.resume(woken)
+    def give_room(self, data: st.DataObject) -> None:
+        if self.members:
+            consumer = data.draw(st.sampled_from(self.members))
+            consumer.room += 1
+            self.ring.resume(consumer)
 
     @rule()
     def serve(self) -> None:
-        found = self.ring.next()
-        served = [self.active] if self.is_single else self.there
-        able = [one for one in served if one is not None and one.room]
-        if not able:
-            assert found is None
+        consumer = self.ring.next()
+        served = [self.active] if self.is_single else self.members
+        candidates = [candidate for candidate in served if candidate is not None and candidate.room]
+        if not candidates:
+            assert consumer is None
             return
-        assert isinstance(found, RecordingConsumer)
-        assert found in able
-        assert found.priority == max(one.priority for one in able)
-        found.take(None, QueueEntry(message_of(), 1, None))  # type: ignore[arg-type]
+        assert isinstance(consumer, RecordingConsumer)
+        assert consumer in candidates
+        assert consumer.priority == max(candidate.priority for candidate in candidates)
+        consumer.take(None, QueueEntry(message_of(), 1, None))  # type: ignore[arg-type]
 
-    def choose(self) -> None:
-        if self.is_single and self.active is None and self.there:
-            self.active = max(self.there, key=lambda one: one.priority)  # the first of equals is the oldest
+    def choose_active(self) -> None:
+        if self.is_single and self.active is None and self.members:
+            self.active = max(self.members, key=lambda candidate: candidate.priority)  # of equal priorities, the oldest
 
     @invariant()
-    def the_active_one_is_known(self) -> None:
+    def the_active_consumer_agrees(self) -> None:
         assert self.ring.active is self.active
-        assert list(self.ring.members) == self.there
+        assert list(self.ring.members) == self.members
 
 
 TestConsumersComeAndGo = ConsumersComeAndGo.TestCase

@@ -56,21 +56,21 @@ def test_the_dead_letter_routing_key_replaces_all_routing_keys() -> None:
     assert read_deaths(message)[0]["routing-keys"] == ["k", "c"]
 
 
-@pytest.mark.parametrize("nonsense", [1, "x", ["x", 2], [{"queue": 5}], {"a": 1}])
-def test_values_that_a_client_wrote_there_do_no_harm(nonsense: Any) -> None:
-    message = die(message_of(headers={"x-death": nonsense}), "q", REJECTED)
+@pytest.mark.parametrize("header", [1, "x", ["x", 2], [{"queue": 5}], {"a": 1}])
+def test_invalid_x_death_headers_of_clients_are_ignored(header: Any) -> None:
+    message = die(message_of(headers={"x-death": header}), "q", REJECTED)
     assert read_deaths(message)[0]["queue"] == "q"
-    odd = message_of(headers={"x-death": [{"queue": "q", "reason": "rejected", "count": "many"}]})
-    assert read_deaths(die(odd, "q", REJECTED))[0]["count"] == 1
+    invalid = message_of(headers={"x-death": [{"queue": "q", "reason": "rejected", "count": "many"}]})
+    assert read_deaths(die(invalid, "q", REJECTED))[0]["count"] == 1
 
 
 def test_a_cycle_without_rejection_ends() -> None:
     expired = die(message_of(b"", "e", "k"), "a", EXPIRED)
     assert would_cycle(expired, "a")
     assert not would_cycle(expired, "b")
-    both = die(expired, "b", REJECTED)
-    assert not would_cycle(both, "a")
-    assert not would_cycle(both, "b")
+    rejected = die(expired, "b", REJECTED)
+    assert not would_cycle(rejected, "a")
+    assert not would_cycle(rejected, "b")
 
 
 def test_a_cycle_of_two_queues_without_rejection_drops_the_message() -> None:
@@ -78,13 +78,13 @@ def test_a_cycle_of_two_queues_without_rejection_drops_the_message() -> None:
     model.queue("a", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="b")
     second = model.queue("b", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="a")
     model.publish("a", b"1")
-    model.pass_by(0.01)
+    model.advance_time(0.01)
     assert bodies(second) == [b"1"]
-    model.pass_by(0.01)
+    model.advance_time(0.01)
     assert (model.memory.bytes, bodies(second)) == (0, [])
 
 
-def test_a_long_chain_of_full_queues_is_no_deep_recursion() -> None:
+def test_a_long_chain_of_full_queues_causes_no_deep_recursion() -> None:
     model = Model()
     for number in range(180):
         model.queue(f"q{number}", max_length=0, dead_letter_exchange="", dead_letter_routing_key=f"q{number + 1}")
@@ -112,7 +112,7 @@ def test_a_cycle_of_any_length_ends(length: int, cause: str) -> None:
     model.publish("q0", b"1")
     rounds = 0
     while model.timers.earliest() is not None:
-        model.pass_by(0)
+        model.advance_time(0)
         rounds += 1
         assert rounds < 1000
     assert model.memory.bytes == 0

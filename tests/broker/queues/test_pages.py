@@ -36,12 +36,12 @@ def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model,
     return model, queue
 
 
-def drained(model: Model, queue: Queue, room: int = 3) -> list[int]:
+def drain(model: Model, queue: Queue, room: int = 3) -> list[int]:
     """Return all bodies in the order in which a consumer that acknowledges immediately gets them."""
     consumer = RecordingConsumer(room)
     queue.subscribe(consumer, False)
     queue.pump()
-    while consumer.out or len(queue.ready):
+    while consumer.unacked or len(queue.ready):
         consumer.settle(queue, 1, Disposition.ACK)
         model.flush()
     return [int(body) for body in consumer.bodies]
@@ -54,12 +54,12 @@ def test_a_long_queue_is_out_of_memory_and_comes_back_in_order(mode: int) -> Non
     assert sum(1 for _ in queue.ready) < 5 + 2 * 4
     assert model.memory.bytes == sum(entry.message.weight for entry in queue.ready)
     assert queue.ready.bytes == 190
-    assert drained(model, queue) == list(range(100))
+    assert drain(model, queue) == list(range(100))
     assert (len(queue.ready), queue.ready.bytes, queue.ready.out_bytes, model.memory.bytes) == (0, 0, 0, 0)
     assert (model.store.messages, model.store.bodies) == ({}, {})
 
 
-def test_persistent_transient_and_large_ones_in_one_queue_keep_their_order() -> None:
+def test_persistent_transient_and_large_messages_in_one_queue_keep_their_order() -> None:
     model = Model(window=5)
     queue = model.queue("q", durable=True)
     for number in range(60):
@@ -79,24 +79,24 @@ def test_persistent_transient_and_large_ones_in_one_queue_keep_their_order() -> 
     assert numbers == list(range(60))
 
 
-def test_priorities_go_first_though_they_came_last() -> None:
+def test_later_messages_of_higher_priority_are_delivered_first() -> None:
     model = Model(window=5)
     queue = model.queue("q", durable=True, max_priority=3)
     for number in range(90):
         model.publish("q", b"%d" % number, delivery_mode=number % 2 + 1, priority=number % 3)
         model.flush()
-    assert drained(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
+    assert drain(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
 
 
 def test_returned_messages_precede_those_out_of_memory() -> None:
     model, queue = filled(40)
-    taken: list[QueueEntry] = []
-    while len(taken) < 9:
+    unacked: list[QueueEntry] = []
+    while len(unacked) < 9:
         entry = queue.get()
-        taken += [entry] if entry is not None else []
+        unacked += [entry] if entry is not None else []
         model.flush()
-    queue.settle(None, reversed(taken), Disposition.REQUEUE)
-    assert drained(model, queue) == list(range(40))
+    queue.settle(None, reversed(unacked), Disposition.REQUEUE)
+    assert drain(model, queue) == list(range(40))
 
 
 def test_a_limit_drops_the_oldest_and_dead_letters_them() -> None:
@@ -107,19 +107,19 @@ def test_a_limit_drops_the_oldest_and_dead_letters_them() -> None:
         model.publish("q", b"%d" % number)
         model.flush()
     assert (len(queue.ready), len(dead.ready)) == (30, 50)
-    assert drained(model, queue) == list(range(50, 80))
-    assert drained(model, dead) == list(range(50))
+    assert drain(model, queue) == list(range(50, 80))
+    assert drain(model, dead) == list(range(50))
 
 
-def test_the_time_to_live_ends_in_the_store_too() -> None:
+def test_messages_that_are_only_in_the_store_expire_too() -> None:
     model, queue = filled(50, message_ttl=1000, dead_letter_exchange="", dead_letter_routing_key="dead")
     dead = model.queue("dead")
-    model.pass_by(2)
+    model.advance_time(2)
     for _ in range(40):  # page by page, as the store answers
         model.flush()
-        model.pass_by(0)
+        model.advance_time(0)
     assert (len(queue.ready), len(dead.ready)) == (0, 50)
-    assert drained(model, dead) == list(range(50))
+    assert drain(model, dead) == list(range(50))
 
 
 @pytest.mark.parametrize("mode", [PERSISTENT, TRANSIENT])
@@ -158,7 +158,7 @@ def test_a_page_stays_in_memory_while_the_store_is_away() -> None:
     assert sum(1 for _ in queue.ready) == 50
     model.store.failure = None
     model.flush()
-    assert drained(model, queue) == list(range(50))
+    assert drain(model, queue) == list(range(50))
 
 
 class StoreAway(Unavailable):
@@ -167,7 +167,7 @@ class StoreAway(Unavailable):
     code = "SEMQ-3999"
 
 
-def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_read_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
     model, queue = filled(30)
     consumer = RecordingConsumer(30)
     queue.subscribe(consumer, False)
@@ -176,16 +176,16 @@ def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     model.later.run()
     assert len(consumer.bodies) < 30
     model.store.failure = None
-    model.pass_by(pages.RETRY_S)
+    model.advance_time(pages.RETRY_S)
     model.flush()
     assert [int(body) for body in consumer.bodies] == list(range(30))
     assert "will be repeated" in caplog.text
 
 
-def test_missing_rows_are_reported_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_rows_are_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     model, queue = filled(30)
     del model.store.messages[queue.queue_id, 12]
-    assert drained(model, queue) == [*range(11), *range(12, 30)]
+    assert drain(model, queue) == [*range(11), *range(12, 30)]
     assert len(queue.ready) == queue.ready.bytes == 0
     assert "1 stored messages are missing" in caplog.text
 
@@ -204,15 +204,15 @@ async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: boo
     queue.pump()
     model.flush()
     assert [int(body) for body in consumer.bodies] == list(range(61))
-    assert [entry.deliveries for entry in consumer.out] == [int(not ended)] * 60 + [0]
+    assert [entry.deliveries for entry in consumer.unacked] == [int(not ended)] * 60 + [0]
 
 
 def test_pages_of_a_backlog_keep_lanes_apart() -> None:
     backlog = StoredBacklog()
     for position in range(1, 12):
         backlog.add(position, position % 2 * 9, 10)
-    found = [(priority, page.rows, page.bytes) for priority, page in pages.pages_of(backlog, 5)]
-    assert sorted(found, key=lambda row: (row[0], row[1][0])) == [
+    contents = [(priority, page.rows, page.bytes) for priority, page in pages.pages_of(backlog, 5)]
+    assert sorted(contents, key=lambda row: (row[0], row[1][0])) == [
         (0, array("q", [2, 4, 6, 8]), 40),
         (0, array("q", [10]), 10),
         (5, array("q", [1, 3, 5, 7]), 40),

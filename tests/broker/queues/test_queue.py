@@ -34,31 +34,31 @@ class QueueAgainstAList(RuleBasedStateMachine):
     @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
     def begin(self, limit: int | None, ttl: int | None, durable: bool) -> None:
         self.model = Model()
-        given = {"max_length": limit, "message_ttl": ttl}
-        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        limits = {"max_length": limit, "message_ttl": ttl}
+        arguments: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
         self.queue = self.model.queue("q", durable, None, **arguments)
         self.limit, self.ttl, self.durable = limit, ttl, durable
         self.consumer: RecordingConsumer | None = None
         self.waiting: list[ReferenceRow] = []
-        self.out: list[ReferenceRow] = []
-        self.got: list[tuple[ReferenceRow, object]] = []
+        self.unacked: list[ReferenceRow] = []
+        self.got_entries: list[tuple[ReferenceRow, object]] = []
         self.position = 0
 
     def expire(self) -> None:
-        """Expired messages leave from the head only."""
+        """Remove expired messages from the head; behind a live head, expired messages wait."""
         self.waiting.sort(key=lambda row: row.position)
         now = self.model.clock.now
         while self.waiting and self.waiting[0].expires_at is not None and self.waiting[0].expires_at <= now:
             del self.waiting[0]
 
-    def settle_down(self) -> None:
+    def apply_actions(self) -> None:
         """Apply the actions of a queue without a request: deliver, then apply the limit."""
         self.waiting.sort(key=lambda row: row.position)
         while self.waiting and self.consumer is not None and self.room > 0:
             self.expire()
             if self.waiting:
                 self.room -= 1
-                self.out.append(self.waiting.pop(0))
+                self.unacked.append(self.waiting.pop(0))
                 self.expire()
         while self.limit is not None and len(self.waiting) > self.limit:
             del self.waiting[0]
@@ -67,18 +67,18 @@ class QueueAgainstAList(RuleBasedStateMachine):
     def publish(self, size: int, expiration: int | None, persistent: bool) -> None:
         self.position += 1
         body = b"%d" % self.position + b"." * size
-        lives = [ms for ms in (self.ttl, expiration) if ms is not None]
-        expires_at = self.model.clock.now + min(lives) / 1000 if lives else None
+        lifetimes = [ms for ms in (self.ttl, expiration) if ms is not None]
+        expires_at = self.model.clock.now + min(lifetimes) / 1000 if lifetimes else None
         properties: dict[str, Any] = {} if expiration is None else {"expiration": str(expiration)}
         properties["delivery_mode"] = 2 if persistent else 1
         row = ReferenceRow(self.position, body, expires_at, persistent, message_of(body, "", "q", **properties).weight)
         if self.consumer is not None and self.room > 0 and not self.waiting:
             self.room -= 1
-            self.out.append(row)
+            self.unacked.append(row)
         else:
             self.waiting.append(row)
         self.model.publish("q", body, **properties)
-        self.settle_down()
+        self.apply_actions()
 
     @precondition(lambda self: self.consumer is None)
     @rule(room=st.integers(0, 3))
@@ -86,36 +86,36 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.consumer, self.room = RecordingConsumer(room), room
         self.queue.subscribe(self.consumer, False)
         self.queue.pump()
-        self.settle_down()
+        self.apply_actions()
 
     @precondition(lambda self: self.consumer is not None)
     @rule(disposition=st.sampled_from([REQUEUE, ACK]))
-    def leave(self, disposition: Disposition) -> None:
+    def cancel(self, disposition: Disposition) -> None:
         """Remove the consumer; its deliveries are settled or returned."""
         assert self.consumer is not None
         self.queue.unsubscribe(self.consumer)
-        self.queue.settle(self.consumer, self.consumer.out, disposition)
+        self.queue.settle(self.consumer, self.consumer.unacked, disposition)
         self.consumer = None
-        back, self.out = self.out, []
+        returned, self.unacked = self.unacked, []
         if disposition is REQUEUE:
-            self.give_back(back)
+            self.return_rows(returned)
 
-    def give_back(self, rows: list[ReferenceRow]) -> None:
+    def return_rows(self, rows: list[ReferenceRow]) -> None:
         for row in rows:
             row.deliveries += 1
         self.waiting += rows
-        self.settle_down()
+        self.apply_actions()
 
-    @precondition(lambda self: self.out)
+    @precondition(lambda self: self.unacked)
     @rule(data=st.data(), disposition=st.sampled_from([ACK, REQUEUE, REJECT]))
     def settle(self, data: st.DataObject, disposition: Disposition) -> None:
         assert self.consumer is not None
-        count = data.draw(st.integers(1, len(self.out)))
-        mine, self.out = self.out[:count], self.out[count:]
-        # Requeued messages wait again before the consumer has room, so they may be delivered to it again.
-        self.give_back(mine) if disposition is REQUEUE else None
+        count = data.draw(st.integers(1, len(self.unacked)))
+        settled, self.unacked = self.unacked[:count], self.unacked[count:]
+        # Messages are requeued before the consumer has room, so that the same consumer may get them again.
+        self.return_rows(settled) if disposition is REQUEUE else None
         self.room += count
-        self.settle_down()
+        self.apply_actions()
         self.consumer.settle(self.queue, count, disposition)
 
     @rule()
@@ -126,16 +126,16 @@ class QueueAgainstAList(RuleBasedStateMachine):
         if entry is not None:
             row = self.waiting.pop(0)
             assert (entry.message.body, entry.deliveries) == (row.body, row.deliveries)
-            self.got.append((row, entry))
+            self.got_entries.append((row, entry))
             self.expire()
 
-    @precondition(lambda self: self.got)
+    @precondition(lambda self: self.got_entries)
     @rule(disposition=st.sampled_from([ACK, REQUEUE]))
-    def settle_got(self, disposition: Disposition) -> None:
-        row, entry = self.got.pop(0)
+    def settle_got_entry(self, disposition: Disposition) -> None:
+        row, entry = self.got_entries.pop(0)
         self.queue.settle(None, [entry], disposition)  # type: ignore[list-item]
         if disposition is REQUEUE:
-            self.give_back([row])
+            self.return_rows([row])
 
     @rule()
     def purge(self) -> None:
@@ -144,7 +144,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 3.0]))
     def time_passes(self, seconds: float) -> None:
-        self.model.pass_by(seconds)
+        self.model.advance_time(seconds)
         self.expire()
 
     @invariant()
@@ -152,16 +152,16 @@ class QueueAgainstAList(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         assert bodies(self.queue) == [row.body for row in sorted(self.waiting, key=lambda row: row.position)]
-        out = self.consumer.out if self.consumer is not None else []
-        assert [entry.message.body for entry in out] == [row.body for row in self.out]
-        assert self.queue.unacked == len(self.out) + len(self.got)
-        everything = self.waiting + self.out + [row for row, _ in self.got]
+        unacked = self.consumer.unacked if self.consumer is not None else []
+        assert [entry.message.body for entry in unacked] == [row.body for row in self.unacked]
+        assert self.queue.unacked == len(self.unacked) + len(self.got_entries)
+        everything = self.waiting + self.unacked + [row for row, _ in self.got_entries]
         assert self.model.memory.bytes == sum(row.weight for row in everything)
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
-        survives = [row for row in everything if row.persistent and self.durable]
+        surviving = [row for row in everything if row.persistent and self.durable]
         # The mark of the delivered messages accounts for one delivery.
-        assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in survives}
+        assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in surviving}
 
 
 QueueAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -177,21 +177,22 @@ def test_requeued_messages_return_to_their_original_places() -> None:
         queue.subscribe(consumer, False)
         queue.pump()
     second.room = first.room = -9
-    queue.settle(second, second.out, REQUEUE)
-    queue.settle(first, first.out[1:], REQUEUE)
+    queue.settle(second, second.unacked, REQUEUE)
+    queue.settle(first, first.unacked[1:], REQUEUE)
     assert bodies(queue) == [b"2", b"3", b"4", b"5"]
 
 
 def test_consumers_of_the_highest_priority_take_turns() -> None:
     model = Model()
-    queue, high, one, two = model.queue(), RecordingConsumer(1, priority=5), RecordingConsumer(), RecordingConsumer()
-    for consumer in (one, high, two):
+    queue, high = model.queue(), RecordingConsumer(1, priority=5)
+    first, second = RecordingConsumer(), RecordingConsumer()
+    for consumer in (first, high, second):
         queue.subscribe(consumer, False)
     for body in (b"1", b"2", b"3", b"4", b"5"):
         model.publish("q", body)
     assert high.bodies == [b"1"]
-    assert one.bodies == [b"2", b"4"]
-    assert two.bodies == [b"3", b"5"]
+    assert first.bodies == [b"2", b"4"]
+    assert second.bodies == [b"3", b"5"]
 
 
 def test_a_single_active_consumer_is_followed_by_the_next() -> None:
@@ -228,14 +229,14 @@ def test_deliveries_are_marked_once_per_turn_and_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overflow", "left"), [("reject-publish", b"12"), ("reject-publish-dlx", b"12"), ("drop-head", b"23")]
+    ("overflow", "remaining"), [("reject-publish", b"12"), ("reject-publish-dlx", b"12"), ("drop-head", b"23")]
 )
-def test_a_full_queue_drops_or_rejects_as_its_argument_demands(overflow: str, left: bytes) -> None:
+def test_a_full_queue_drops_or_rejects_as_its_argument_demands(overflow: str, remaining: bytes) -> None:
     model = Model()
     dead = model.queue("dead")
     queue = model.queue(max_length=2, overflow=overflow, dead_letter_exchange="", dead_letter_routing_key="dead")
     sent = [model.publish("q", body) for body in (b"1", b"2", b"3")]
-    assert b"".join(bodies(queue)) == left
+    assert b"".join(bodies(queue)) == remaining
     assert sent == ([1, 1, 1] if overflow == "drop-head" else [1, 1, 0])
     assert bodies(dead) == {"drop-head": [b"1"], "reject-publish": [], "reject-publish-dlx": [b"3"]}[overflow]
 
@@ -283,14 +284,14 @@ def test_messages_expire_in_the_order_of_the_queue_with_one_timer() -> None:
     queue = model.queue()
     model.publish("q", b"later", expiration="5000")
     model.publish("q", b"sooner", expiration="1000")
-    model.pass_by(2)
+    model.advance_time(2)
     assert bodies(queue) == [b"later", b"sooner"]
-    model.pass_by(3)
+    model.advance_time(3)
     assert bodies(queue) == []
     model.publish("q", b"never")
     model.publish("q", b"behind", expiration="1")
     assert queue.get() is not None
-    model.pass_by(1)
+    model.advance_time(1)
     assert bodies(queue) == []
 
 
@@ -299,36 +300,36 @@ def test_an_expired_message_that_becomes_the_head_through_a_length_limit_expires
     queue = model.queue(max_length=2)
     model.publish("q", b"1")
     model.publish("q", b"dead behind it", expiration="0")
-    model.pass_by(1)
+    model.advance_time(1)
     model.publish("q", b"3")
-    model.pass_by(1)
+    model.advance_time(1)
     assert bodies(queue) == [b"3"]
 
 
-def test_a_time_to_live_of_zero_is_for_consumers_that_wait() -> None:
+def test_a_message_with_a_time_to_live_of_zero_reaches_only_waiting_consumers() -> None:
     model = Model()
     queue, consumer = model.queue(message_ttl=0), RecordingConsumer(1)
     queue.subscribe(consumer, False)
     model.publish("q", b"1")
     model.publish("q", b"2")
-    model.pass_by(0)
+    model.advance_time(0)
     assert (consumer.bodies, bodies(queue)) == ([b"1"], [])
 
 
 def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
     model = Model()
     queue, consumer = model.queue(expires=1000), RecordingConsumer()
-    model.pass_by(0.6)
+    model.advance_time(0.6)
     queue.get()
-    model.pass_by(0.6)
+    model.advance_time(0.6)
     assert "q" in model.vhost.queues
     queue.subscribe(consumer, False)
-    model.pass_by(5)
+    model.advance_time(5)
     assert "q" in model.vhost.queues
     queue.unsubscribe(consumer)
-    model.pass_by(0.9)
+    model.advance_time(0.9)
     assert "q" in model.vhost.queues
-    model.pass_by(0.2)
+    model.advance_time(0.2)
     assert "q" not in model.vhost.queues
 
 
@@ -342,12 +343,12 @@ def test_a_deletion_cancels_consumers_and_forgets_unacknowledged_messages() -> N
     assert consumer.is_cancelled
     consumer.settle(queue, 1, ACK)
     queue.settle(consumer, [], REQUEUE)
-    model.pass_by(9)
+    model.advance_time(9)
     model.flush()
     assert (model.store.queues, model.store.messages, model.memory.bytes) == ({}, {}, 0)
 
 
-def test_a_message_restored_keeps_its_place_and_its_history() -> None:
+def test_a_restored_message_keeps_its_position_and_its_deliveries() -> None:
     model = Model()
     queue = model.queue(durable=True)
     old = QueueEntry(message_of(b"old"), 7, 2000.0)
@@ -376,7 +377,7 @@ def test_a_message_returned_after_its_expiry_expires() -> None:
     model.publish("q", b"1")
     entry = queue.get()
     assert entry is not None
-    model.pass_by(1)
+    model.advance_time(1)
     queue.settle(None, [entry], Disposition.REQUEUE)
-    model.pass_by(0)
+    model.advance_time(0)
     assert (bodies(queue), bodies(dead)) == ([], [b"1"])

@@ -10,32 +10,32 @@ from tests.broker.pure import message_of
 
 
 class ReadyAgainstAList(RuleBasedStateMachine):
-    """Pushes, pops and returns; the reference keeps (priority, position) sorted."""
+    """Pushes, pops and returns messages; the reference is a list sorted by priority and position."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ready = ReadyMessages(3)
         self.waiting: list[QueueEntry] = []
-        self.out: list[QueueEntry] = []
+        self.popped: list[QueueEntry] = []
         self.position = 0
 
     def expected(self) -> list[QueueEntry]:
         return sorted(self.waiting, key=lambda entry: (-min(entry.message.priority, 3), entry.position))
 
-    def made(self, priority: int, skip: int = 0) -> QueueEntry:
+    def new_entry(self, priority: int, skip: int = 0) -> QueueEntry:
         self.position += 1 + skip
         return QueueEntry(message_of(b"x" * (self.position % 7), priority=priority), self.position, None)
 
     @rule(priority=st.integers(0, 9))
     def push(self, priority: int) -> None:
-        entry = self.made(priority)
+        entry = self.new_entry(priority)
         self.ready.push(entry)
         self.waiting.append(entry)
 
     @rule(priority=st.integers(0, 3))
     def push_late(self, priority: int) -> None:
         """Push two messages in another order than that of their positions (prepared, then committed)."""
-        first, second = self.made(priority), self.made(priority)
+        first, second = self.new_entry(priority), self.new_entry(priority)
         self.ready.push(second)
         self.ready.push(first)
         self.waiting += [first, second]
@@ -46,7 +46,7 @@ class ReadyAgainstAList(RuleBasedStateMachine):
         entry = self.ready.pop()
         assert entry is self.expected()[0]
         self.waiting.remove(entry)
-        self.out.append(entry)
+        self.popped.append(entry)
 
     @precondition(lambda self: self.waiting)
     @rule()
@@ -56,11 +56,11 @@ class ReadyAgainstAList(RuleBasedStateMachine):
         assert self.ready.pop_least() is oldest
         self.waiting.remove(oldest)
 
-    @precondition(lambda self: self.out)
+    @precondition(lambda self: self.popped)
     @rule(data=st.data())
     def put_back(self, data: st.DataObject) -> None:
-        entry = data.draw(st.sampled_from(self.out))
-        self.out.remove(entry)
+        entry = data.draw(st.sampled_from(self.popped))
+        self.popped.remove(entry)
         self.ready.put_back(entry)
         self.waiting.append(entry)
 
@@ -88,8 +88,8 @@ def entry(position: int, expires_at: float | None, priority: int = 0) -> QueueEn
 def test_expired_heads_are_removed_and_later_messages_wait_behind_a_live_head() -> None:
     ready = ReadyMessages(1)
     dead, living, behind, high = entry(1, 5.0), entry(2, None), entry(3, 5.0), entry(4, 4.0, 1)
-    for each in (dead, living, behind, high):
-        ready.push(each)
+    for pushed in (dead, living, behind, high):
+        ready.push(pushed)
     assert ready.next_expiry() == 4.0
     assert ready.pop_expired(5.0, 1) == [dead]
     assert ready.pop_expired(5.0, 9) == [high]

@@ -26,35 +26,35 @@ def test_each_type_of_exchange_routes_by_its_rule(
     model = Model()
     exchange = EXCHANGE_TYPES[kind]("e")
     queues = [model.queue("a"), model.queue("b")]
-    made = [
+    bound = [
         Binding(exchange, queue, key, repr(arguments).encode())
         for queue, (key, arguments) in zip(queues, bindings, strict=True)
     ]
-    for binding, (_, arguments) in zip(made, bindings, strict=True):
+    for binding, (_, arguments) in zip(bound, bindings, strict=True):
         assert exchange.bind(binding, arguments)
         assert not exchange.bind(binding, arguments)
     for key, headers, names in cases:
-        assert matched(exchange, key, headers) == names
-    assert exchange.unbind(made[0])
-    assert not exchange.unbind(made[0])
+        assert matching_names(exchange, key, headers) == names
+    assert exchange.unbind(bound[0])
+    assert not exchange.unbind(bound[0])
     for key, headers, names in cases:
-        assert matched(exchange, key, headers) == names.replace("a", "")
+        assert matching_names(exchange, key, headers) == names.replace("a", "")
 
 
-def matched(exchange: Exchange, key: str, headers: dict[str, Any]) -> str:
-    return "".join(sorted({found.name for found in exchange.match(key, lambda: headers)}))
+def matching_names(exchange: Exchange, key: str, headers: dict[str, Any]) -> str:
+    return "".join(sorted({destination.name for destination in exchange.match(key, lambda: headers)}))
 
 
 @pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
-def test_bindings_that_differ_in_arguments_only_count_one_by_one(kind: str) -> None:
+def test_bindings_that_differ_only_in_arguments_are_separate(kind: str) -> None:
     exchange, queue = EXCHANGE_TYPES[kind]("e"), Model().queue()
-    one, two = (Binding(exchange, queue, "k", arguments) for arguments in (b"1", b"2"))
-    exchange.bind(one, NOTHING)
-    exchange.bind(two, NOTHING)
-    exchange.unbind(one)
-    assert matched(exchange, "k", NOTHING) == "q"
-    exchange.unbind(two)
-    assert matched(exchange, "k", NOTHING) == ""
+    first, second = (Binding(exchange, queue, "k", arguments) for arguments in (b"1", b"2"))
+    exchange.bind(first, NOTHING)
+    exchange.bind(second, NOTHING)
+    exchange.unbind(first)
+    assert matching_names(exchange, "k", NOTHING) == "q"
+    exchange.unbind(second)
+    assert matching_names(exchange, "k", NOTHING) == ""
     assert queue.incoming == {}
 
 
@@ -62,7 +62,7 @@ def test_a_topic_exchange_caches_the_routes_of_at_most_4096_keys() -> None:
     exchange, queue = EXCHANGE_TYPES["topic"]("e"), Model().queue()
     exchange.bind(Binding(exchange, queue, "#", b""), NOTHING)
     for number in range(10_000):
-        assert matched(exchange, f"key.{number}", NOTHING) == "q"
+        assert matching_names(exchange, f"key.{number}", NOTHING) == "q"
     assert len(exchange._cache) <= 4096  # type: ignore[attr-defined]
 
 
@@ -73,6 +73,6 @@ def test_the_cache_of_a_topic_exchange_counts_each_queue_of_a_key() -> None:
     for number in range(100):
         assert len(list(exchange.match(f"key.{number}", dict))) == 1000
     assert isinstance(exchange, TopicExchange)
-    assert sum(len(found) for found in exchange._cache.values()) <= 10_000
+    assert sum(len(destinations) for destinations in exchange._cache.values()) <= 10_000
     exchange.unbind(next(iter(exchange.bindings)))
     assert len(list(exchange.match("key.1", dict))) == 999

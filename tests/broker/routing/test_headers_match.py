@@ -27,11 +27,11 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "headers", "fits"), CASES)
+@pytest.mark.parametrize(("arguments", "headers", "matches"), CASES)
 def test_arguments_of_a_headers_binding_match_headers(
-    arguments: dict[str, Any], headers: dict[str, Any], fits: bool
+    arguments: dict[str, Any], headers: dict[str, Any], matches: bool
 ) -> None:
-    assert HeadersPattern(arguments).matches(headers) is fits
+    assert HeadersPattern(arguments).matches(headers) is matches
 
 
 @pytest.mark.parametrize("value", ["some", "", 1, None, True])

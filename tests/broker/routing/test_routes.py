@@ -18,15 +18,15 @@ def test_a_chain_and_a_cycle_of_exchanges_deliver_once() -> None:
 
 def test_the_alternate_exchange_gets_messages_without_another_route() -> None:
     model = Model()
-    vhost, normal, rest = model.vhost, model.queue("normal"), model.queue("rest")
+    vhost, normal, alternate = model.vhost, model.queue("normal"), model.queue("rest")
     vhost.declare_exchange("second", "fanout", False, False, False, {"alternate-exchange": "first"})
     vhost.declare_exchange("first", "direct", False, False, False, {"alternate-exchange": "second"})
     vhost.bind(vhost.find_exchange("first"), normal, "known", {})
     assert model.publish("lost", exchange="first") == 0
-    vhost.bind(vhost.find_exchange("second"), rest, "", {})
+    vhost.bind(vhost.find_exchange("second"), alternate, "", {})
     assert model.publish("known", b"1", exchange="first") == 1
     assert model.publish("unknown", b"2", exchange="first") == 1
-    assert (bodies(normal), bodies(rest)) == ([b"1"], [b"2"])
+    assert (bodies(normal), bodies(alternate)) == ([b"1"], [b"2"])
 
 
 def test_a_missing_alternate_exchange_is_ignored() -> None:

@@ -14,13 +14,13 @@ KEYS = st.lists(WORDS, min_size=1, max_size=5).map(".".join)
 PATTERNS = st.lists(st.one_of(WORDS, st.sampled_from(["*", "#"])), min_size=1, max_size=5).map(".".join)
 
 
-def plain(pattern: list[str], words: list[str]) -> bool:
+def matches_by_rule(pattern: list[str], words: list[str]) -> bool:
     """Match by the rule of AMQP 0-9-1, 3.1.3.3, word by word."""
     if not pattern:
         return not words
     if pattern[0] == "#":
-        return plain(pattern[1:], words) or (bool(words) and plain(pattern, words[1:]))
-    return bool(words) and pattern[0] in ("*", words[0]) and plain(pattern[1:], words[1:])
+        return matches_by_rule(pattern[1:], words) or (bool(words) and matches_by_rule(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and matches_by_rule(pattern[1:], words[1:])
 
 
 def words(text: str) -> list[str]:
@@ -35,8 +35,8 @@ def test_matches_agree_with_the_rule_after_adding_and_removing(added: list[str],
         index.add(pattern, pattern)
     for pattern in removed:
         index.remove(pattern, pattern)
-    left = set(added) - set(removed)
-    assert set(index.match(key)) == {pattern for pattern in left if plain(words(pattern), words(key))}
+    remaining = set(added) - set(removed)
+    assert set(index.match(key)) == {pattern for pattern in remaining if matches_by_rule(words(pattern), words(key))}
 
 
 @given(st.lists(PATTERNS, max_size=12))
@@ -56,7 +56,7 @@ def test_patterns_match_as_in_the_example_of_the_specification() -> None:
 
 
 class CountingIndex(TopicIndex[int]):
-    """Counts how many nodes a look-up visits: one look-up in ``words`` each, except at the end of the key."""
+    """An index that counts visited nodes: each visit reads ``words`` of the node once, except at the end of the key."""
 
     visits = 0
 
@@ -84,7 +84,7 @@ def test_a_look_up_among_100_000_patterns_visits_few_of_them() -> None:
     assert index.visits < 20
 
 
-def test_a_chain_of_hashes_does_not_explode() -> None:
+def test_the_cost_of_a_pattern_with_many_hashes_is_quadratic() -> None:
     index = CountingIndex()
     index.add(".".join(["#", "a"] * 60), 1)
     assert list(index.match(".".join(["a"] * 127))) == [1]
