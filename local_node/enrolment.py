@@ -132,9 +132,9 @@ async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")
-    wanted = plain_fingerprint(fingerprint)
-    if len(trust.authorities) != 1 or trust.fingerprints != [wanted]:
-        raise NoSuchFingerprint(wanted=wanted[:80], found=trust.fingerprints[:3])
+    expected = plain_fingerprint(fingerprint)
+    if len(trust.authorities) != 1 or trust.fingerprints != [expected]:
+        raise NoSuchFingerprint(wanted=expected[:80], found=trust.fingerprints[:3])
     return trust
 
 

@@ -84,8 +84,8 @@ class AskService:
         nonce = question.nonce[:NONCE_MAX]
         if not nonce:
             return answer
-        other = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
-        return answer | {"other": await self._ask(other, str(asker), lk0, nonce)}
+        other_end = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
+        return answer | {"other": await self._ask(other_end, str(asker), lk0, nonce)}
 
     def handlers(self) -> dict[str, Handler]:
         """Return the answers to questions of other instances, besides operations."""
@@ -111,28 +111,28 @@ class AskService:
         unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
-    async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
+    async def _ask(self, other_end: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
         """Return the unchanged answer of a node: ``story`` and ``signature``, or why there is none (``unanswered``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
-        session, member = self._node.engine.sessions.get(other), self._node.membership
+        session, member = self._node.engine.sessions.get(other_end), self._node.membership
         link = session.link if session is not None else None
         if member is not None and isinstance(link, CarriedLink):  # present at another instance
-            passed_on = {"other": other, "question": question}
+            passed_on = {"other": other_end, "question": question}
             reply = await member.store_questions.ask_life(link.life, STORY, passed_on, HUB)
             if reply.result is None:
-                return {"node": other, "unanswered": shortened(reply.unreached, 300) or _error_text(reply.error)}
-            return self._answer(other, reply.result)
+                return {"node": other_end, "unanswered": shortened(reply.unreached, 300) or _error_text(reply.error)}
+            return self._answer(other_end, reply.result)
         try:
-            answer = await self._node.questions.ask(other, question)
+            answer = await self._node.questions.ask(other_end, question)
         except SemqError as error:
-            return {"node": other, "unanswered": str(error)}
-        return self._answer(other, answer)
+            return {"node": other_end, "unanswered": str(error)}
+        return self._answer(other_end, answer)
 
-    def _answer(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, other_end: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
-            return {"node": other, "unanswered": _error_text(answer.get("error"))}
-        return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
+            return {"node": other_end, "unanswered": _error_text(answer.get("error"))}
+        return {"node": other_end, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
     async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
         """Return all ledger lines about one message, on request also those of its sender and receiver."""

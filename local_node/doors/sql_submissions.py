@@ -32,7 +32,9 @@ from semq.umx_t.headers import NodeRequests, read_submission
 from semq.umx_t.locator import LK0
 
 BATCH = 500
-_COLUMNS = [each.name for each in fields(Submitted) if each.name in ARGUMENTS and ARGUMENTS[each.name].is_of_document]
+_COLUMNS = [
+    field.name for field in fields(Submitted) if field.name in ARGUMENTS and ARGUMENTS[field.name].is_of_document
+]
 log = structlog.get_logger("semq.sql")
 
 

@@ -46,8 +46,8 @@ class FailedOperations:
 
     async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
         """List failed documents, newest first; or those with one name."""
-        wanted = message_filter(arguments, arguments.limit)
-        rows = await self._node.store.read(list_failed, wanted, arguments.id or "")
+        criteria = message_filter(arguments, arguments.limit)
+        rows = await self._node.store.read(list_failed, criteria, arguments.id or "")
         return await with_sizes(self._node.store, rows)
 
     async def show(self, arguments: ByName) -> dict[str, Any]:

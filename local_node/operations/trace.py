@@ -50,10 +50,13 @@ class Traces:
             return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
             return traced | {"unanswered": []}  # other nodes do not know a submission that was never accepted
-        own: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
+        own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
         further, unanswered = await self._other_parties(traced["lk0"], traced["events"])
         # Sorted by time, of several clocks; among equal times this node's lines first.
-        return traced | {"events": sorted(own + further, key=lambda event: event["at"]), "unanswered": unanswered}
+        return traced | {
+            "events": sorted(own_events + further, key=lambda event: event["at"]),
+            "unanswered": unanswered,
+        }
 
     async def _other_parties(
         self, lk0: str, events: Sequence[Mapping[str, Any]]
@@ -98,21 +101,21 @@ class Traces:
 
     async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
         """Return the lines of the other end, asked over a connection to its node."""
-        other = self._other_end(lk0, target)
-        if other == str(self._node.address):
+        other_end = self._other_end(lk0, target)
+        if other_end == str(self._node.address):
             return [], []
         config = self._dial_config(lk0, target)
         if config is None:
-            return [], [{"node": other or "the other end", "why": NOT_DIALLED}]
+            return [], [{"node": other_end or "the other end", "why": NOT_DIALLED}]
         try:
             async with asyncio.timeout(DIRECT_PATIENCE_S):
                 question = {"lk0": lk0, "nonce": nonce}
-                reply = await request(config, self._node.clock, EXCHANGE, "trace", question, other)
+                reply = await request(config, self._node.clock, EXCHANGE, "trace", question, other_end)
         except TimeoutError:
-            return [], [{"node": other, "why": f"it did not answer within {DIRECT_PATIENCE_S:.0f} s"}]
+            return [], [{"node": other_end, "why": f"it did not answer within {DIRECT_PATIENCE_S:.0f} s"}]
         except SemqError as error:
-            return [], [{"node": other, "why": str(error)}]
-        return self._merge([], other, reply.get("other"), lk0, nonce, target)
+            return [], [{"node": other_end, "why": str(error)}]
+        return self._merge([], other_end, reply.get("other"), lk0, nonce, target)
 
     def _other_end(self, lk0: str, target: str) -> str:
         """Return the node at the other end of a message; empty if it is not known."""
@@ -121,10 +124,10 @@ class Traces:
 
     def _dial_config(self, lk0: str, target: str) -> DialConfig | None:
         """Return how to dial the other end of a message; None if this node does not dial it."""
-        other = self._other_end(lk0, target)
-        if self._node.direct is None or not other:
+        other_end = self._other_end(lk0, target)
+        if self._node.direct is None or not other_end:
             return None
-        return self._node.direct.dial_config_for(parse_address(other), VIRTUAL_HOST)
+        return self._node.direct.dial_config_for(parse_address(other_end), VIRTUAL_HOST)
 
     def _merge(
         self, lines: Events, hub: str, answer: Any, lk0: str, nonce: str, target: str
@@ -133,9 +136,9 @@ class Traces:
 
         ``answer`` is its part of the hub's reply. Return all lines, and the parties without an answer.
         """
-        own = str(self._node.address)
+        own_address = str(self._node.address)
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub
-        if answerer == own:
+        if answerer == own_address:
             return lines, []
         if not isinstance(answer, dict):
             return lines, [{"node": answerer, "why": "the version of the hub does not pass questions on"}]
@@ -144,7 +147,7 @@ class Traces:
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")
         try:
-            proved = story.is_proved(keys, answerer, own, nonce, lk0, text, str(answer.get("signature") or ""))
+            proved = story.is_proved(keys, answerer, own_address, nonce, lk0, text, str(answer.get("signature") or ""))
             answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return lines, [

@@ -28,15 +28,15 @@ class UserOperations:
 
     async def list(self, arguments: ListUsers) -> list[dict[str, Any]]:
         """List users: those in the definitions, and own ones who receive now. Present users come first."""
-        partners, own = self._node.engine.partners, str(self._node.address)
-        present_by_node = {**partners.present, own: self._node.inboxes.users_present()}
+        partners, own_address = self._node.engine.partners, str(self._node.address)
+        present_by_node = {**partners.present, own_address: self._node.inboxes.users_present()}
         present = {f"{node}/{user}" for node, users in present_by_node.items() for user in users}
-        users = {f"{own}/{user}" for user in present_by_node[own]}
+        users = {f"{own_address}/{user}" for user in present_by_node[own_address]}
         for name, group in partners.groups.items():
             if parse_address(name).type == NodeType.USERS:
                 users.update(group.members)
-        wanted = None if arguments.node is None else parse_address(arguments.node).node
-        addresses = [address for address in map(parse_address, users) if wanted in (None, address.node)]
+        node = None if arguments.node is None else parse_address(arguments.node).node
+        addresses = [address for address in map(parse_address, users) if node in (None, address.node)]
         addresses.sort(key=lambda address: (str(address) not in present, address))
         return [
             {"node": str(address.node), "user": address.user, "present": str(address) in present}

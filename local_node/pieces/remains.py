@@ -129,8 +129,10 @@ class Remains:
         for source in stock.sources:
             removable = await self._by_document(source, before)
             if notices:
-                every = await self._by_document(source)
-                removable |= {document: brefs for document, brefs in every.items() if not notices.isdisjoint(brefs)}
+                by_document = await self._by_document(source)
+                removable |= {
+                    document: brefs for document, brefs in by_document.items() if not notices.isdisjoint(brefs)
+                }
             with_manifest = await self._documents(source) if removable else set()
             for document, brefs in removable.items():
                 ended = [bref for bref in brefs if document not in with_manifest or bref in notices]

@@ -118,8 +118,8 @@ class FanOut:
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
         if not results:
             refusals = [answer for answer in answered if answer.error]
-            own = [answer for answer in refusals if answer.store == self._hub.store]
-            return _complete(None, answered) if _unreached(answered) else _result((own or refusals)[0])
+            own_refusals = [answer for answer in refusals if answer.store == self._hub.store]
+            return _complete(None, answered) if _unreached(answered) else _result((own_refusals or refusals)[0])
         if len(lk0s := {_lk0(result) for _, result in results}) > 1:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
         combined = combine(results, given)
@@ -165,8 +165,8 @@ class FanOut:
         answered: list[Answered] = []
         for position in range(place.store, len(stores)):
             after = place.number if position == place.store else 0
-            wanted = {**given, "after": after, "limit": limit - len(rows)}
-            answered.append(await self._ask(stores[position], name, wanted, caller))
+            page_arguments = {**given, "after": after, "limit": limit - len(rows)}
+            answered.append(await self._ask(stores[position], name, page_arguments, caller))
             if not answered[-1].unreached:
                 for row in _result(answered[-1]):
                     after = number_for(StorePlace(position, row["id"]))
@@ -184,10 +184,10 @@ class FanOut:
         page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
         position, number = place
         while position < len(stores) and len(page["rows"]) < limit:
-            wanted = {**given, "limit": limit - len(page["rows"])} | ({cursor: number} if number else {})
+            page_arguments = {**given, "limit": limit - len(page["rows"])} | ({cursor: number} if number else {})
             if not number:
-                wanted.pop(cursor, None)
-            answered.append(await self._ask(stores[position], name, wanted, caller))
+                page_arguments.pop(cursor, None)
+            answered.append(await self._ask(stores[position], name, page_arguments, caller))
             part = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
             page["rows"] += [with_store(stores[position], row) for row in part["rows"]]
             page["looked_at"] += part.get("looked_at", 0)
@@ -281,8 +281,8 @@ def _result(answered: Answered) -> Any:
     """Return a result. Raises the refusal of the store."""
     if answered.error is None:
         return answered.result
-    own = answered.error.get("error")
-    raise own if isinstance(own, SemqError) else StoreRefused(answered.error)
+    error = answered.error.get("error")
+    raise error if isinstance(error, SemqError) else StoreRefused(answered.error)
 
 
 def _reached(answered: Answered) -> Answered:

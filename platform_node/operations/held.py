@@ -121,9 +121,9 @@ class HeldOperations:
             return [await self._named(name) for name in arguments.ids], {"after": 0, "done": True}
         if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or select all (everything).")
-        wanted = arguments.filter()
-        ids = await self._node.store.read(held_numbers, wanted)
-        return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}
+        selection = arguments.filter()
+        ids = await self._node.store.read(held_numbers, selection)
+        return ids, {"after": ids[-1] if ids else selection.after, "done": len(ids) < selection.limit}
 
     async def _named(self, name: str) -> int:
         """Return the number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""

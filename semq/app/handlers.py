@@ -117,7 +117,7 @@ class Handlers:
         matches = [
             kind
             for kind in self._functions
-            if all(wanted in ("", part) for wanted, part in zip(kind, parts, strict=True))
+            if all(pattern in ("", part) for pattern, part in zip(kind, parts, strict=True))
         ]
         if not matches:
             raise NoHandler(app_key=str(app_key))

@@ -67,7 +67,7 @@ async def test_a_document_travels_if_the_transaction_commits(engine: Engine, rec
 async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sender: Client) -> None:
     sent = await sender.send("10008/sql", b"to be read with SQL", app_key="a/b/c/d")
 
-    def take(commit: bool) -> list[str]:
+    def receive_all(commit: bool) -> list[str]:
         with engine.connect() as connection:
             rows = list(receive(connection, "sql", at_most=10))
             for number, document in rows:
@@ -79,9 +79,9 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
         return [document.lk0 for _, document in rows]
 
     await sender.wait_for_delivery(sent.lk0)
-    assert await asyncio.to_thread(take, False) == [sent.lk0]
-    assert await asyncio.to_thread(take, True) == [sent.lk0]
-    assert await asyncio.to_thread(take, True) == []
+    assert await asyncio.to_thread(receive_all, False) == [sent.lk0]
+    assert await asyncio.to_thread(receive_all, True) == [sent.lk0]
+    assert await asyncio.to_thread(receive_all, True) == []
     counts = "SELECT (SELECT count(*) FROM tb_0030_done), (SELECT count(*) FROM tb_0030 WHERE lk0 = :lk0)"
 
     def is_over() -> bool:
@@ -143,7 +143,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
             expires_at=later, priority=7, content_encoding="identity",
         )  # fmt: skip
 
-    def taken() -> list[tuple[int, Document, Any]]:
+    def receive_and_park() -> list[tuple[int, Document, Any]]:
         with engine.begin() as connection:
             rows = list(receive(connection, "attributes"))
             for bref, _ in rows:
@@ -152,7 +152,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
                 return [(bref, rows[0][1], row)]
         return []
 
-    ((bref, document, row),) = await until(partial(asyncio.to_thread, taken))
+    ((bref, document, row),) = await until(partial(asyncio.to_thread, receive_and_park))
     assert (document.content_type, document.headers) == (
         "application/json", {"own": "yes", "n": -3, "x-correlation-id": "c"},
     )  # fmt: skip
@@ -247,16 +247,16 @@ async def test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing(inproc
     a, b = await in_pieces(inprocess)
     url = b.store.url
 
-    def take(commit: bool) -> list[tuple[str, int]]:
-        return taken(url, commit)
+    def receive_all(commit: bool) -> list[tuple[str, int]]:
+        return receive_documents(url, commit)
 
-    assert await asyncio.to_thread(take, False) == [("F1", SIZE)]
-    assert await asyncio.to_thread(take, True) == [("F1", SIZE)]
-    assert await asyncio.to_thread(take, True) == []
+    assert await asyncio.to_thread(receive_all, False) == [("F1", SIZE)]
+    assert await asyncio.to_thread(receive_all, True) == [("F1", SIZE)]
+    assert await asyncio.to_thread(receive_all, True) == []
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-def taken(url: str | None, commit: bool) -> list[tuple[str, int]]:
+def receive_documents(url: str | None, commit: bool) -> list[tuple[str, int]]:
     """Receive all documents by SQL; return their keys and sizes."""
     assert url is not None
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
@@ -279,7 +279,10 @@ async def test_sealed_documents_have_the_digest_of_their_payload(inprocess: InPr
         assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}", Encrypt=1)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310") == 2)
     assert counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'") == 4
-    assert sorted(await asyncio.to_thread(taken, b.store.url, True)) == [("large", 350_000), ("small", 30_000)]
+    assert sorted(await asyncio.to_thread(receive_documents, b.store.url, True)) == [
+        ("large", 350_000),
+        ("small", 30_000),
+    ]
     await until(lambda: is_clean(a) and is_clean(b))
 
 
@@ -295,13 +298,13 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
                 " WHERE bref = (SELECT min(bref) FROM tb_0030 WHERE target_user = '_pieces')"
             )
 
-    def take(user: str) -> int:
+    def receive_all(user: str) -> int:
         engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
         with engine.begin() as connection:
             return len(list(receive(connection, user)))
 
     await asyncio.to_thread(damage)
-    assert await asyncio.to_thread(take, "") == 0
+    assert await asyncio.to_thread(receive_all, "") == 0
     admin = await inprocess.client(b)
 
     async def error() -> str:
@@ -310,7 +313,7 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
 
     assert str(await until(error)).startswith("SEMQ-1232")
     with pytest.raises(RefusedByNode, match="SEMQ-1101"):
-        await asyncio.to_thread(take, "_pieces")
+        await asyncio.to_thread(receive_all, "_pieces")
     (row,) = (await ask(admin, "failed.list", {}))["result"]
     assert (row["size"], row["pieces"]["count"]) == (SIZE, 7)
 

@@ -54,7 +54,7 @@ class CertificateChanges:
     """Roll-overs and revocations of certificates in a campaign, by the name of the node."""
 
     address: dict[str, str]  #: address of each institution
-    other: dict[str, str]  #: partner of each institution
+    partner: dict[str, str]  #: partner of each institution
     receivers: tuple[str, ...] = ()  #: further institutions that receive documents of both
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
@@ -72,21 +72,25 @@ class CertificateChanges:
     def _explains(self, side: str, line: ExcusedLine, lines: list[ExcusedLine]) -> bool:
         """Whether the revocation of one side explains an alarm at the other."""
         address = self.address[side]
-        if not self.revoked[side] or line.node not in (self.other[side], *self.receivers) or not line.is_about(address):
+        if (
+            not self.revoked[side]
+            or line.node not in (self.partner[side], *self.receivers)
+            or not line.is_about(address)
+        ):
             return False
         if line.code in (SignerGone.code, SignerUnknown.code):
             return True
-        about_side = [other for other in lines if other.node == line.node and other.is_about(address)]
+        about_side = [alarm for alarm in lines if alarm.node == line.node and alarm.is_about(address)]
         if line.code == CertificateUnvouched.code:
-            details = [other.detail for other in about_side if other.code == line.code]
+            details = [alarm.detail for alarm in about_side if alarm.code == line.code]
             return len(details) == len(set(details)) <= self.revoked[side] + self.renewed[side]
-        return MORE in line.detail and sum(MORE not in other.detail for other in about_side) >= LINES_PER_MINUTE
+        return MORE in line.detail and sum(MORE not in alarm.detail for alarm in about_side) >= LINES_PER_MINUTE
 
     def codes_of_resealing(self, side: str) -> set[str]:
         """Return the codes of refusals after which documents of a side are sent again as new messages."""
-        other = self.other[side]
+        partner = self.partner[side]
         codes = {SignerGone.code} if self.revoked[side] else set()
-        return codes | ({KeyUnknown.code} if self.revoked[other] or self.renewed[other] else set())
+        return codes | ({KeyUnknown.code} if self.revoked[partner] or self.renewed[partner] else set())
 
     def staying_rows(self, node: str) -> dict[str, str]:
         """Return, by table, the condition of rows that wait for an operator of a node.
@@ -98,8 +102,8 @@ class CertificateChanges:
         if self.revoked[node]:
             stays["tb_0031"] = refused
             stays["tb_0031_body"] = f"object_id IN (SELECT object_id FROM tb_0031 WHERE {refused})"
-        if node in self.other and self.revoked[self.other[node]]:
-            refused += f" AND lk0 LIKE '{self.address[self.other[node]]}.%'"
+        if node in self.partner and self.revoked[self.partner[node]]:
+            refused += f" AND lk0 LIKE '{self.address[self.partner[node]]}.%'"
             stays["tb_0030"] = refused
             stays["tb_0030_body"] = f"bref IN (SELECT bref FROM tb_0030 WHERE {refused})"
         return stays

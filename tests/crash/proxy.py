@@ -100,9 +100,9 @@ class Proxy:
         pair = _Pair(writer, far_writer)
         self._open.add(pair)
         try:
-            there = self._copy(pair, reader, far_writer, lambda: self.faults.silent_there)
-            back = self._copy(pair, far_reader, writer, lambda: self.faults.silent_back)
-            await asyncio.gather(there, back)
+            forward = self._copy(pair, reader, far_writer, lambda: self.faults.silent_there)
+            backward = self._copy(pair, far_reader, writer, lambda: self.faults.silent_back)
+            await asyncio.gather(forward, backward)
         finally:
             pair.abort()
             self._open.discard(pair)

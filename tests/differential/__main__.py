@@ -76,8 +76,8 @@ def _compare(scripts: dict[str, Script], node_port: int, rabbitmq_port: int, rec
     if record:
         recorded = {name: lines for name, lines in answers_of_rabbitmq.items() if name in SCRIPTS}
         RECORDED.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
-    known = sum(name in KNOWN for name in scripts)
-    print(f"\n{len(scripts)} scripts: {unexpected} differ unexpectedly, {known} on purpose")
+    known_differences = sum(name in KNOWN for name in scripts)
+    print(f"\n{len(scripts)} scripts: {unexpected} differ unexpectedly, {known_differences} on purpose")
     return 1 if unexpected else 0
 
 

@@ -34,15 +34,15 @@ def head(size: int) -> bytes:
 
 
 class Bare(NamedTuple):
-    """Log in, answer tune with ``channel_max`` and ``frame_max``, then send ``data``; ``what`` describes it."""
+    """Log in, answer tune with ``channel_max`` and ``frame_max``, then send the bytes of ``data``."""
 
-    what: str
+    description: str
     data: bytes
     channel_max: int = 2047
     frame_max: int = 131_072
 
     def __repr__(self) -> str:
-        return f"bytes: {self.what}"
+        return f"bytes: {self.description}"
 
     def perform(self, port: int) -> list[str]:
         """Return the received methods."""

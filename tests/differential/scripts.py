@@ -52,9 +52,9 @@ def bind(key: str, exchange: str = "d.x", queue: str = "d.q", **arguments: objec
     return m.QueueBind(queue, exchange, key, arguments=arguments)  # type: ignore[arg-type]
 
 
-def matching(name: str, wanted: Table) -> m.QueueBind:
+def matching(name: str, arguments: Table) -> m.QueueBind:
     """Return a binding to a headers exchange."""
-    return m.QueueBind(f"d.{name}", "d.x", "", arguments=wanted)
+    return m.QueueBind(f"d.{name}", "d.x", "", arguments=arguments)
 
 
 def bodies(count: int) -> list[Publish]:
@@ -179,7 +179,11 @@ SCRIPTS: dict[str, Script] = {
             *[get(queue=f"d.{key}")] * 3])],
     "headers": [
         exchange("headers"),
-        *(step for name, wanted in MATCHES.items() for step in (m.QueueDeclare(f"d.{name}"), matching(name, wanted))),
+        *(
+            step
+            for name, arguments in MATCHES.items()
+            for step in (m.QueueDeclare(f"d.{name}"), matching(name, arguments))
+        ),
         *(Publish("d.x", "", b"%d" % number, Properties(headers=given)) for number, given in enumerate(HEADERS)),
         QUIET, *(step for name in MATCHES for step in [get(queue=f"d.{name}")] * len(HEADERS)),
         matching("none", {"x-match": "some"}), matching("nowhere", {}), matching("none", {"x-match": 5}),

@@ -67,11 +67,11 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
         assert await publish_and_wait(sender, "semq", "56001", ContentHeader.build(5, order_properties), b"order")
 
     consumer = await (await inprocess.client(b)).open_channel()
-    got: asyncio.Queue[Delivered] = asyncio.Queue()
+    received: asyncio.Queue[Delivered] = asyncio.Queue()
     await consumer.qos(10)
-    await consumer.consume("semq.inbox", lambda batch: put(got, batch))
+    await consumer.consume("semq.inbox", lambda batch: put(received, batch))
     async with asyncio.timeout(PATIENCE_S):
-        delivered = await got.get()
+        delivered = await received.get()
         first_events = [await events.get() for _ in range(2)]
     assert bytes(delivered.body) == b"order"
     headers = delivered.header.headers or {}
@@ -255,14 +255,14 @@ async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_agai
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))
     consumer = await (await inprocess.client(node)).open_channel()
-    got: asyncio.Queue[Delivered] = asyncio.Queue()
-    await consumer.consume("semq.inbox", partial(put, got))
+    received: asyncio.Queue[Delivered] = asyncio.Queue()
+    await consumer.consume("semq.inbox", partial(put, received))
     assert await publish(channel, "10008", b"1")
     async with asyncio.timeout(PATIENCE_S):
-        first = await got.get()
+        first = await received.get()
         lose_store(node)  # the node notices the loss later
         consumer.ack(first.delivery_tag)
-        again = await got.get()
+        again = await received.get()
     assert (bytes(again.body), first.redelivered, again.redelivered) == (b"1", False, True)
 
 

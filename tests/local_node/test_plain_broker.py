@@ -152,6 +152,6 @@ def test_after_a_kill_all_messages_are_redelivered_with_the_flag(tmp_path: Path)
         process.wait(60)
     with running("--data", folder) as (_, port), channel_of(port) as channel:
         channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))
-        got = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
-        assert [body for _, _, body in got] == [b"0", b"1", b"2", b"3"]
-        assert [method.redelivered for method, _, _ in got] == [True, True, True, False]
+        messages = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+        assert [body for _, _, body in messages] == [b"0", b"1", b"2", b"3"]
+        assert [method.redelivered for method, _, _ in messages] == [True, True, True, False]

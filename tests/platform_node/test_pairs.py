@@ -84,9 +84,9 @@ def test_the_index_equals_a_search_of_all_agreements(limits: dict[str, Allowed],
             allowed = limit is None or target.id in limit
         assert index.may_send(source, target) is (allowed and {source.id, target.id} <= served)
     for node in index.nodes:
-        partners = {other for other in index.partners(node) if other != node}
+        partners = {partner for partner in index.partners(node) if partner != node}
         allowed_either_way = {
-            other for other in index.nodes if index.may_send(node, other) or index.may_send(other, node)
+            partner for partner in index.nodes if index.may_send(node, partner) or index.may_send(partner, node)
         }  # fmt: skip
         assert partners == allowed_either_way - {node}
 

@@ -63,7 +63,7 @@ def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.Ell
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = issuer[1] if issuer else key
     now = datetime.now(UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer[0].subject if issuer else subject)
@@ -78,7 +78,7 @@ def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.Ell
     path = folder / f"{name}.pem"
     plain = serialization.NoEncryption()
     data = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(data + made.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(data + signed.public_bytes(serialization.Encoding.PEM))
     return path
 
 
@@ -89,13 +89,13 @@ def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     key = serialization.load_pem_private_key(data, None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     issuer = (x509.load_pem_x509_certificate(data), key)
-    made = []
+    tls_contexts = []
     for purpose, name in ((ssl.Purpose.CLIENT_AUTH, "server"), (ssl.Purpose.SERVER_AUTH, "node.10008")):
         context = ssl.create_default_context(purpose, cafile=str(authority))
         context.load_cert_chain(certificate(folder, name, issuer))
         context.verify_mode = ssl.CERT_REQUIRED
-        made.append(context)
-    return made[0], made[1]
+        tls_contexts.append(context)
+    return tls_contexts[0], tls_contexts[1]
 
 
 async def test_a_client_may_log_in_by_certificate(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ def test_a_spooled_body_can_be_read_repeatedly() -> None:
     parts = [bytes([number]) * (BLOCK // 2 + 1) for number in range(5)]
     for part in parts:
         body.add(part)
-    whole = b"".join(parts)
-    assert (len(body), body.digest) == (len(whole), sha256(whole).hexdigest())
-    assert [bytes(body), b"".join(body.blocks())] == [whole, whole]
+    content = b"".join(parts)
+    assert (len(body), body.digest) == (len(content), sha256(content).hexdigest())
+    assert [bytes(body), b"".join(body.blocks())] == [content, content]
     assert max(map(len, body.blocks())) <= BLOCK

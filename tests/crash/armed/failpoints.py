@@ -64,8 +64,10 @@ DELETES: dict[str, Callable[[Unit], int]] = {
 BOOT = "boot"  # the transaction that opens the store: a new incarnation, and the lease
 
 
-def _receipts(frame: Frame, primitive: Primitive, fits: Callable[[Any], bool]) -> bool:
-    return _packet(frame, Function.RECEIPTS, primitive) and isinstance(frame, Packet) and any(map(fits, frame.records))
+def _receipts(frame: Frame, primitive: Primitive, matches: Callable[[Any], bool]) -> bool:
+    return (
+        _packet(frame, Function.RECEIPTS, primitive) and isinstance(frame, Packet) and any(map(matches, frame.records))
+    )
 
 
 def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:

@@ -64,16 +64,16 @@ async def test_a_polling_client_gets_every_document_and_then_nothing(inprocess: 
     assert await message_and_consumer_count(channel, "semq.inbox.buyer") == (1, 0)
     remaining = []
     for body in (b"1", b"2", b"3"):
-        got = await poll(channel)
-        assert got is not None
-        assert (bytes(got.body), got.redelivered) == (body, False)
-        remaining.append(got.message_count)
-        channel.ack(got.delivery_tag)
+        message = await poll(channel)
+        assert message is not None
+        assert (bytes(message.body), message.redelivered) == (body, False)
+        remaining.append(message.message_count)
+        channel.ack(message.delivery_tag)
     assert remaining == [2, 1, 0]
     assert await poll(channel) is None
-    got = await poll(channel, "semq.inbox.buyer", no_ack=True)
-    assert got is not None
-    assert bytes(got.body) == b"other"
+    message = await poll(channel, "semq.inbox.buyer", no_ack=True)
+    assert message is not None
+    assert bytes(message.body) == b"other"
     await until(lambda: row_count(node) == 0)
     assert await message_and_consumer_count(channel) == (0, 0)
 
@@ -96,7 +96,7 @@ async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess
     await until(lambda: not node.engine.handover.out)
     assert await message_and_consumer_count(channel) == (2, 0)
     answers = [await poll(channel) for _ in range(3)]
-    assert [(bytes(got.body), got.redelivered) if got else None for got in answers] == [
+    assert [(bytes(message.body), message.redelivered) if message else None for message in answers] == [
         (b"1", True),
         (b"2", True),
         None,
@@ -114,11 +114,11 @@ async def test_documents_in_order_are_polled_in_order(inprocess: InProcess, node
     first = await poll(channel)
     assert first is not None
     further = [await poll(channel), await poll(channel)]
-    assert sorted(bytes(got.body) for got in (first, *further) if got) == [b"1", b"free"]
+    assert sorted(bytes(message.body) for message in (first, *further) if message) == [b"1", b"free"]
     channel.ack(first.delivery_tag)
-    for got in further:
-        if got is not None:
-            channel.ack(got.delivery_tag)
+    for message in further:
+        if message is not None:
+            channel.ack(message.delivery_tag)
     last = await until(lambda: poll(channel))
     assert bytes(last.body) == b"2"
 
@@ -144,9 +144,9 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
     polling = asyncio.create_task(poll(channel))
     await until(lambda: node.inboxes.queue("").free() > 0)
     may_revive.set()
-    got = await polling
-    assert got is not None
-    assert bytes(got.body) == b"1"
+    message = await polling
+    assert message is not None
+    assert bytes(message.body) == b"1"
 
 
 async def test_each_document_goes_either_to_a_consumer_or_to_a_polling_client(
@@ -161,5 +161,5 @@ async def test_each_document_goes_either_to_a_consumer_or_to_a_polling_client(
     await until(lambda: consumed)
     assert (await message_and_consumer_count(poller))[1] == 1
     answers = [await poll(poller) for _ in range(3)]
-    assert sorted([*consumed, *(bytes(got.body) for got in answers if got)]) == [b"1", b"2", b"3"]
+    assert sorted([*consumed, *(bytes(message.body) for message in answers if message)]) == [b"1", b"2", b"3"]
     assert await message_and_consumer_count(poller) == (0, 1)

@@ -110,23 +110,25 @@ async def scene(inprocess: InProcess) -> DirectScene:
     return await direct_scene(inprocess)
 
 
-async def direct_scene(inprocess: InProcess, more: str = "") -> DirectScene:
-    """Return two institutions with a direct link; ``more`` is added to both configurations."""
+async def direct_scene(inprocess: InProcess, settings_text: str = "") -> DirectScene:
+    """Return two institutions with a direct link; ``settings_text`` is added to both configurations."""
     hub = await inprocess.secure_hub()
-    b = await started(inprocess, hub, "56001", f'[direct."10008"]\n{more}')
-    a = await started(inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{more}')
+    b = await started(inprocess, hub, "56001", f'[direct."10008"]\n{settings_text}')
+    a = await started(
+        inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{settings_text}'
+    )
     await linked(a, b)
     scene = DirectScene(inprocess, hub, a, b)
     await until(lambda: scene.is_direct)
     return scene
 
 
-async def started(inprocess: InProcess, hub: HubNode, name: str, more: str) -> LocalNode:
+async def started(inprocess: InProcess, hub: HubNode, name: str, settings_text: str) -> LocalNode:
     """Return an enrolled node whose port has TLS."""
     text = (
         LOCAL.format(name=name, hub=hub.port).replace("amqp://", "amqps://").replace(f'password = "pass-{name}"\n', "")
     )
-    settings = inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
+    settings = inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + settings_text)
     await inprocess.enrol(settings, hub)
     return await inprocess.started(settings)
 
@@ -212,8 +214,8 @@ async def test_documents_go_by_the_hub_while_the_direct_link_is_down(scene: Dire
 
 async def test_an_institution_that_is_not_configured_gets_no_session(scene: DirectScene) -> None:
     """Its certificate is valid: the hub has issued it."""
-    more = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
-    stranger = await scene.inprocess.secure_local("88001", scene.hub, more)
+    settings_text = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
+    stranger = await scene.inprocess.secure_local("88001", scene.hub, settings_text)
     assert stranger.direct is not None
     uplink = stranger.direct.uplinks[Address(1, "56001")]
     await until(lambda: bool(uplink.last_error))
@@ -283,8 +285,8 @@ async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolle
 
 
 def test_a_certificate_that_left_the_directory_is_withdrawn_unless_it_is_newer() -> None:
-    ours, now = authority(), datetime.now(UTC)
-    older, old, new = (issued(ours, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
+    signer, now = authority(), datetime.now(UTC)
+    older, old, new = (issued(signer, A, at=now + timedelta(days=days)) for days in (-3, -2, -1))
     listed = [old.pem.decode()]
     assert is_withdrawn(older, listed)
     assert not is_withdrawn(old, listed)

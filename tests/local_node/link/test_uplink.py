@@ -27,8 +27,8 @@ async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without
 
     In between, a commit notified its callers: sending raised an error, so a durable document was not confirmed.
     """
-    async with pair() as both:
-        client = await both.dial()
+    async with pair() as endpoints:
+        client = await endpoints.dial()
         data, control = await client.open_channel(), await client.open_channel()
         link = HubLink(HUB, HIGHEST, data, control, 100)
         assert link.room == 100

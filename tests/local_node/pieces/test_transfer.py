@@ -26,15 +26,15 @@ BELOW_PIECES = "max_document_bytes = 1000\n"  # a limit below the size of a piec
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
 
 
-async def local(inprocess: InProcess, name: str, hub_port: int, more: str = PIECES) -> LocalNode:
-    text = LOCAL.format(name=name, hub=hub_port).replace("max_document_bytes = 100000\n", more)
+async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = PIECES) -> LocalNode:
+    text = LOCAL.format(name=name, hub=hub_port).replace("max_document_bytes = 100000\n", settings)
     return await inprocess.started(inprocess.settings(name, text))
 
 
 async def sealing(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
     """Return two linked nodes with certificates, which send documents above 50,000 bytes in pieces of 100,000."""
-    hub, more = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
-    a, b = [await inprocess.secure_local(name, hub, more) for name in ("10008", "56001")]
+    hub, settings = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
+    a, b = [await inprocess.secure_local(name, hub, settings) for name in ("10008", "56001")]
     await linked(a, b)
     return a, b
 
@@ -60,7 +60,7 @@ class KeepingConsumer:
 
     def __init__(self, channel: ClientChannel) -> None:
         self.channel = channel
-        self.got: asyncio.Queue[Delivered] = asyncio.Queue()
+        self.received: asyncio.Queue[Delivered] = asyncio.Queue()
 
     @classmethod
     async def on(cls, inprocess: InProcess, node: LocalNode) -> "KeepingConsumer":
@@ -72,11 +72,11 @@ class KeepingConsumer:
 
     def _keep(self, batch: Sequence[Delivered]) -> None:
         for delivered in batch:
-            self.got.put_nowait(delivered)
+            self.received.put_nowait(delivered)
 
     async def next(self) -> Delivered:
         async with asyncio.timeout(60):
-            return await self.got.get()
+            return await self.received.get()
 
 
 def counted(node: LocalNode, query: str) -> int:
@@ -110,7 +110,7 @@ async def test_a_document_sent_in_pieces_leaves_no_rows(inprocess: InProcess, si
     assert (headers["@AppKey"], headers["@Digest"]) == ("trade/film//F1", sha256(body).hexdigest())
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
-    assert consumer.got.empty()
+    assert consumer.received.empty()
 
 
 async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) -> None:
@@ -162,7 +162,7 @@ async def test_no_piece_is_lost_with_the_connection_to_a_store(inprocess: InProc
     assert bytes(delivered.body) == body_of(SIZE)
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310 AND target_user = ''"))
-    assert consumer.got.empty()
+    assert consumer.received.empty()
 
 
 async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InProcess) -> None:
@@ -176,11 +176,11 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
     second = await (await inprocess.client(a)).open_channel()
 
     async def body_of_next() -> bytes | None:
-        got = await second.get("semq.inbox")
-        if got is None:
+        message = await second.get("semq.inbox")
+        if message is None:
             return None
-        second.ack(got.delivery_tag)
-        return bytes(got.body)
+        second.ack(message.delivery_tag)
+        return bytes(message.body)
 
     assert await until(body_of_next) == bytes(delivered.body) == body_of(SIZE)
     await until(lambda: is_clean(a))

@@ -62,14 +62,14 @@ class TwoAskers:
 
     def __init__(self, bytes_max: int = 10_000) -> None:
         self.ends_of_carrier = OneWayCarrier(ONE), OneWayCarrier(TWO)
-        self.one, self.two = (StoreQuestions(end, bytes_max) for end in self.ends_of_carrier)
+        self.asker, self.answerer = (StoreQuestions(end, bytes_max) for end in self.ends_of_carrier)
         self.engines = HearingEngine(), HearingEngine()
-        for asker, engine, end in zip((self.one, self.two), self.engines, self.ends_of_carrier, strict=True):
-            asker.begin(engine)
-            end.ends = {ONE: self.one, TWO: self.two}
-        self.one.hear(TWO, Alive((2, 2), 0, 0))
+        for questions, engine, end in zip((self.asker, self.answerer), self.engines, self.ends_of_carrier, strict=True):
+            questions.begin(engine)
+            end.ends = {ONE: self.asker, TWO: self.answerer}
+        self.asker.hear(TWO, Alive((2, 2), 0, 0))
         self.echoes = 0
-        self.two.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
+        self.answerer.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
 
     async def echo(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
         self.echoes += 1
@@ -85,7 +85,7 @@ class TwoAskers:
         raise ZeroDivisionError
 
     async def ask(self, operation: str, **arguments: Any) -> store_questions.Answered:
-        return await self.one.ask((2, 2), operation, arguments, "eva")
+        return await self.asker.ask((2, 2), operation, arguments, "eva")
 
 
 async def test_a_question_is_answered_with_its_user() -> None:
@@ -96,8 +96,8 @@ async def test_a_question_is_answered_with_its_user() -> None:
 
 async def test_other_messages_reach_the_engine() -> None:
     pair = TwoAskers()
-    pair.one.joined()
-    pair.one.returned((3, 3), Alive((3, 3), 0, 0))
+    pair.asker.joined()
+    pair.asker.returned((3, 3), Alive((3, 3), 0, 0))
     assert pair.engines[0].seen == [Alive((2, 2), 0, 0), "joined", (3, 3)]
 
 
@@ -106,7 +106,7 @@ async def test_a_repeated_question_is_answered_once() -> None:
     pair.ends_of_carrier[0].copies = 2
     assert (await pair.ask("echo")).result is not None
     [question] = pair.ends_of_carrier[0].sent
-    pair.two.hear(ONE, question)  # repeated after the answer
+    pair.answerer.hear(ONE, question)  # repeated after the answer
     assert (await pair.ask("echo")).result is not None
     assert pair.echoes == 2
 
@@ -119,7 +119,7 @@ async def test_refusals_and_unreachable_stores_are_reported() -> None:
     assert (await pair.ask("away")).unreached.startswith(StoreUnavailable.code)
     assert ((await pair.ask("break")).error or {})["code"] == "SEMQ-1000"
     assert ((await pair.ask("unknown")).error or {})["code"] == "SEMQ-2102"
-    assert (await pair.one.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
+    assert (await pair.asker.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
     pair.ends_of_carrier[0].is_joined = False
     assert (await pair.ask("echo")).unreached == store_questions.NO_CARRIER
 
@@ -130,9 +130,9 @@ async def test_a_waiting_question_ends_with_the_instance_or_the_carrier(ends: st
     pair.ends_of_carrier[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
-    pair.one.gone(TWO) if ends == "gone" else pair.one.cut()
+    pair.asker.gone(TWO) if ends == "gone" else pair.asker.cut()
     assert (await waiting).unreached == why
-    assert pair.one.serving == {}
+    assert pair.asker.serving == {}
 
 
 async def test_a_lost_question_ends_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     forged = zlib.compress(msgspec.json.encode({"result": "forged"}))
-    pair.one.hear(9, Reply(1, forged))
-    pair.one.hear(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
+    pair.asker.hear(9, Reply(1, forged))
+    pair.asker.hear(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
     assert (await waiting).result == "right"
-    pair.one.hear(TWO, Reply(1, forged))  # after the answer
+    pair.asker.hear(TWO, Reply(1, forged))  # after the answer
 
 
 async def test_an_answer_that_is_too_large_is_named() -> None:
@@ -170,5 +170,5 @@ async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.Mon
     monkeypatch.setattr(store_questions, "LIVES_MAX", 3)
     pair = TwoAskers()
     for life in range(10, 20):
-        pair.two.hear(life, Question(1, "echo", b"{}", "eva"))
-    assert len(pair.two._last_of) == 3
+        pair.answerer.hear(life, Question(1, "echo", b"{}", "eva"))
+    assert len(pair.answerer._last_of) == 3
