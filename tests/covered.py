@@ -194,7 +194,6 @@ semq.web.services                      web/access/test_sign_in.py
 semq.web.access.sessions               web/access/test_sign_in.py
 semq.web.node.snapshots                web/test_process.py
 semq.web.transport.streams             web/test_process.py
-semq.web.pages.templates               web/test_process.py
 semq.web.access.tokens                 web/pages/test_token_pages.py
 semq.web.access.visitor                web/pages/test_token_pages.py
 """

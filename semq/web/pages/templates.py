@@ -3,13 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from semq.foreign_text import in_page, shown
 from semq.moments import moment_text, utc_text
 from semq.web.access.csrf import FIELD
 from semq.web.pages.languages import Languages
+
+
+class CompiledTemplates(BytecodeCache):
+    """Compiled templates, for all environments of this process: it may have the pages of many nodes."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if code := self._codes.get((bucket.key, bucket.checksum)):
+            bucket.bytecode_from_string(code)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._codes[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+_COMPILED = CompiledTemplates()
 
 
 def environment(folders: Sequence[Path], languages: Languages) -> Environment:
@@ -22,6 +40,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
         auto_reload=False,
+        bytecode_cache=_COMPILED,
     )
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters["safe_text"] = safe_text
