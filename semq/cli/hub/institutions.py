@@ -194,5 +194,5 @@ async def retire(
     answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
     repeated = " (it was retired before)" if answer["was_retired"] else ""
     session.out.result(
-        answer, f"{answer['store']}  is retired{repeated}: nodes learn this by their next inquiry, within an hour"
+        answer, f"{answer['store']}  is retired{repeated}: nodes are informed at their next inquiry, within an hour"
     )

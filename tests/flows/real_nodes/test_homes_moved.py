@@ -66,7 +66,7 @@ async def test_a_home_moves_while_documents_wait_in_the_store_that_it_leaves(inp
         leaving = {row["store"]: (row["held"], row["leaving"]) for row in listed}  # type: ignore[attr-defined]
         assert leaving == {"1.1": (5, 5), "2.2": (5, 0)}
         shown = await semq(two, "hub", "stores", "list")
-        assert "5 of them for institutions with another set_home" in " ".join(shown.out.split())
+        assert "5 copies, 5 for institutions with another home" in " ".join(shown.out.split())
         b = await hubs.local("56001", one)
         assert await received(b, inprocess, 10) == [b"%d" % n for n in range(10)]  # in order, across stores
         await until(lambda: not held(one, "1.56001") and not held(two, "1.56001"))

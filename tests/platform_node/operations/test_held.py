@@ -215,7 +215,7 @@ async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: 
     await until(partial(_received, app))
     assert (
         await scene.semq("failed", "park", lk0, "--why", "nobody wants it", node=node)
-    ).out == f"{short_name(lk0)}  is set aside\n"
+    ).out == f"{short_name(lk0)}  is parked\n"
     [row] = (await ask(app, "failed.list"))["result"]
     assert (row["lk0"], row["error"]) == (lk0, "nobody wants it")
     assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "requeue: 1\n"
