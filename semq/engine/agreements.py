@@ -17,14 +17,15 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 
 @dataclass(slots=True)
 class Meter:
-    """The number of documents that each pair may still send now. Volatile: a restart fills the buckets."""
+    """The number of documents that each pair of sender and target may still send now. Volatile: a restart fills the
+    buckets."""
 
     minutes: float  #: minutes of the rate in a full bucket
-    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: content, and its time
+    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: tokens at a time
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
-        """Count one document at a monotonic time; return False if it exceeds the rate. Terms without a rate allow any
-        number.
+        """Count one document at a monotonic time; return False, and do not count it, if it exceeds the rate. Terms
+        without a rate allow any number.
         """
         if not terms.per_minute:
             return True

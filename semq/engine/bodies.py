@@ -17,7 +17,7 @@ def encode_envelope(envelope: Envelope) -> bytes:
 
 
 def decode_envelope(stored: Stored | None) -> Envelope:
-    """Decode the envelope of a stored body. Raises BodyUnreadable."""
+    """Decode the envelope of a stored body. Raises BodyUnreadable, also for None."""
     try:
         return _decoder.decode(stored.envelope if stored is not None else b"")
     except msgspec.MsgspecError as error:
@@ -25,6 +25,6 @@ def decode_envelope(stored: Stored | None) -> Envelope:
 
 
 def document_size(message: Data) -> int:
-    """Return the size of the document in a message, in bytes. Limits apply to it, without the bytes that a seal
-    adds."""
+    """Return the size of the document in a message, in bytes, without the bytes that a seal adds. Limits apply to this
+    size."""
     return message.size - OVERHEAD * message.envelope.is_sealed

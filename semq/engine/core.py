@@ -107,9 +107,7 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """Return a ledger line about a row of tb_0031; ``at`` is the time shared by many lines, which saves reading the
-        clock for each.
-        """
+        """Return a ledger line about a row of tb_0031. ``at``: the time, if many lines share it; None: read the clock."""
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
@@ -143,7 +141,7 @@ class Core:
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
         """Prepare an application event about a row of this node, in the transaction that makes it true; ``corrects``:
-        the outcome in an earlier event.
+        the outcome that an earlier event reported wrongly; None if there was no such event.
         """
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(

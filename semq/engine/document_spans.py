@@ -1,7 +1,7 @@
-"""Spans of documents for distributed tracing: what a node exports about each sampled document.
+"""Spans of documents, for distributed tracing. A node exports spans of each sampled document.
 
 Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
-shows what was not committed, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
+shows an uncommitted event, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
 document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
 restarts has spans only of documents that it sends or delivers again.
 
@@ -51,7 +51,7 @@ class _Document:
     """A document in progress at one side."""
 
     parent: TraceParent
-    since: int  #: submitted, arrived or, after a start of the node, accepted or recorded
+    since: int  #: when it was submitted or arrived; after a restart of the node: accepted or recorded
     ends_when_sent: bool
     held_since: int = 0  #: at the hub: custody taken; at the receiver: given to the application; 0: not yet
     size: int = 0
@@ -95,7 +95,7 @@ class DocumentSpans:
             if document is not None and END_AFTER[line.side](self, document, line):
                 del self._open[key]
 
-    # --- one function for each side: it returns whether the document has ended there
+    # --- one function for each side, which returns whether the document has ended there
     def _at_sender(self, document: _Document, line: LedgerLine) -> bool:
         event = line.event
         if event is Event.ACCEPTED:

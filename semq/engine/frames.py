@@ -104,10 +104,10 @@ def check_carried(attributes: Attributes) -> None:
 
 
 def by_role(packet: Packet) -> list[Packet]:
-    """Split inquiries into a packet for role R and one for the other roles.
+    """Split a packet of inquiries into one for role R and one for the other roles; leave any other packet whole.
 
-    The hub answers some inquiries of role S itself and so splits their packet, which would invalidate the signature
-    that inquiries of role R need."""
+    The hub answers some inquiries of role S itself. For that it splits their packet, which would invalidate the
+    signature that inquiries of role R need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
     role_r = [record for record in packet.records if record.role is InquiryRole.R]

@@ -1,4 +1,4 @@
-"""The engine of the hub: forwards or stores each message, and keeps no state of a forwarded message.
+"""The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
 The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
 local node. Stored copies are in ``hub.custody``, forwarding is in ``hub.forwarding``.
@@ -58,7 +58,7 @@ class HubEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin the session of a node that has logged in; an earlier session of it ends."""
+        """Begin the session of a node that has logged in. An earlier session of the same node ends."""
         node = str(link.peer)
         old = self.sessions.get(node)
         if old is not None:
@@ -143,8 +143,8 @@ class HubEngine:
 
     # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Take the frames that were read from a session, in order. Frames of a session that is not authenticated, or
-        was replaced, are ignored.
+        """Take the frames that were read from a session, in order. Frames of a session that has ended or was replaced
+        are ignored.
         """
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
@@ -223,7 +223,7 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Send the named users of a node who receive documents now to all that may see them, if they have changed."""
+        """Report to the partners of a node which of its named users receive documents now, if that has changed."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present
@@ -234,7 +234,8 @@ class HubEngine:
             self.instances.fronts.changed(node)
 
     def introduced(self, node: Address, certificates: Sequence[str]) -> None:
-        """Keep the certificates of a node and send them to all. Raises SemqError for certificates that are refused."""
+        """Keep the certificates of a node and send them to its partners. Raises SemqError for certificates that are
+        refused."""
         known = self.directory.introduce(node, certificates)
         if known is not None:
             self.core.post(keep_rows([Certificates(str(node), known)]))
@@ -260,7 +261,7 @@ class HubEngine:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, other_roles))
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
-            # All of them are Ack2: ``hub.speakers``.
+            # All records are Ack2: ``hub.speakers`` has refused the others.
             idents = [record.ident for record in packet.records]
             self.relay.acknowledged(session, idents)
             if self.instances is not None:

@@ -1,4 +1,4 @@
-"""Outgoing records: those of one turn for one peer are sent as one packet (ARCHITECTURE.md)."""
+"""Outgoing records: those of one turn with the same target and kind are sent together (ARCHITECTURE.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,7 +11,8 @@ PacketKind = tuple[Address, Function, Primitive]
 
 
 class Mail:
-    """Collects records by target and kind until ``flush``; calls ``on_first`` when the first record is added."""
+    """Collects records by target and kind until ``flush``; calls ``on_first`` for the first record after each
+    ``flush``."""
 
     def __init__(self, source: Address, records_max: int, on_first: Callable[[], None]) -> None:
         self._source = source

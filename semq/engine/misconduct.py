@@ -1,7 +1,7 @@
 """Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
 
 Every violation is counted here, also those for which ``violations`` admits no line. They are counted by named source
-and kind. Beyond a maximum number of such pairs, all others share one count.
+and kind. Beyond ``KEPT_MAX`` such pairs, all others share one count.
 """
 
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 
 
 class StoreFrames(msgspec.Struct, frozen=True):
-    """To a store: frames of a node. The front of its session has compared them with its name."""
+    """To a store: frames of a node. The front of the node's session has checked that the node may send them."""
 
     number: int  #: rises with each message of one incarnation, to all stores
     speaker: Address
@@ -82,8 +82,8 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender serves this store; number and sum of its sessions, and the sum of their changes, show whether all its
-    Came and Went have arrived.
+    """The sender serves this store. The number of its sessions, the sum of their numbers and the sum of their changes
+    show whether all its Came and Went have arrived.
     """
 
     store: StoreName

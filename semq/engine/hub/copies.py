@@ -1,8 +1,8 @@
 """Acks, answers and inquiries about copies in the hub's store (PROTOCOL.md section 5.2, H6-H12, H17).
 
-``Copies`` receives packets about copies; records that name a copy in another store go to ``stores``. A record must name
-the copy by LK1 and the message by its identity; both must fit the row. The grid decides what follows
-(``custody``).
+``Copies`` receives packets about copies. Acks and senders' inquiries that name a copy in another store go to
+``stores``; other records about other stores are ignored. A record must name the copy by LK1 and the message by its
+identity; both must fit the row. The grid decides what follows (``custody``).
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,7 @@ class Copies:
         self._stores.hear_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
     def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H17: a sender has noted the refusal of copies of its messages. Records about other stores are left to
-        these."""
+        """H17: a sender has noted the refusal of copies of its messages. Records about other stores are ignored."""
         noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
         if noted:
             self._core.post(self._noted(source, noted))
@@ -75,8 +74,9 @@ class Copies:
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H8: pass inquiries on to the target if it is online, else answer OFFLINE.
 
-        OFFLINE makes the sender send a copy for the hub to store. For an unknown target the hub would refuse it each
-        time, so only classes 1 and 2 are answered, whose sender counts the answer and sends no copy.
+        OFFLINE makes the sender of a class-3 message send a copy for the hub to store. If the hub does not serve the
+        target, it would refuse that copy each time. It then answers only for classes 1 and 2, of which the sender sends
+        no copy.
         """
         session = self._custody.sessions.get(str(target))
         if session is not None:
@@ -88,7 +88,8 @@ class Copies:
                 self._core.mail.add(*answered(source, record, Answer.OFFLINE))
 
     def _named(self, records: Sequence[Inquiry]) -> tuple[Named, Named]:
-        """Return the records that name a copy, with its LK1: of this store, and of others."""
+        """Return the records that name a copy, each with its LK1: first those of this store, then those of other
+        stores."""
         named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
         here = [pair for pair in named if self._stores.is_here(pair[0])]
         return here, [pair for pair in named if not self._stores.is_here(pair[0])]
@@ -178,8 +179,8 @@ def names(row: Outbound, ident: str) -> bool:
 
 
 def fits(row: Outbound, ident: str, may_speak: Address, source: Address) -> bool:
-    """Whether a record names the message of the row, and its source is the node with the right to make statements about
-    it."""
+    """Whether a record names the message of the row, and comes from ``may_speak``, the node with the right to make
+    statements about this message."""
     return names(row, ident) and may_speak == source
 
 

@@ -48,9 +48,9 @@ class CopyActs:
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: refuse copies, and send their senders the reason.
 
-        ``only_copies``: also those whose sender has given its own payload away for custody (``@Ack2=0``). A void marker
-        is refused only if its target is not served any more, so that no receiver can answer it. Counts ``refused``,
-        ``repeated`` (refused before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
+        ``only_copies``: refuse also the copies whose sender gave its own payload away for custody (``@Ack2=0``). A void
+        marker is refused only if its target is not served any more, so that no receiver can answer it. Counts
+        ``refused``, ``repeated`` (refused before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
         """
         self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 

@@ -1,11 +1,11 @@
 """Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack (PROTOCOL.md section
 5.2, H4-H13).
 
-Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver, and every
-acknowledgement must contain the identity of the row (rules N9, N12, N13). ``hear`` takes every event of a copy: the
-grid decides, the row and the ledger change in the open transaction, and the action of the cell is carried out by
-``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``copy_acts``. ``Custody``
-implements ``lanes.Carrier``.
+Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver or, after an
+operator's refusal, of its sender; every acknowledgement must contain the identity of the row (rules N9, N12, N13).
+``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open transaction, and the
+action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts of operators through
+``copy_acts``. ``Custody`` implements ``lanes.Carrier``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Changes whose ledger line needs no detail besides the event.
+# Changes whose ledger line ``hear`` writes itself; the deeds write the lines of the others.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -66,7 +66,8 @@ class Custody:
 
     # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether no copy for a target is stored or being stored. Classes 1 and 2 promise no order."""
+        """Whether no copy for a target is stored or being stored. Always True for classes 1 and 2, which promise no
+        order."""
         return not class3 or (not self.held.get(dest) and not self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
@@ -90,7 +91,7 @@ class Custody:
     def _store(
         self, messages: Sequence[Data], expected: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse
     ) -> Steps:
-        """Store each identity once; a void marker replaces the payload, or a refusal."""
+        """Store each identity once. A void marker replaces the stored payload, or the refusal of the copy."""
         unit = yield Needs(relayed={message.envelope.ident for message in messages})
         after = AfterCopies()
         refused: list[tuple[Envelope, Reason]] = []
@@ -181,7 +182,7 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending, or park it if it was sent too often in this session of its target (section
+        """H5: claim a copy for sending; or park it and return None, if it was sent too often without an answer (section
         12)."""
         sends = self._sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -200,7 +201,7 @@ class Custody:
                 session.link.send(frame)
 
     def left(self, row: Outbound) -> None:
-        """Not called: a copy stays until its receiver has it."""
+        """Do nothing: a copy stays until its receiver has it."""
 
     def sent(self, object_id: int) -> None:
         self._sends[object_id] = self._sends.get(object_id, 0) + 1

@@ -49,8 +49,8 @@ class SenderQuestion(NamedTuple):
 
 
 class RefusalVerdict(NamedTuple):
-    """The reason of an operator's refusal, for the ledger and for the sender; two texts: the copy had been sent, or
-    not.
+    """The reason of an operator's refusal: ``line`` for the ledger; for the sender, ``sent`` if the copy had been sent
+    to its target, otherwise ``unsent``.
     """
 
     line: str
@@ -60,7 +60,8 @@ class RefusalVerdict(NamedTuple):
 
 @dataclass(slots=True)
 class AfterCopies:
-    """The actions after the commit of one piece of work on copies, by value, because rows change after it."""
+    """The actions after the commit of one piece of work on copies. Mail and frames are built before the commit, because
+    later work may change the rows."""
 
     new: list[Outbound] = field(default_factory=list)
     released: list[Outbound] = field(default_factory=list)
@@ -84,7 +85,7 @@ class CopyOwner(Protocol):
 
     @property
     def core(self) -> Core:
-        """The parts that all parts of the engine share."""
+        """The state that all parts of the engine share."""
 
     @property
     def sessions(self) -> Mapping[str, PresentNode]:

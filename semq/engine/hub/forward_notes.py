@@ -34,7 +34,7 @@ class ForwardNotes:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which the next note is due, or None."""
+        """The time at which the next note is due (monotonic seconds); None if no note is held."""
         while self._dues and not self._is_held(*self._dues[0][1:]):
             self._dues.popleft()
         return self._dues[0][0] if self._dues else None

@@ -2,9 +2,10 @@
 
 See seed section 3.1 and PROTOCOL.md H1–H4, H14, H15.
 
-This path has no transaction and makes no copy of the body. It is used only while the store holds nothing for the target
-and its session has credit, so that stored messages are never overtaken (break B18). Messages that cannot be forwarded
-are passed to ``custody``.
+This path has no transaction and makes no copy of the body. A class-3 message takes it only while the store holds
+nothing for its target, so that stored messages are never overtaken (break B18). The target's session must have room and
+credit, except for best-effort documents that can leave as datagrams. Messages that cannot be forwarded are passed to
+``custody``; those of class 1 are dropped.
 """
 
 from collections.abc import Sequence
@@ -92,7 +93,7 @@ class Relay:
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
-        """H3: pass a message on if the target's session has room, with header and body byte for byte."""
+        """H3: pass a message on, with header and body byte for byte. Return False if that is not possible now."""
         session = self.sessions.get(str(envelope.target.node))
         if session is None or not self.custody.is_clear(str(envelope.target.node), envelope.is_class3):
             return False
@@ -127,8 +128,8 @@ class Relay:
             self.notes.drop(ident, session.link.peer)
 
     def report(self, session: PresentNode) -> None:
-        """H15: report forwards of an ended session to their senders, so that they do not wait for the target's return
-        (rule N27b)."""
+        """H15: report forwards of an ended session to their senders, so that the senders do not wait for the target's
+        return (rule N27b)."""
         for ident, (source, att, _) in session.forwarded.items():
             self.notes.drop(ident, session.link.peer)
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)

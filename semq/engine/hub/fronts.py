@@ -1,8 +1,8 @@
 """The sessions of nodes at all instances of the hub, as known to one instance.
 
 Each instance reports its sessions to the others when they begin and end. ``Fronts`` presents a session at another
-instance to the engine as a link (``carried_link``). Each sign of life contains the number of sessions, so that an
-instance detects missed reports and requests them. Used by ``instances``.
+instance to the engine as a link (``carried_link``). Each sign of life contains sums over the sessions
+(``carrier.Alive``), so that an instance detects missed reports and requests them. Used by ``instances``.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -109,8 +109,8 @@ class Fronts:
         return link if is_used and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
-        """Whether a node has a session at another instance. A message to that instance is returned if it has
-        ended.
+        """Whether a node has a session at another instance, as far as is known here. Sends that instance a sign of
+        life, which is returned if the instance has ended.
         """
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None

@@ -127,7 +127,8 @@ class Instances:
         return _with_records(packet, here) if here else None
 
     def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
-        """Send inquiries about messages to the home of their target; False if that is here."""
+        """Send inquiries about messages to the home of their target; return False if that is here, or if there is
+        none."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False

@@ -1,10 +1,11 @@
-"""The hub's check of every packet before it answers it or passes it on: whether its sender may make these statements.
+"""The hub's check whether the sender of a packet may make the statements in it, before the hub answers it or passes it
+on.
 
 The name of a session is proven (certificate, or password on loopback); every record is compared with it, so that a node
 makes statements for itself only (PROTOCOL.md section 10): it acknowledges only messages addressed to it, answers only
 for itself, inquires only about its own messages, and never sends the hub's records. The receiver of a packet also
 checks whether the row was addressed to the packet's source, because only the receiver has the row. Called by
-``hub_engine`` and ``forwarding``.
+``hub_engine``, ``forwarding`` and ``instances``; ``engine.direct`` uses ``message_fault`` for the messages of partners.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,8 @@ def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], 
 
 
 def message_fault(peer: Address, envelope: Envelope) -> SemqError | None:
-    """Return the fault of a message that its sender's node did not accept itself, in its own name (section 10)."""
+    """Return the fault of a message that the node of its session did not accept itself, in its own name (section 10);
+    None if it has no fault."""
     if envelope.source.node != peer or envelope.lk0.node != peer:
         return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
     if envelope.lk1 is not None:

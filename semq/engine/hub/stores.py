@@ -24,13 +24,13 @@ MISSED_MAX = 100  # bound of ``missed``, because a peer may name any number of s
 
 
 class Stores:
-    """The present store and the retired stores."""
+    """The store of this process, and the retired stores."""
 
     def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
         self.home: StoreName = core.home.semq_id, core.home.semq_db_id
         self.retired: set[StoreName] = {row.name for row in recovered.retired}
-        self.missed: dict[StoreName, int] = {}  #: inquiries about copies in each other store, since the start
+        self.missed: dict[StoreName, int] = {}  #: records about copies in other stores not retired, since the start
 
     def is_here(self, lk1: LK1) -> bool:
         """Whether a locator names this store."""

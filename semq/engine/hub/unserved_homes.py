@@ -23,7 +23,7 @@ class UnservedHomes:
         self._waiting: dict[StoreName, dict[str, tuple[Address, int]]] = {}  #: ident to source and attempt
 
     def note(self, store: StoreName, message: StoreFrames) -> None:
-        """Note the documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
+        """Note the class-3 documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
         waiting = self._waiting.setdefault(store, {})
         for frame in message.frames:
             if isinstance(frame, Data):
@@ -39,7 +39,7 @@ class UnservedHomes:
                     self._core.mail.add(*answered(source, record, Answer.UNAVAIL, LK1(*record.lk1)))
 
     def note_served(self, store: StoreName) -> None:
-        """Let the senders send the documents for a store again, which is served now."""
+        """Let the senders send their documents again: an instance serves the store now."""
         for ident, (source, att) in self._waiting.pop(store, {}).items():
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
             self._core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
