@@ -16,7 +16,8 @@ from semq.store.embedded.server import EmbeddedPostgres
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LOAD = "load"  # row of this process
-# Fields of /proc/PID/stat after the name of the program: numbers of processes, and ticks of processor time.
+# Indexes of fields of /proc/PID/stat, counted after the name of the program: parent process, session, and ticks of
+# processor time.
 PARENT, SESSION = 1, 3
 OWN_TICKS = slice(11, 13)
 TICKS_WITH_CHILDREN = slice(11, 15)  # including children that have ended
@@ -48,7 +49,7 @@ class ProcessorMeter:
         return {name: round(used / messages * 1e6, 1) for name, used in self.used.items()}
 
 
-def of_nodes(cpu_us: dict[str, float]) -> float:
+def sum_of_nodes(cpu_us: dict[str, float]) -> float:
     """Return the sum over the nodes and their Postgres, without the applications."""
     return round(sum(used for name, used in cpu_us.items() if name != LOAD), 1)
 
@@ -81,7 +82,9 @@ def _seconds(fields: list[int], ticks: slice) -> float:
 
 
 def _stats() -> dict[int, list[int]]:
-    """Return the fields of ``/proc/PID/stat`` after the name of the program, by process id; 0 for the state."""
+    """Return, by process id, the fields of ``/proc/PID/stat`` after the name of the program. The state, which is a
+    letter, is replaced by 0.
+    """
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -94,7 +97,9 @@ def _stats() -> dict[int, list[int]]:
 
 
 def rss_mib(network: BenchNetwork, *, applications: bool = False) -> dict[str, float]:
-    """Return the resident memory of each node's process, without Postgres; with ``applications``, of this one too."""
+    """Return the resident memory of each node's process in MiB, without Postgres; with ``applications``, also of this
+    process.
+    """
     processes = {name: node.pid for name, node in network.nodes.items() if node.pid}
     if applications:
         processes["applications"] = os.getpid()

@@ -41,7 +41,7 @@ async def measure(bench: phases.Bench, rate: float, documents: int, small_max: i
     cpu_us = meter.cpu_us(documents)
     return {
         "large": documents, "size": SIZE, "per_s": round(documents / meter.seconds, 1), "small": small_latency,
-        "p99_ms": small_latency["p99_ms"], "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
+        "p99_ms": small_latency["p99_ms"], "cpu_us": gauges.sum_of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
         "rss_mib": gauges.rss_mib(bench.network), "rss_mib_max": max(highest.values()), "rss_mib_highest": highest,
     }  # fmt: skip
 

@@ -165,7 +165,7 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
         meter.stop()
         bench.check_received(receivers, numbers)
     cpu_us = meter.cpu_us(messages)
-    return {**result, "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us}
+    return {**result, "cpu_us": gauges.sum_of_nodes(cpu_us), "cpu_us_by_process": cpu_us}
 
 
 async def measure_latency(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
@@ -246,5 +246,5 @@ def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),
-        "cpu_us": gauges.of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
+        "cpu_us": gauges.sum_of_nodes(cpu_us), "cpu_us_by_process": cpu_us,
     }  # fmt: skip

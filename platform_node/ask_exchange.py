@@ -5,9 +5,9 @@
 | trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
 |           |                  |                    | ``other``: the answer of the node at the other end        |
 
-Other institutions get the same answer as for an unknown message. The node at the other end decides by its own ledger
-whether it answers (``semq.service.story``); its answer is passed on unchanged, with its signature. Institutions take
-turns (``question_turns``).
+An institution that is neither sender nor target gets the same answer as for an unknown message. The node at the other
+end decides by its own ledger whether it answers (``semq.service.story``); its answer is passed on unchanged, with its
+signature. Institutions take turns (``question_turns``).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 from platform_node.all_stores.combination import store_text
 from platform_node.all_stores.store_questions import Handler
-from platform_node.logins import ENROLLING
+from platform_node.logins import TOKEN_USER_PREFIX
 from platform_node.ports import OperatedHub
 from platform_node.question_turns import QuestionTurns
 from semq.access_rights import AccessRole
@@ -42,11 +42,11 @@ AT_ONCE = 4  # requests of one node
 READS_AT_ONCE = 2
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
-# Lines that name the target reliably; lines of violations repeat the statement of an impostor.
-NAMED_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
-Events = Sequence[Mapping[str, Any]]
-LINES, STORY = "ask.lines", "ask.story"  # operations of questions to other instances
-HUB = "hub"  # user of these questions
+# Events whose ledger lines name the target reliably. A line about a violation repeats what an impostor has stated.
+EVENTS_NAMING_TARGET = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
+LedgerLines = Sequence[Mapping[str, Any]]
+LINES, STORY = "ask.lines", "ask.story"  # names of the questions to other instances
+HUB = "hub"  # user named in the questions to other instances
 
 
 class TraceQuestion(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class AskService:
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
         """Answer a question about one message: the hub's lines, and with a nonce the answer of the other end.
 
-        Raises BadLocator, TokenRefused.
+        Raises BadLocator, TokenRefused, ShareUsed, and the errors of the store.
         """
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._reads.turn(str(asker)):
@@ -88,16 +88,16 @@ class AskService:
         return answer | {"other": await self._ask(other_end, str(asker), lk0, nonce)}
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the answers to questions of other instances, besides operations."""
-        return {LINES: self._own_lines, STORY: self._own_story}
+        """Return the handlers of ``ask.lines`` and ``ask.story``, which other instances ask besides the operations."""
+        return {LINES: self._own_lines, STORY: self._story_of_linked_node}
 
-    async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> Events:
+    async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:
         return await self._node.store.read(messages.trace, str(arguments["lk0"]))
 
-    async def _own_story(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         return dict(await self._node.questions.ask(arguments["other"], arguments["question"]))
 
-    async def _all_lines(self, lk0: str) -> tuple[Events, list[str]]:
+    async def _all_lines(self, lk0: str) -> tuple[LedgerLines, list[str]]:
         """Return the ledger lines of all stores about a message, and the stores that could not be asked."""
         events = list(await self._node.store.read(messages.trace, lk0))
         member = self._node.membership
@@ -112,7 +112,7 @@ class AskService:
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
     async def _ask(self, other_end: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
-        """Return the unchanged answer of a node: ``story`` and ``signature``, or why there is none (``unanswered``)."""
+        """Return ``story`` and ``signature`` as the node sent them, or why there is no answer (``unanswered``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         session, member = self._node.engine.sessions.get(other_end), self._node.membership
         link = session.link if session is not None else None
@@ -162,18 +162,18 @@ TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all
 
 
 def _error_text(error: Any) -> str:
-    """Return code and text of an error that another node has answered."""
+    """Return code and text of the error with which a node or another instance has answered."""
     fields = error if isinstance(error, Mapping) else {}
     return shortened(f"{fields.get('code')} {fields.get('text')}", 300)
 
 
 def _asker(session: SessionInfo) -> Address:
     """Return the institution of the session. Raises TokenRefused."""
-    if session.user.startswith(ENROLLING):
+    if session.user.startswith(TOKEN_USER_PREFIX):
         raise TokenRefused("A token is for enrolment only.")
     return parse_address(session.user)
 
 
-def _targets(events: Events) -> set[str]:
+def _targets(events: LedgerLines) -> set[str]:
     """Return the institutions to which the hub has forwarded the message, or for which it holds it; without users."""
-    return {story.target_node(event) for event in events if event["event"] in NAMED_TARGETS}
+    return {story.target_node(event) for event in events if event["event"] in EVENTS_NAMING_TARGET}

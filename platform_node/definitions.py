@@ -96,11 +96,11 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
     """Read a document in TOML; ``configured`` are the institutions of the hub's configuration file.
 
-    None: names of institutions are not checked, because imported definitions stay in force when an institution leaves
-    the configuration.
+    With None, the names of institutions are not checked, because imported definitions stay in force when an institution
+    leaves the configuration.
 
-    Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an unknown
-    institution.
+    Raises DefinitionsRefused with the first fault, for instance: not TOML, an unknown key, a value of the wrong kind,
+    an unknown institution.
     """
     if len(document) > DOCUMENT_MAX:
         raise DefinitionsRefused("The document is too long.", size=len(document))
@@ -225,7 +225,7 @@ def _line(agreement: Agreement) -> str:
     return " ".join(parts)
 
 
-def written_from(nodes: Sequence[str]) -> str:
+def first_document(nodes: Sequence[str]) -> str:
     """Return a document to begin with, if none was ever imported."""
     lines = ["# No definitions are in force; may_send_to of the configuration decides. Institutions there:"]
     return "\n".join([*lines, *(f"#   {node}" for node in nodes), ""])

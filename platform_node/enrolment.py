@@ -6,13 +6,13 @@
 | renew     | a certificate        | request        | certificate, trust |
 | who       | a certificate        |                | node, serial       |
 
-The port and the protocol are those of the links: one address to open in a firewall, one stack to trust. A request
-always concerns the name of the session, never a name in the request.
+The port and the protocol are those of the links, so that a firewall has to open one port only. A request always
+concerns the name of the session, never a name in the request.
 """
 
 import msgspec
 
-from platform_node.logins import ENROLLING
+from platform_node.logins import TOKEN_USER_PREFIX
 from platform_node.registry import Registry
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
@@ -61,9 +61,9 @@ class EnrolmentService:
 
     async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
         """Sign the first key of a node, or the first one after a revocation."""
-        if not session.user.startswith(ENROLLING):
+        if not session.user.startswith(TOKEN_USER_PREFIX):
             raise TokenRefused("This session has logged in without a token.")
-        node = parse_address(session.user.removeprefix(ENROLLING))
+        node = parse_address(session.user.removeprefix(TOKEN_USER_PREFIX))
         pem = await self._registry.enrol(node, arguments.token, arguments.request.encode())
         return self._result(pem)
 

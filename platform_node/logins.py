@@ -1,14 +1,15 @@
-"""Logins at the hub: nodes by certificate, or by password where that is allowed.
+"""Logins at the hub: nodes by certificate, token or password; administrators by password.
 
 | login by            | from                        | user                      | virtual hosts        |
 |---------------------|-----------------------------|---------------------------|----------------------|
 | a certificate       | anywhere                    | the node that it names    | ``umx``, ``enroll``  |
-| a node's password   | loopback, or ``allow_plain``| that node                 | ``umx``              |
+| a node's password   | loopback, or ``allow_plain``| that node                 | ``umx``, ``enroll``  |
 | an enrolment token  | TLS, or loopback            | ``enroll/NODE``           | ``enroll``           |
 | a user's password   | TLS, or loopback, or ``allow_plain`` | an administrator | ``/``                |
 
-A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three queues; the broker refuses everything
-else. The engine compares the origin that a frame names with the user of its connection.
+In virtual host ``umx``, a node may write to exchanges ``umx`` and ``semq.answer``, and read its own three queues. In
+``enroll``, it may write to ``semq.enroll`` and ``semq.ask``, and use a queue for the answers. The broker refuses
+everything else. The engine compares the origin that a frame names with the user of its connection.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 
 ENROLL = "enroll"
-ENROLLING = "enroll/"  # before the address of a node that has a token and no certificate yet
+TOKEN_USER_PREFIX = "enroll/"  # before the address of a node that has a token and no certificate yet
 ENROLL_PERMISSIONS = Permissions(
     configure=r"^amq\.gen-", write=r"^(semq\.enroll|semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-"
 )
@@ -48,7 +49,7 @@ class HubLogins:
         """Return the name of the user, or None for a refusal, whose reason goes to the log but not to the client."""
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
-        if credentials.user.startswith(ENROLLING):
+        if credentials.user.startswith(TOKEN_USER_PREFIX):
             return await self._by_token(credentials, peer)
         may_be_plain = peer.is_loopback or self._allow_plain
         if not may_be_plain and (peer.tls is None or self._is_node(credentials.user)):
@@ -74,7 +75,7 @@ class HubLogins:
         return name
 
     async def _by_token(self, credentials: Credentials, peer: PeerInfo) -> str | None:
-        node = credentials.user.removeprefix(ENROLLING)
+        node = credentials.user.removeprefix(TOKEN_USER_PREFIX)
         if self._registry is None or not (peer.tls or peer.is_loopback) or not self._is_node(node):
             return None
         ticket = await self._registry.ticket(credentials.password or b"")
@@ -84,8 +85,8 @@ class HubLogins:
         return credentials.user
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host."""
-        if user.startswith(ENROLLING):
+        """Return a user's permissions in a virtual host; None if the user may not open it."""
+        if user.startswith(TOKEN_USER_PREFIX):
             return ENROLL_PERMISSIONS if vhost == ENROLL else None
         if not self._is_node(user):
             return self._users.permissions(user, vhost)

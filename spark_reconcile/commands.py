@@ -135,7 +135,9 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
-    """Return one exit code for several dates, from their codes other than 0: their common code, else 3."""
+    """Return one exit code for several dates. ``failures``: their codes other than 0. It is 0 without failures, the
+    common code if all are equal, else 3.
+    """
     if not failures:
         return 0
     return failures[0] if len(set(failures)) == 1 else 3
@@ -184,7 +186,7 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
         difference = diff(spark, old, new)
         if changed is not None:
             changed_verdicts(spark, old, new).write.parquet(changed.uri)
-            changed.number_parts()
+            changed.make_reproducible()
     for move in difference["moves"]:
         _print_message("{messages:>12,}  {old} -> {new}".format(**move))
     _print_message(f"{difference['changed']:,} messages changed")

@@ -71,11 +71,11 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """Return the folders in this folder, by name; none if it does not exist."""
+        """Return the folders in this folder, sorted by name, without hidden ones; empty if this folder does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, by name; none if it does not exist."""
+        """Return the files in this folder, sorted by name, without hidden ones; empty if this folder does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
@@ -107,7 +107,9 @@ class Place:
 
     @contextmanager
     def writer(self) -> Iterator[NativeFile]:
-        """Create or replace this file when the block ends; if the block raises, nothing changes on a disk."""
+        """Create or replace this file when the block ends. If the block raises, a file on a disk stays unchanged; on an
+        object store, a part of the new content may replace it.
+        """
         if not self.is_local:
             with self.system.open_output_stream(self.path) as stream:
                 yield stream
@@ -127,7 +129,7 @@ class Place:
         """Move this file to another place on the same storage, replacing a file there."""
         self.system.move(self.path, to.path)
 
-    def number_parts(self) -> None:
+    def make_reproducible(self) -> None:
         """Make the files that Spark wrote into this folder reproducible: names such as ``part-00000.parquet``, and a
         fixed order of the lists in their footers. On an object store they stay unchanged, because renaming copies files
         there.

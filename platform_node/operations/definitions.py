@@ -1,7 +1,8 @@
 """Operations of ``semq.admin`` at the hub on its definitions (export, diff, import), and the job ``definitions``.
 
-A document is stored in the hub's database before it is in force. Other processes of the hub apply it immediately
-(NOTIFY), or within ten seconds if it was written by SQL.
+A document is stored in the control database before it is in force. The job applies a document that was imported at
+another process of the hub or written by SQL: within ten seconds, or immediately if a NOTIFY arrives. A NOTIFY arrives
+only at a process whose own database is the control database.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ from msgspec import Meta
 from platform_node.definitions import (
     HubDefinitions,
     changes,
+    first_document,
     read_definitions,
-    written_from,
 )
 from platform_node.errors import DefinitionsChanged
 from platform_node.pairs import stopped_pairs
@@ -60,7 +61,7 @@ class DefinitionOperations:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
     def _read(self, document: str) -> HubDefinitions:
-        """Read a document for an import; every name in it must be known."""
+        """Read a document to import or compare; every institution that it names must be known."""
         return read_definitions(document, list(self._node.settings.nodes))
 
     def _apply(self, version: int, document: str, definitions: HubDefinitions) -> None:
@@ -73,7 +74,7 @@ class DefinitionOperations:
 
     async def export(self, arguments: Arguments) -> dict[str, Any]:
         """Return the definitions in force."""
-        document = self._document or written_from(sorted(self._node.settings.nodes))
+        document = self._document or first_document(sorted(self._node.settings.nodes))
         return {"version": self._node.directory.version, "document": document}
 
     async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:

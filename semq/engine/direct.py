@@ -1,10 +1,10 @@
 """The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
 
-The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
-its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
-rest). Its certificates are accepted from the session only if none was ever known; otherwise the hub's directory
-decides. While there is no session with the hub, a renewed certificate is accepted if a known key has signed it. A node
-without a hub always accepts certificates of its partners, because it has no other source. Called by ``local_engine``.
+The session proves the partner's name. It may send only messages that it accepted itself and its own statements, with
+the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the rest). Its
+certificates are accepted from the session only if none was ever known; otherwise the hub's directory decides. While
+there is no session with the hub, a renewed certificate is accepted if a known key has signed it. A node without a hub
+always accepts certificates of its partners, because it has no other source. Called by ``local_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from semq.engine.core import Core
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Link, Secrecy
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -33,7 +33,7 @@ class DirectSessions:
         secrecy: Secrecy,
         violation: Callable[..., Any],
         learn: Callable[[str, Sequence[str]], None],
-        uplink: HubSession,
+        uplink: NodeSessions,
         *,
         has_hub: bool,
     ) -> None:
@@ -53,7 +53,8 @@ class DirectSessions:
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner, once in a session: it accepts few introductions."""
+        """Send this node's certificates to a partner, unless its session has carried the same ones: a node accepts few
+        introductions."""
         if certificates and self._shown.get(peer) != certificates:
             self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
@@ -81,7 +82,7 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Learn the certificates that a partner presents, as far as its session may bring them."""
+        """Learn those certificates of a partner that may be accepted from its own session."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))
@@ -94,8 +95,8 @@ class DirectSessions:
                 self._learn(node, certificates)
 
     def _acceptable(self, node: str, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the certificates to learn: all without a hub, or if none was ever known; while the hub is away, those
-        known and their successors; otherwise none.
+        """Return the certificates to learn: all without a hub, or if none was ever known; while the hub is away, the
+        known ones with their successors, or none if there is no successor; otherwise none.
         """
         known = self._secrecy.known(node)
         if not self._has_hub or known is None:

@@ -1,8 +1,9 @@
 """The engine of a local node: sends an institution's documents, and records those that others send to it.
 
 The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with the frames read from a session, ``tick`` at
-the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications use
-``submit``, ``inbox`` and the methods of ``receiver.handover``.
+the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Documents of
+applications arrive at ``submit``. ``handover`` gives received documents to the inbox, and ``answers`` takes the
+applications' answers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +30,7 @@ from semq.engine.settings import EngineSettings
 from semq.engine.time.cleanup import Cleaner
 from semq.engine.time.inquiry import OutboundAsker
 from semq.engine.time.owed_acks import PendingAsker
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.errors import CertificateUnvouched, SignerAwaited
@@ -59,15 +60,15 @@ class LocalEngine:
         spans: DocumentSpans | None = None,
         partners: Partners | None = None,
     ) -> None:
-        """``partners``: those of a node without a hub; otherwise the hub names them."""
+        """``partners``: the partners of a node without a hub; None: the hub names the partners."""
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
-        self.uplink = HubSession(home.node)
+        self.uplink = NodeSessions(home.node)
         self.secrecy = secrecy
         self.users_present: frozenset[str] = frozenset()  #: users of this institution who receive documents now
         self._users_reported: list[str] = []  #: in this session
         self._searched: set[str] = set()  #: partners for which this engine has searched its refused documents
         self.partners = partners or Partners()
-        self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
+        self.sender = Sender(core, recovered, secrecy, self.uplink, self._deliver_to_self)
         self.rows = self.sender.rows
         self.asker = OutboundAsker(core, self.sender)
         self.acceptance = Acceptance(core, self.rows, self.partners, secrecy, self.uplink)
@@ -118,7 +119,8 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def _direct_up(self, link: Link) -> None:
-        """Begin a direct session. Inquiries about unanswered documents sent by the hub use this session from now on."""
+        """Begin a direct session. From now on this session also carries inquiries about the documents that went by way
+        of the hub and are unanswered."""
         self.uplink.begin_direct(link)
         self.direct.began(link, self.secrecy.introduction())
         self._use_way_now(link)
@@ -167,8 +169,8 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End the session; messages under way are in doubt and lead to inquiries in the next session, or by the other
-        way."""
+        """End a session. Its messages under way are in doubt: the node inquires about them in the next session or, if a
+        direct session has ended, by way of the hub."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
             self._use_way_now(link)
@@ -180,7 +182,8 @@ class LocalEngine:
             lane.flight.clear()
 
     def room(self, link: Link | None = None) -> None:
-        """Send waiting messages, as the link has room again: with the hub, or the direct ``link``."""
+        """Send waiting messages, because ``link`` has room again: to its partner if the link is direct; otherwise (also
+        for None) to all targets."""
         if link is not None and not is_hub(link.peer):
             self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
         else:
@@ -304,10 +307,8 @@ class LocalEngine:
         if lines:
             self.core.post(note_lines(lines))
 
-    def _loop(self, frames: list[Data]) -> None:
-        """Deliver messages that are addressed to this node itself, without the hub (seed, defect
-        5.2).
-        """
+    def _deliver_to_self(self, frames: list[Data]) -> None:
+        """Record messages that this node has sent to itself. They do not go by way of the hub (seed, defect 5.2)."""
         self.receiver.hear_messages(self.core.address, frames)
 
     # --- time and turns

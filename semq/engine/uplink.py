@@ -12,7 +12,7 @@ from semq.umx_t.address import Address
 DIRECTLY = "by the direct link"  #: remark of the ledger about a message that is sent to its receiver without the hub
 
 
-class HubSession:
+class NodeSessions:
     """The present link and the hub at its end, and the direct links. Changed by ``local_engine`` only."""
 
     def __init__(self, own: Address) -> None:

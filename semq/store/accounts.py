@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
-FIRST_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not each make a first account
+FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not each make a first account
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def account(connection: Connection, name: str) -> Account | None:
     return None if row is None else _account(row)
 
 
-def has_accounts(connection: Connection) -> bool:
+def has_enabled_account(connection: Connection) -> bool:
     """Return whether any account is enabled."""
     return connection.execute(select(ACCOUNT.name).where(ACCOUNT.disabled_at.is_(None)).limit(1)).first() is not None
 
@@ -149,7 +149,7 @@ def session(connection: Connection, hash_: bytes, now: datetime, idle_since: dat
     return AccountSession(row.hash, row.account, tuple(row.effective), row.made_at, row.seen_at, row.ends_at, row.peer)
 
 
-def see_session(connection: Connection, hash_: bytes, now: datetime) -> None:
+def note_session_use(connection: Connection, hash_: bytes, now: datetime) -> None:
     """Note that a session is in use."""
     with connection.begin():
         connection.execute(update(web_session).where(SESSION.hash == hash_).values(seen_at=now))
@@ -161,13 +161,15 @@ def end_session(connection: Connection, hash_: bytes) -> None:
         connection.execute(delete(web_session).where(SESSION.hash == hash_))
 
 
-def offer_first(connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool) -> bool:
+def store_first_link(
+    connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool
+) -> bool:
     """Store a one-time link in place of all earlier ones. Without ``always``, return False and store nothing
     if there is an account.
     """
     with connection.begin():
-        connection.execute(select(func.pg_advisory_xact_lock(FIRST_LOCK)))
-        if has_accounts(connection) and not always:
+        connection.execute(select(func.pg_advisory_xact_lock(FIRST_LINK_LOCK)))
+        if has_enabled_account(connection) and not always:
             return False
         connection.execute(delete(web_link))
         connection.execute(insert(web_link).values(hash=hash_, made_at=now, expires_at=expires_at))

@@ -13,8 +13,8 @@ def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]
     """
     spans: list[tuple[int, int]] = []
     is_continued = False
-    for first, last, is_custody in groups:
-        if is_custody:
+    for first, last, all_in_custody in groups:
+        if all_in_custody:
             spans.append((spans.pop()[0] if is_continued else first, last))
-        is_continued = is_custody
+        is_continued = all_in_custody
     return spans

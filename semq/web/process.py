@@ -69,7 +69,7 @@ async def one_time_link(web: Web, url: str, *, always: bool) -> str:
     """Return a new one-time link, which replaces earlier links; empty if somebody can sign in, unless ``always``."""
     secret, now = new_secret(), web.clock.wall()
     ends_at = now + timedelta(seconds=web.http.first_link_s)
-    is_made = await web.database.write(accounts.offer_first, hash_of(secret), now, ends_at, always=always)
+    is_made = await web.database.write(accounts.store_first_link, hash_of(secret), now, ends_at, always=always)
     return f"{url}/first/{secret}" if is_made else ""
 
 

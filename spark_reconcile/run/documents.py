@@ -66,7 +66,7 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
         .drop("worst")
     )
     documents.write.parquet(place.uri, compression="zstd")
-    place.number_parts()
+    place.make_reproducible()
     written = documents.sparkSession.read.schema(documents.schema).parquet(place.uri)
     counted = written.groupBy("scope", "verdict").agg(F.count("*").alias("documents")).collect()
     counts = sorted((row["scope"], row["verdict"], row["documents"]) for row in counted)

@@ -110,7 +110,7 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 def facts(
     lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
-    """Write one row per message of the date or carried; return the number of other messages in the lines by scope."""
+    """Write one row per message that is of the date, carried or near; return the number of other messages by scope."""
     counts = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(counts, *_by_scope())
     # The order of time makes the files of equal inputs equal, also those of the verdicts, which keep this order.
@@ -251,7 +251,7 @@ def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> Data
     """Write a table of the run, or a temporary one; return the written table."""
     if is_published:
         frame.write.parquet(place.uri, compression="zstd")
-        place.number_parts()
+        place.make_reproducible()
     else:
         # A better compression would cost more time than it saves. Dictionaries save nothing, because nearly all values
         # of a column of facts are different.

@@ -16,10 +16,10 @@ from semq.store.broker.operations import (
     Done,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
     OrderlyEnd,
     RowsDone,
+    SetDeliveryCount,
     StoredBacklog,
     StoredState,
     StoreOp,
@@ -112,7 +112,7 @@ class MemoryBrokerStore(BodiesInMemory):
         for position in op.positions:
             self.messages.pop((op.queue_id, position), None)
 
-    def mark_delivered(self, op: MarkDelivered) -> None:
+    def mark_delivered(self, op: SetDeliveryCount) -> None:
         row = self.messages.get((op.queue_id, op.position))
         if row is not None:
             self.messages[op.queue_id, op.position] = replace(row, delivery_count=op.delivery_count)
@@ -130,7 +130,7 @@ _APPLY: dict[type, Callable[[MemoryBrokerStore, Any], None]] = {
     Unbind: MemoryBrokerStore.unbind,
     AddMessage: MemoryBrokerStore.add_message,
     DropMessages: MemoryBrokerStore.drop_messages,
-    MarkDelivered: MemoryBrokerStore.mark_delivered,
+    SetDeliveryCount: MemoryBrokerStore.mark_delivered,
     MarkHandedOut: MemoryBrokerStore.mark_handed_out,
     AddBodyChunk: MemoryBrokerStore.add_chunk,
     DropBody: MemoryBrokerStore.drop_body,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.definitions import HubDefinitions, changes, read_definitions, written_from
+from platform_node.definitions import HubDefinitions, changes, first_document, read_definitions
 from platform_node.errors import DefinitionsRefused
 from platform_node.pairs import PartnerIndex
 from semq.umx_t.address import Address
@@ -108,7 +108,7 @@ def test_definitions_in_force_stay_when_an_institution_leaves() -> None:
 
 
 def test_definitions_before_the_first_import_are_empty() -> None:
-    assert read_definitions(written_from(KNOWN)) == HubDefinitions()
+    assert read_definitions(first_document(KNOWN)) == HubDefinitions()
 
 
 def test_a_fault_names_the_institution_or_the_agreement_that_has_it() -> None:

@@ -29,7 +29,7 @@ def session_of(account: str, hash_: bytes = b"h") -> AccountSession:
 
 
 def test_an_account_is_added_once(connection: Connection) -> None:
-    assert not accounts.has_accounts(connection)
+    assert not accounts.has_enabled_account(connection)
     connection.rollback()
     assert accounts.add_account(connection, ANN)
     assert not accounts.add_account(connection, replace(ANN, roles=("viewer",)))
@@ -88,22 +88,22 @@ def test_a_session_without_an_account_needs_roles_of_its_own(connection: Connect
 
 
 def test_a_link_is_used_once_and_replaced_by_the_next(connection: Connection) -> None:
-    assert accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=False)
-    assert accounts.offer_first(connection, b"2", NOW, NOW + HOUR, always=False)
+    assert accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=False)
+    assert accounts.store_first_link(connection, b"2", NOW, NOW + HOUR, always=False)
     assert not accounts.use_link(connection, b"1", NOW)
     assert accounts.use_link(connection, b"2", NOW)
     assert not accounts.use_link(connection, b"2", NOW)
 
 
 def test_a_sign_in_link_cannot_be_used_after_its_time(connection: Connection) -> None:
-    assert accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=False)
+    assert accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=False)
     assert not accounts.use_link(connection, b"1", NOW + HOUR)
 
 
 def test_with_an_account_a_link_is_made_on_demand_only(connection: Connection) -> None:
     accounts.add_account(connection, ANN)
-    assert not accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=False)
-    assert accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=True)
+    assert not accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=False)
+    assert accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=True)
 
 
 def test_tokens_are_revoked_permanently(connection: Connection) -> None:

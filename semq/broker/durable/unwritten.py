@@ -23,8 +23,8 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
+    SetDeliveryCount,
     StoreOp,
     Unbind,
 )
@@ -43,7 +43,7 @@ class UnwrittenOps:
         self._defined: dict[Hashable, StoreOp] = {}
         self._added: dict[int, dict[int, AddMessage]] = {}  # by queue and position
         self._dropped: dict[int, dict[int, None]] = {}
-        self._marked: dict[int, dict[int, MarkDelivered]] = {}
+        self._marked: dict[int, dict[int, SetDeliveryCount]] = {}
         self._handed_out: dict[int, MarkHandedOut] = {}
         self._bodies: dict[int, DropBody] = {}
         self._drops = 0
@@ -123,7 +123,7 @@ class UnwrittenOps:
                     DROPS_MAX,
                 )
 
-    def _mark(self, op: MarkDelivered) -> None:
+    def _mark(self, op: SetDeliveryCount) -> None:
         self._marked.setdefault(op.queue_id, {})[op.position] = op
 
     def _hand_out(self, op: MarkHandedOut) -> None:
@@ -170,7 +170,7 @@ _KEEPERS: dict[type[StoreOp], Callable[[UnwrittenOps, Any], None]] = {
     Unbind: UnwrittenOps._define,
     AddMessage: UnwrittenOps._add,
     DropMessages: UnwrittenOps._drop,
-    MarkDelivered: UnwrittenOps._mark,
+    SetDeliveryCount: UnwrittenOps._mark,
     MarkHandedOut: UnwrittenOps._hand_out,
     DropBody: UnwrittenOps._drop_body,
 }

@@ -22,7 +22,7 @@ from semq.broker.queues.pages import QueuePage, pages_of
 from semq.broker.queues.ready import PriorityLane, ReadyMessages
 from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
-from semq.store.broker.operations import AddMessage, DropBody, MarkDelivered, StoredBacklog
+from semq.store.broker.operations import AddMessage, DropBody, SetDeliveryCount, StoredBacklog
 
 _ALL_POSITIONS = 1 << 62  # greater than every position
 
@@ -330,7 +330,7 @@ class Queue:
             self._dead_letter(entry, DeathReason.DELIVERY_LIMIT)
             return
         if entry.is_stored and entry.deliveries > 1:  # the first delivery is recorded by ``handed_out``
-            self.env.journal.add(MarkDelivered(self.queue_id, entry.position, entry.deliveries))
+            self.env.journal.add(SetDeliveryCount(self.queue_id, entry.position, entry.deliveries))
         self.ready.put_back(entry)
         self._watch(entry)
 

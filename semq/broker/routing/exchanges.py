@@ -47,7 +47,7 @@ class Exchange:
         "auto_delete",
         "bindings",
         "durable",
-        "exchange_destinations",
+        "exchange_destination_count",
         "frozen_arguments",
         "incoming",
         "internal",
@@ -73,7 +73,7 @@ class Exchange:
         self.alternate: str | None = self.arguments.get("alternate-exchange")
         self.bindings: dict[Binding, Mapping[str, Any]] = {}
         self.incoming: dict[Binding, None] = {}
-        self.exchange_destinations = 0
+        self.exchange_destination_count = 0
 
     @property
     def shown_type(self) -> str:
@@ -87,7 +87,7 @@ class Exchange:
         self._index(binding, arguments)
         self.bindings[binding] = arguments
         binding.destination.incoming[binding] = None
-        self.exchange_destinations += isinstance(binding.destination, Exchange)
+        self.exchange_destination_count += isinstance(binding.destination, Exchange)
         return True
 
     def unbind(self, binding: Binding) -> bool:
@@ -96,7 +96,7 @@ class Exchange:
             return False
         del self.bindings[binding]
         binding.destination.incoming.pop(binding, None)
-        self.exchange_destinations -= isinstance(binding.destination, Exchange)
+        self.exchange_destination_count -= isinstance(binding.destination, Exchange)
         self._unindex(binding)
         return True
 

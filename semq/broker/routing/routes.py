@@ -19,7 +19,7 @@ def route(
 
     ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
     """
-    if not start.exchange_destinations and start.alternate is None:
+    if not start.exchange_destination_count and start.alternate is None:
         return list(dict.fromkeys(start.match(routing_key, headers)))
     queues: dict[BindingDestination, None] = {}
     todo, seen = [start], {start.name}

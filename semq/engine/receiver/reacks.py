@@ -11,7 +11,7 @@ from semq.engine.errors import NotYours
 from semq.engine.receiver import ledger
 from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import leave
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Recorded, Side, Slot
 from semq.store.unit import Needs, Unit
@@ -32,7 +32,7 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 class ReAcks:
     """ReAck, ReAck2 and inquiries of senders and the hub about messages that are recorded here."""
 
-    def __init__(self, core: Core, uplink: HubSession, handover: Handover) -> None:
+    def __init__(self, core: Core, uplink: NodeSessions, handover: Handover) -> None:
         self.core = core
         self.uplink = uplink
         self.handover = handover

@@ -19,7 +19,7 @@ from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
-from semq.engine.uplink import DIRECTLY, HubSession
+from semq.engine.uplink import DIRECTLY, NodeSessions
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
@@ -62,7 +62,7 @@ class Receiver:
     """Messages that arrive at this node."""
 
     def __init__(
-        self, core: Core, secrecy: Secrecy, uplink: HubSession, handover: Handover, recorded: Callable[[int], None]
+        self, core: Core, secrecy: Secrecy, uplink: NodeSessions, handover: Handover, recorded: Callable[[int], None]
     ) -> None:
         self.core = core
         self.secrecy = secrecy

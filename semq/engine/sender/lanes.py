@@ -36,7 +36,7 @@ class Lane:
         """Whether the store may hold rows in SS_INIT."""
         return self.tracks.has_waiting
 
-    def unclaimed(self) -> None:
+    def end_claim(self) -> None:
         """Allow another claim: the work that claimed rows was abandoned."""
         self.claiming = False
 
@@ -127,7 +127,7 @@ class Pump:
         limit = min(self.carrier.room(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
-            self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.unclaimed())
+            self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.end_claim())
 
     def run_all(self) -> None:
         """Claim the next rows of all lanes."""

@@ -15,7 +15,7 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.rejected_proofs import RejectedProofs
 from semq.engine.sender.resealing import Resealing
 from semq.engine.time.schedule import Schedule
-from semq.engine.uplink import DIRECTLY, HubSession
+from semq.engine.uplink import DIRECTLY, NodeSessions
 from semq.store.rows import Outbound, Stored
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.address import Address, parse_address
@@ -34,7 +34,7 @@ class Sender:
         core: Core,
         recovered: Recovered,
         secrecy: Secrecy,
-        uplink: HubSession,
+        uplink: NodeSessions,
         loop: Callable[[list[Data]], None],
     ) -> None:
         self.core = core

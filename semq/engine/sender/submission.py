@@ -27,7 +27,7 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
 from semq.engine.tracks import level
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
 from semq.store.rows import Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
@@ -46,7 +46,7 @@ class Acceptance:
     """Submissions of this institution's applications."""
 
     def __init__(
-        self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy, uplink: HubSession
+        self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy, uplink: NodeSessions
     ) -> None:
         self.core = core
         self.rows = rows
@@ -308,7 +308,7 @@ def _in_pieces(submission: Submission) -> str:
 class _UnitAcceptance:
     """The documents that are accepted in one attempt at a unit."""
 
-    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: HubSession) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
         """``began``: when the documents were submitted, in seconds of the engine."""
         self._uplink = uplink
         self._core = core

@@ -111,10 +111,10 @@ class OutboundAsker:
 
     def _ask(self, unit: Unit, query: Query) -> Asked:
         after = AfterOutbound(self.core.now_ms())
-        is_patient = []
+        patience = []
         for row in unit.outbound_found(query):
             if row.outcome is None:
                 self.rows.hear(unit, row, SenderEvent.ask, after)
-                is_patient.append(row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts)
-        longest_s = self.core.settings.inquiry_custody_s_max if all(is_patient) else None
-        return Asked(len(is_patient), lambda: self.rows.apply(after), all(is_patient), longest_s)
+                patience.append(row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts)
+        longest_s = self.core.settings.inquiry_custody_s_max if all(patience) else None
+        return Asked(len(patience), lambda: self.rows.apply(after), all(patience), longest_s)

@@ -5,7 +5,7 @@ from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.reacks import owed_inquiries
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import NodeSessions
 from semq.store.unit import Query, Unfinished, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
@@ -15,7 +15,7 @@ from semq.umx_t.records import Inquiry
 class PendingAsker:
     """Sends inquiries about acknowledgements of this node that the hub or a sender may not have noted."""
 
-    def __init__(self, core: Core, handover: Handover, uplink: HubSession) -> None:
+    def __init__(self, core: Core, handover: Handover, uplink: NodeSessions) -> None:
         self._core = core
         self._handover = handover
         self._uplink = uplink

@@ -109,7 +109,7 @@ class DropMessages:
 
 
 @dataclass(slots=True)  # not frozen, for speed: one is made for each message
-class MarkDelivered:
+class SetDeliveryCount:
     """Set the number of deliveries of a message that returned to its queue; after a restart it is marked as
     redelivered.
     """
@@ -166,7 +166,7 @@ StoreOp: TypeAlias = (
     | Unbind
     | AddMessage
     | DropMessages
-    | MarkDelivered
+    | SetDeliveryCount
     | MarkHandedOut
     | AddBodyChunk
     | DropBody
@@ -202,8 +202,8 @@ class StoredState:
     queues only the first messages are in ``messages``, and the others in ``backlogs``.
 
     ``next_queue_id`` and ``next_body_id`` are above every id that was ever used; ``handed_out`` has the highest
-    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages includes ``MarkDelivered``. ``ended``: the last
-    operation was ``OrderlyEnd``.
+    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages includes ``SetDeliveryCount``. ``ended``: the
+    last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)

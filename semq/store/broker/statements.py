@@ -18,9 +18,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
     OrderlyEnd,
+    SetDeliveryCount,
     StoreOp,
     Unbind,
 )
@@ -85,8 +85,8 @@ class NetEffect:
             if added.pop(position, None) is None:
                 self.dropped[op.queue_id].add(position)
 
-    def mark(self, op: MarkDelivered) -> None:
-        """Apply MarkDelivered."""
+    def mark(self, op: SetDeliveryCount) -> None:
+        """Apply SetDeliveryCount."""
         self.marked[op.queue_id][op.position] = op.delivery_count
 
     def hand_out(self, op: MarkHandedOut) -> None:
@@ -181,7 +181,7 @@ _APPLY: dict[type, Callable[[NetEffect, Any], None]] = {
     Unbind: NetEffect.unbind,
     AddMessage: NetEffect.add,
     DropMessages: NetEffect.drop,
-    MarkDelivered: NetEffect.mark,
+    SetDeliveryCount: NetEffect.mark,
     MarkHandedOut: NetEffect.hand_out,
     AddBodyChunk: NetEffect.add_chunk,
     DropBody: NetEffect.drop_body,

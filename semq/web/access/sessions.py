@@ -72,7 +72,7 @@ class Sessions:
             if len(self._cache) > CACHE_MAX:
                 self._cache.popitem(last=False)
             if (now - stored.seen_at).total_seconds() > min(SEEN_S, self._http.idle_s / 10):
-                await self._database.write(accounts.see_session, hash_, now)
+                await self._database.write(accounts.note_session_use, hash_, now)
         return stored
 
     async def end(self, secret: str) -> None:

@@ -11,9 +11,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
     OrderlyEnd,
+    SetDeliveryCount,
     StoredState,
     StoreOp,
     Unbind,
@@ -37,7 +37,7 @@ async def test_the_store_has_the_state_after_all_operations() -> None:
     later = Later()
     store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
-    ops += [MarkDelivered(1, 2, 4), MarkDelivered(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
+    ops += [SetDeliveryCount(1, 2, 4), SetDeliveryCount(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
     received: list[BaseException | None] = []
     store.save(ops, received.append)
     assert received == []

@@ -22,8 +22,8 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
+    SetDeliveryCount,
     StoreOp,
 )
 from tests.broker.memory_store import MemoryBrokerStore
@@ -129,13 +129,13 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
 def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
     unwritten, queue = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     assert not unwritten
-    unwritten.keep([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
+    unwritten.keep([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), SetDeliveryCount(1, 2, 3), row(2), queue])
     unwritten.keep([AddBodyChunk(3, 0, b"its sender got an error")])
     assert unwritten
     assert list(unwritten.take()) == [
         [queue],
         [DropMessages(1, [2]), row(2)],
-        [MarkDelivered(1, 2, 3), MarkHandedOut(1, 2)],
+        [SetDeliveryCount(1, 2, 3), MarkHandedOut(1, 2)],
         [DropMessages(1, [1])],
         [DropBody(9)],
     ]
@@ -145,7 +145,7 @@ def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
 def test_operations_of_settled_messages_are_forgotten_and_others_keep_their_order() -> None:
     unwritten, marked = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     other = DeclareQueue(2, "/", "r", False, b"")
-    unwritten.keep([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    unwritten.keep([marked, other, row(1), SetDeliveryCount(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
     unwritten.keep([MarkHandedOut(1, 3), marked])
     assert list(unwritten.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
 
@@ -164,7 +164,7 @@ def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
     unwritten = UnwrittenOps()
-    ops: list[StoreOp] = [row(1), row(2), DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
+    ops: list[StoreOp] = [row(1), row(2), DropMessages(1, [1, 7]), SetDeliveryCount(1, 2, 1), MarkHandedOut(1, 2)]
     unwritten.keep([*ops, DeleteQueue(1)])
     assert list(unwritten.take()) == [[DeleteQueue(1)]]
 

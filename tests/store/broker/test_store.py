@@ -21,9 +21,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    MarkDelivered,
     MarkHandedOut,
     OrderlyEnd,
+    SetDeliveryCount,
     StoredState,
     StoreOp,
     Unbind,
@@ -49,7 +49,7 @@ ops = st.one_of(
         st.none() | st.floats(0, 1e10), st.integers(0, 3), data, data, st.integers(0, 3),
     ),
     st.builds(DropMessages, small, st.lists(st.integers(1, 6), unique=True)),
-    st.builds(MarkDelivered, small, st.integers(1, 6), st.integers(0, 9)),
+    st.builds(SetDeliveryCount, small, st.integers(1, 6), st.integers(0, 9)),
     st.builds(MarkHandedOut, small, st.integers(1, 6)),
     st.builds(AddBodyChunk, small, st.integers(0, 2), data),
     st.builds(DropBody, small),
@@ -164,9 +164,12 @@ async def test_a_mark_of_a_position_does_not_apply_to_a_later_message(database: 
         store = PostgresMessageStore(life.store)
         message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
         again = AddMessage(1, 1, "", "q", 0, None, 4, b"h", b"")
-        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), MarkDelivered(1, 1, 9), message]) is None
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), SetDeliveryCount(1, 1, 9), message]) is None
         assert (await store.load()).messages == [message]
-        assert await save(store, [MarkDelivered(1, 1, 9), DropMessages(1, [1]), MarkDelivered(1, 1, 9), again]) is None
+        assert (
+            await save(store, [SetDeliveryCount(1, 1, 9), DropMessages(1, [1]), SetDeliveryCount(1, 1, 9), again])
+            is None
+        )
         assert (await store.load()).messages == [again]
 
 
