@@ -3,18 +3,18 @@
 | phase    | signs  | the hub trusts | request to a node                  | ends when every node that counts        |
 |----------|--------|----------------|------------------------------------|-----------------------------------------|
 | believe  | former | both           | trust the new authority, too       | trusts both                             |
-| renew    | new    | both           | renew its certificate              | has logged in with a certificate of it  |
+| renew    | new    | both           | renew its certificate              | has logged in with a new certificate    |
 | withdraw | new    | new            | trust the former authority no more | confirms that it does not               |
-| done     | new    | new            | the same, if it was offline        |                                         |
+| done     | new    | new            | as in withdraw, if it was offline  |                                         |
 
 Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
-connected to it, and a phase also waits until every running instance has done what it requires of the hub.
+connected to it, and a phase also waits until every running instance has done what the phase requires of the hub.
 
-A node counts if it is an institution of this hub, has a valid certificate, and is not among the nodes that the operator
-has named to be left behind. ``authority.json`` (``authority_state``) names the phase. Each run of the job does
-everything that the phase requires, so a hub that was killed at any step continues from the file. No certificate of the
-new authority is issued before every node trusts it, because partners verify each other's certificates. Operations:
-``operations.authority``.
+A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
+nodes that the operator has named to be left behind. ``authority.json`` (``authority_state``) names the phase. Each run
+of the job does everything that the phase requires, so a hub that was killed at any step continues from the file. No
+certificate of the new authority is issued before every node that counts trusts this authority, because partners verify
+each other's certificates. Operations: ``operations.authority``.
 """
 
 import asyncio
@@ -93,11 +93,14 @@ class AuthorityRoll:
         self._folder = hub.settings.pki_dir
         self._passphrase = ring_of(hub.settings).passphrase
         self.state = read_roll(self._folder)
-        self._faults: dict[str, str] = {}  #: by node: why it gave no answer to the last request
+        self._faults: dict[str, str] = {}  #: by node: why it has not fulfilled the last request
         self._advancing = asyncio.Lock()
 
     def begin(self, left: Sequence[str]) -> bool:
-        """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority."""
+        """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority.
+
+        The change does not wait for the nodes ``left``.
+        """
         if self._hub.registry.authority is None:
             raise NoAuthority
         with self._locked_state():
@@ -137,7 +140,7 @@ class AuthorityRoll:
             await self._begin_next_phase()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself, unless that is done already, and note it."""
+        """Do what the phase requires of the hub itself, unless it is done already; then note that it is done."""
         await self._apply(roll)
         if self._hub.store_name not in roll.established:
             self._note("established", [self._hub.store_name], roll)
@@ -213,7 +216,7 @@ class AuthorityRoll:
         )
 
     def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
-        """Add to a list of the state; with ``roll`` only while its phase lasts."""
+        """Add names to one list of the state; with ``roll``, only if the state is still in the phase of ``roll``."""
         with self._locked_state():
             if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
                 self._save(self.state.noted(name, names))
@@ -247,7 +250,7 @@ class AuthorityRoll:
 
     @contextmanager
     def _locked_state(self) -> Iterator[None]:
-        """Read the state that other instances may have changed, and lock it for the block."""
+        """Lock the state for the ``with`` block, and read it, because another instance may have changed it."""
         with locked(self._folder / LOCK_FILE):
             self.state = read_roll(self._folder)
             yield

@@ -28,14 +28,14 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-# Phase | the next phase, and the list of the nodes that have fulfilled its request.
+# Phase | the next phase, and the list of the nodes that have fulfilled the request of this phase.
 STEPS = {
     Phase.BELIEVE: (Phase.RENEW, "believing"),
     Phase.RENEW: (Phase.WITHDRAW, "renewed"),
     Phase.WITHDRAW: (Phase.DONE, "dropped"),
     Phase.DONE: (Phase.DONE, "dropped"),
 }
-# List of nodes | state of a node in it, for operators.
+# List of nodes | the state of each node in this list, as a text for operators.
 STATE_TEXTS = {
     "believing": "trusts both",
     "renewed": "has a certificate of the new one",
@@ -71,7 +71,7 @@ class Roll(msgspec.Struct, frozen=True):
 
 
 def read_roll(folder: Path) -> Roll | None:
-    """Return the state of the last change of the authority, or None. Raises KeyRefused."""
+    """Return the state of the last change; None if the authority was never changed. Raises KeyRefused."""
     path = folder / STATE_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Roll)

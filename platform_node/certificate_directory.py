@@ -35,7 +35,8 @@ class KnownCertificates:
     def __init__(self, stored: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
         """Check the stored certificates: some may have been revoked or have expired since they were stored.
 
-        ``check`` returns the time until which a certificate may be passed on; it raises SemqError for one that may not.
+        ``check`` returns the time until which a certificate may be passed on. It raises SemqError if the certificate
+        may not be passed on.
         """
         self._known = {node: tuple(pems) for node, pems in stored.items()}
         self._check = check
@@ -43,9 +44,9 @@ class KnownCertificates:
         self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Replace a node's certificates by the valid ones of these; return them, or None if nothing changed.
+        """Replace a node's certificates by the valid ones among ``certificates``; return the valid ones.
 
-        Raises TooManyCertificates, and the errors of ``check``.
+        Return None if nothing changed. Raises TooManyCertificates, and the errors that ``_is_valid`` raises.
         """
         if len(certificates) > CERTIFICATES_MAX:
             raise TooManyCertificates(node=str(node), count=len(certificates))
@@ -74,7 +75,7 @@ class KnownCertificates:
         self._ends = min(self._ends, self._check(node, pem))
 
     def of(self, node: Address) -> tuple[str, ...] | None:
-        """Return the certificates of a node, or None."""
+        """Return the certificates of a node; None if the node has never sent any."""
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
@@ -82,7 +83,7 @@ class KnownCertificates:
         return now - SECOND > self._ends
 
     def check_all(self) -> dict[str, tuple[str, ...]]:
-        """Drop revoked and expired certificates; return the nodes whose certificates changed."""
+        """Drop the certificates that fail the check; for each node that lost one, return its other certificates."""
         changed = {}
         self._ends = NEVER
         for node, pems in self._known.items():

@@ -74,7 +74,7 @@ class Membership:
         self._state = state
         self._life = 0
         self._engine: HubEngine
-        self._read_at: datetime | None = None  #: homes, by the clock of the control database
+        self._read_at: datetime | None = None  #: when homes were last read, by the clock of the control database
         self._identity: rows.HubIdentity
 
     # --- life
@@ -106,7 +106,7 @@ class Membership:
         return Cluster(self.carrier, self.homes, end_older_session)
 
     def begin(self, engine: HubEngine) -> None:
-        """Join the others with a new engine."""
+        """Join the other instances with a new engine."""
         assert engine.instances is not None
         self._life, self._engine = engine.core.inc, engine
         self.store_questions.begin(engine.instances)
@@ -207,7 +207,7 @@ class Membership:
             await self.carrier.stop()
 
     async def close(self) -> None:
-        """Close the control database."""
+        """Close the connections to the control database."""
         if self._reader is not None:
             await self._reader.close()
 
@@ -237,7 +237,9 @@ class Membership:
 
 
 def carrier_context(trust: Path | None) -> ssl.SSLContext:
-    """Return the context for connections to the carrier. ``trust``: file with the authorities of the broker.
+    """Return the TLS context for connections to the carrier.
+
+    ``trust``: file with the authorities of the broker; None: the authorities of this machine.
 
     Raises TrustUnreadable.
     """

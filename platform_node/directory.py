@@ -71,7 +71,7 @@ class HubDirectory:
         return self._index.groups(node)
 
     def users(self, node: Address) -> Collection[str]:
-        """Return the users of an institution that others may address together, and whose presence they see."""
+        """Return the users of an institution. Partners may address all of them together, and see who is present."""
         return self._index.users(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
@@ -83,7 +83,7 @@ class HubDirectory:
         return self._certificates.introduce(node, certificates)
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
-        """Return the certificates of an institution."""
+        """Return the certificates of an institution; None if its node has never sent any."""
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
@@ -102,7 +102,10 @@ class HubDirectory:
     def _breach(
         self, envelope: Envelope, agreed: Sequence[Terms], size: int, waiting: Callable[[str, str], int]
     ) -> Reason | None:
-        """Return the term that a message does not keep, or None. Only its first attempt counts for limits."""
+        """Return the reason if a message does not keep the agreed terms, or None.
+
+        ``waiting_max`` and ``per_minute`` concern only the first attempt of a message.
+        """
         source, target = envelope.lk0.node, envelope.target.node
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)

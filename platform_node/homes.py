@@ -32,7 +32,7 @@ class HubHomes:
         return store in self.stores and self.stores[store].is_open and store not in self.retired
 
     def missing(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
-        """Return a home for each node that has no home in use."""
+        """Return a home for each node that has none, or whose home is a retired store."""
         homeless = [str(node) for node in nodes if self.homes.get(str(node), NOWHERE) in self._unusable()]
         return self.assign(homeless) if homeless else {}
 
@@ -40,7 +40,7 @@ class HubHomes:
         return self.retired | {NOWHERE}
 
     def assign(self, nodes: Iterable[str]) -> dict[str, StoreName]:
-        """Return the home that each node would get now; nothing if all stores have weight 0."""
+        """Return the home that each node would get now; nothing if all stores in use have weight 0."""
         weights = {
             name: store.weight for name, store in self.stores.items() if self.is_in_use(name) and store.weight > 0
         }
@@ -53,7 +53,7 @@ def home_by_weight(node: str, weights: Mapping[StoreName, float]) -> StoreName:
 
 
 def _score(node: str, store: StoreName, weight: float) -> float:
-    """Return the score of a store; the highest score is that of a store as often as its weight says."""
+    """Return the score of a store. It is the highest for a share of nodes that is proportional to the weight."""
     digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
     chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)  # in (0, 1)
     return -weight / math.log(chance)

@@ -75,12 +75,12 @@ class HubNode(Node[HubEngine]):
 
     vhosts = (APPLICATIONS, UMX, ENROLL)
     table = OPERATIONS
-    who: NodeIdentity | None = None  #: with amqp.tls
+    who: NodeIdentity | None = None  #: None without amqp.tls
     registry: Registry
-    membership: Membership | None = None  #: with [cluster]
+    membership: Membership | None = None  #: None without [cluster]
     control: Read  #: reads from the control database and writes to it
-    authority_roll: AuthorityRoll | None = None  #: with an authority of its own
-    datagrams: OfferingEnd | None = None  #: with [datagrams]
+    authority_roll: AuthorityRoll | None = None  #: None if the hub has no authority of its own
+    datagrams: OfferingEnd | None = None  #: None without [datagrams]
 
     async def prepare(self) -> None:
         await self._open_control()
@@ -99,7 +99,7 @@ class HubNode(Node[HubEngine]):
         await self.definition_operations.follow()
 
     async def _open_control(self) -> None:
-        """Open the control database: this node's own, unless it is one of several instances."""
+        """Open the control database. It is the database of this node, unless ``[cluster]`` names another one."""
         self.control = self.store.read
         if self.settings.cluster is not None:
             if self.membership is None:
@@ -209,8 +209,9 @@ class HubNode(Node[HubEngine]):
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
     def _is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known. This also sends that instance a probe:
-        if it has ended, the node's next login is accepted.
+        """Whether a node has a session at another instance, as far as this instance knows.
+
+        This also sends a probe to the other instance: if that instance has ended, the node's next login is accepted.
         """
         instances = self.engine.instances
         return instances is not None and instances.fronts.probe(node)
@@ -255,7 +256,7 @@ class HubNode(Node[HubEngine]):
             self.revoked()
 
     def revoked(self) -> None:
-        """End the links of revoked certificates, and inform partners, which then no longer seal for them."""
+        """End the links of revoked certificates, and inform partners, which then stop sealing for the keys."""
         self.guard.check()
         self._check_certificates()
 
@@ -264,13 +265,13 @@ class HubNode(Node[HubEngine]):
             self.engine.certified(parse_address(name))
 
     def _maintain_certificate(self) -> None:
-        """Renew the hub's own certificate when due; the hub signs it itself."""
+        """Renew the hub's own certificate when due (the hub signs it itself), and act on expired certificates."""
         if self.who is not None:
             if self.registry.authority is not None and (self.who.is_due() or self.who.is_outdated()):
                 self.renew_own()
             self.who.maintain()
             self.guard.check()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # verifying all of them blocks the event loop for a while
+            if self.certificates.is_due(self.clock.wall()):  # not more often: the check blocks the event loop
                 self._check_certificates()
 
     async def _warn_of_expiry(self) -> None:
@@ -336,7 +337,7 @@ class HubNode(Node[HubEngine]):
         self.links.end_all(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:
-        """Return the present state of the store; after the next opening it is compared with the control database."""
+        """Return the present state of the store. The control database keeps it, to detect a store that was set back."""
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 

@@ -15,7 +15,7 @@ from semq.umx_t.agreement import ANY, Terms
 from semq.umx_t.records import Presence
 
 NAMED_MAX = 200
-COMPARED_MAX = 250_000  # pairs, a fraction of a second
+COMPARED_MAX = 250_000  # pairs; to compare them takes a fraction of a second
 
 
 class InstitutionTerms(Protocol):
@@ -27,7 +27,7 @@ class InstitutionTerms(Protocol):
 
 
 class PartnerIndex:
-    """Agreements and permissions by institution, so that a question about one does not read all others."""
+    """Agreements and permissions by institution, so that a query about one institution does not read all of them."""
 
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
         #: all institutions, in the order of the configuration, then of the definitions
@@ -81,7 +81,8 @@ class PartnerIndex:
         partners = self._partners_found.get(node)
         if partners is None:
             names = dict.fromkeys(self._names(node))
-            # Institutions with all as partners share one list: separate lists would grow with the square of the number.
+            # All institutions that have every institution as a partner share one list: separate lists would take memory
+            # proportional to the square of their number.
             partners = self.nodes if ANY in names else [each for each in map(_address, names) if each in self.known]
             self._partners_found[node] = partners
         return partners
@@ -142,7 +143,7 @@ class PartnerIndex:
 
 
 class StoppedPairs(NamedTuple):
-    """Pairs that would stop, as ``10008 -> 56001``. Large lists and checks are cut short: not ``is_complete``."""
+    """Pairs that would stop, as ``10008 -> 56001``. ``is_complete``: False if the list or the check was cut short."""
 
     pairs: list[str]
     is_complete: bool

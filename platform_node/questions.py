@@ -1,9 +1,9 @@
-"""Questions that the hub passes on to an institution's node, over the session that the node keeps with it.
+"""Questions of partners and of the hub to an institution's node, over the session of the node with the hub.
 
 | object                  | used by          | contents                                                          |
 |-------------------------|------------------|-------------------------------------------------------------------|
 | queue ``node.ID.asked`` | node ID, to read | a question: JSON, with a correlation id; never stored             |
-| exchange ``semq.answer``| the same, to write | the answer, with the same correlation id                        |
+| exchange ``semq.answer``| node ID, to write | the answer, with the same correlation id                         |
 
 A node of an older version does not read its queue and cannot be asked. Used by ``ask_exchange`` and
 ``authority_roll``.
@@ -48,7 +48,7 @@ class NotAsked(Unavailable):
 
 
 class Questions:
-    """Open questions, and the nodes to which they were passed."""
+    """The open questions, and the nodes that can be asked."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,8 +1,8 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
 Certificates and tokens are rows in the hub's database, so that a crash between signing and answering loses nothing, and
-a token works only once. The revoked serial numbers, needed at logins, are kept in memory; they are read again when
-another process of the hub has revoked one, and every ten seconds, for changes made in SQL.
+a token works only once. The revoked serial numbers, needed at logins, are kept in memory. They are read again every ten
+seconds, and immediately if a NOTIFY says that another process of the hub has revoked a certificate.
 """
 
 from collections.abc import Awaitable, Callable
@@ -85,9 +85,11 @@ class Registry:
     async def refresh(self) -> bool:
         """Read the revoked certificates; return whether there are new ones.
 
-        A certificate once read as revoked stays revoked, even if the database is restored from a backup.
+        A certificate once read as revoked stays revoked until this process ends, even if the database is restored from
+        a backup.
         """
-        day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be slow
+        # Certificates that ended less than a day ago are read, too, because clocks of peers may be slow.
+        day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
         self.revoked |= await self._read(identities.revoked, day_ago)
         return len(self.revoked) != before
@@ -99,7 +101,10 @@ class Registry:
 
     # --- tokens and certificates
     async def new_token(self, node: Address, host_names: tuple[str, ...], hours: float) -> tuple[str, Ticket]:
-        """Create a token for one enrolment of one node: 122 random bits, shown once, stored as a hash."""
+        """Create a token for one enrolment of one node: 122 random bits, shown once, stored as a hash.
+
+        Raises NoAuthority.
+        """
         if self.authority is None:
             raise NoAuthority
         token, now = self._clock.uuid().hex, self._clock.wall()
@@ -109,7 +114,7 @@ class Registry:
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:
-        """Return the token, if it is still valid."""
+        """Return the row of a token, which may have been used; None if the token is unknown or has expired."""
         ticket: Ticket | None = await self._read(identities.token, hash_of(token))
         return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
@@ -201,7 +206,7 @@ class Registry:
                 del self._unwritten[node]
 
     async def rebind(self, node: str) -> bool:
-        """Let a node log in with another store; return whether the hub knew one."""
+        """Let a node log in with another store; return whether the hub knew a store of this node."""
         self.stores.pop(node, None)
         self._unwritten.pop(node, None)
         was_bound: bool = await self._read(identities.forget_store, node)
@@ -218,7 +223,7 @@ def renewals(certificate_days: float) -> RateAllowance:
 
 
 def hash_of(token: str | bytes) -> bytes:
-    """Return the stored hash of a token. It is random and long, so a fast hash is safe."""
+    """Return the hash of a token, as it is stored. A token is random and long, so a fast hash is safe."""
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 

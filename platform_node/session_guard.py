@@ -1,8 +1,8 @@
 """The check of live sessions: a revoked or expired certificate ends its links.
 
 TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked
-immediately after ``semq cert revoke``, here or in another process of the hub (NOTIFY), and every ten seconds for
-changes in SQL.
+immediately after ``semq cert revoke`` in this process, and after a NOTIFY of another process of the hub. A job finds
+revocations without a NOTIFY every ten seconds.
 """
 
 import structlog
@@ -44,7 +44,7 @@ class Guard:
         return list({session.user for session in self._sessions if session.vhost == UMX})
 
     def certificate(self, node: str) -> NodeCertificate | None:
-        """Return the certificate of a node's newest link; sessions of enrolment only test a new certificate."""
+        """Return the certificate of a node's newest link, or None. Sessions in ``enroll`` are not links."""
         for session, certificate in reversed(self._sessions.items()):
             if (session.user, session.vhost) == (node, UMX):
                 return certificate

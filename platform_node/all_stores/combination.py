@@ -1,7 +1,8 @@
 """Combination of the answers of several stores. Pure: no node, no carrier.
 
-A list that goes from store to store has one number for each place, because operations on one store take a number, too.
-The high bits of the number are the position of the store among the hub's stores, the low bits the place in that store.
+A list over several stores can be continued from any place in it. A place is one number, because the operations on one
+store take a number, too. The high bits of the number are the position of the store among the hub's stores, the low bits
+are the place in that store.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from semq.engine.hub.carrier import StoreName
 from semq.service.errors import BadArguments
 
-PLACE_BITS = 56  # bits of a number in one store: its openings, and 40 bits
+PLACE_BITS = 56  # bits of a number in one store: 16 for the openings of the store, 40 for the rows since the opening
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
 Rows = list[dict[str, Any]]
 Answers = Sequence[tuple[StoreName, Any]]
@@ -19,10 +20,10 @@ Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: answers and arguments
 
 
 class StorePlace(NamedTuple):
-    """A place in a list that goes from store to store."""
+    """A place in a list over several stores."""
 
-    store: int  #: its position among the stores of the hub
-    number: int  #: the place in it; 0: its beginning
+    store: int  #: position of the store among the stores of the hub
+    number: int  #: place in that store; 0: the beginning
 
 
 def place_of(number: int) -> StorePlace:
@@ -31,7 +32,7 @@ def place_of(number: int) -> StorePlace:
 
 
 def number_for(place: StorePlace) -> int:
-    """Return a place as one number. In the first store it is the place in that store. Raises BadArguments."""
+    """Return a place as one number; for the first store, the number of the place itself. Raises BadArguments."""
     if place.number >> PLACE_BITS or place.store > STORES_MAX:
         raise BadArguments("This list is too long for all stores at once: use a filter.", store=place.store)
     return (place.store << PLACE_BITS) | place.number
@@ -43,7 +44,7 @@ def store_text(store: StoreName) -> str:
 
 
 def with_store(store: StoreName, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its store."""
+    """Return a copy of a row, with the name of its store."""
     return {**row, "store": store_text(store)}
 
 
@@ -53,12 +54,12 @@ def rows(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def newest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return the newest rows of all stores."""
+    """Return the newest rows of all stores, up to ``limit``."""
     return sorted(rows(answers, arguments), key=_time, reverse=True)[: arguments["limit"]]
 
 
 def oldest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return the oldest rows of all stores."""
+    """Return the oldest rows of all stores, up to ``limit``."""
     return sorted(rows(answers, arguments), key=_time)[: arguments["limit"]]
 
 
@@ -89,7 +90,10 @@ def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each institution once: online at any instance, its copies in all stores, and the facts of its process."""
+    """Return each institution once.
+
+    ``online``: at any instance; ``held``: the number of its copies in all stores; and the facts of its process.
+    """
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
         for row in answer:
@@ -105,7 +109,10 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each store once: the row of its own instance, or else the row of another instance."""
+    """Return each store once: the row of its own instance, or else the row of another instance.
+
+    ``asked`` is the sum over all instances.
+    """
     chosen: dict[str, dict[str, Any]] = {}
     asked: Counter[str] = Counter()
     for store, answer in answers:
@@ -117,7 +124,7 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def first(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of one store that knows the message; a store with its row has priority over ledger lines."""
+    """Return the answer of one store that knows the message: of a store with its row, or else of one with its lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})

@@ -1,8 +1,8 @@
-"""The operations of a hub with several instances: at any instance, operations about messages ask all stores.
+"""The operations of a hub with several instances: the operations in FANNED ask all stores, or the store of a message.
 
 ``FanOut.offered`` returns the operations that an instance offers to administrators. An operation without a row in
-FANNED is about this instance, or about the control database that all instances share. If a store cannot be asked, the
-error StoresUnreached names it, and has the answer of the other stores.
+FANNED is about this instance, or about the control database that all instances share. If stores cannot be asked, the
+error StoresUnreached names them. It also has the answer of the other stores, if there is one.
 """
 
 import asyncio
@@ -113,7 +113,11 @@ class FanOut:
         return _complete(combined, answered)
 
     async def find_message(self, name: str, given: Given, caller: Caller, combine: Combine = combination.first) -> Any:
-        """Return the answer of the store that has the message. Raises the refusal of a store if none has it."""
+        """Return the answer of the store that has the message.
+
+        Raises BadArguments if the name fits several messages. If no store has the message, raises StoresUnreached or
+        the refusal of a store.
+        """
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, answer.result) for answer in answered if not (answer.unreached or answer.error)]
         if not results:
@@ -158,7 +162,7 @@ class FanOut:
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the rows of a list that has a place, store by store; each row has its place."""
+        """Return the rows of a list, store by store; with ``after`` of a row, the list continues behind it."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []
@@ -294,7 +298,7 @@ def _unreached(answered: list[Answered]) -> list[Answered]:
 
 
 def _complete(combined: Any, answered: list[Answered]) -> Any:
-    """Return the combined answer if all stores have contributed; otherwise raise StoresUnreached with it."""
+    """Return the combined answer. Raises StoresUnreached with this answer unless all stores have contributed to it."""
     unreached = _unreached(answered)
     if not unreached:
         return combined

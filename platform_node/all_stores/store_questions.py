@@ -1,4 +1,4 @@
-"""Questions of operators to the other instances of the hub, over the carrier, and answers to questions of these.
+"""Questions of this instance to the other instances of the hub, over the carrier, and answers to their questions.
 
 ``StoreQuestions`` is between the carrier and the engine: it handles questions and replies, and passes all other
 messages to the engine. A question goes to the incarnation that serves a store, so that nobody can repeat it to a later
@@ -21,8 +21,8 @@ from semq.service.errors import BadArguments, Busy
 from semq.service.operations.operation import Caller
 
 ANSWER_S = 6.0  # shorter than the time limits of clients that ask a node
-AT_ONCE = 64  # questions of other instances in progress
-LIVES_MAX = 1000
+AT_ONCE = 64  # questions of other instances that are answered at the same time
+LIVES_MAX = 1000  # incarnations whose last question is remembered
 COMPRESSION = 1
 NOT_SERVED = "no instance serves it"
 NO_CARRIER = "the carrier is not reachable"
@@ -73,8 +73,8 @@ class StoreQuestions:
     """Questions and answers of one instance."""
 
     def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:
-        self.handlers: Mapping[str, Handler] = {}  #: operations of this instance, by name
-        self.serving: dict[StoreName, int] = {}  #: the incarnation that serves each other store, by its own statement
+        self.handlers: Mapping[str, Handler] = {}  #: by name: operations, and handlers of ``ask_exchange``
+        self.serving: dict[StoreName, int] = {}  #: by store: the incarnation that says that it serves the store
         self._carrier = carrier
         self._answer_bytes_max = answer_bytes_max
         self._receiver: EngineSide
@@ -82,7 +82,7 @@ class StoreQuestions:
         self._waiting: dict[
             int, tuple[int, asyncio.Future[Answered]]
         ] = {}  #: incarnation and answer, by number of the question
-        self._last_of: dict[int, int] = {}  #: the last question of each incarnation
+        self._last_of: dict[int, int] = {}  #: by incarnation: number of its last question
         self._answering: set[asyncio.Task[None]] = set()
 
     def begin(self, receiver: EngineSide) -> None:

@@ -1,8 +1,8 @@
 """Operations on the hub's stores: list them, move homes between them, and declare one permanently lost.
 
 A move of homes is one transaction on the control database. It concerns new documents only: documents stay in the store
-that holds them until they are delivered. ``leaving`` in ``stores.list`` is the number of documents for institutions
-whose home is another store now.
+that holds them until they are delivered. ``leaving`` in ``stores.list`` is the number of documents that a store
+holds for institutions whose home is another store now.
 """
 
 from collections import Counter
@@ -147,7 +147,7 @@ class StoreOperations:
         return summary
 
     def _summary(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
-        """Return the number of moved homes, in total and by former and new store."""
+        """Return the number of homes to move, in total and by former and new store."""
         homes = self._membership().homes.homes
         counts = Counter((homes.get(node), store) for node, store in moves.items())
         return {
