@@ -53,9 +53,9 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     #: time zone of business dates; default of zone and cut-off: the value in [extract] of the same file
     zone: str = "UTC"
     cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
-    in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
-    days_before: SmallCount = 1  #: number of earlier dates whose extracts are read, too
-    days_after: SmallCount = 1
+    in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger than this
+    days_before: SmallCount = 1  #: number of earlier dates whose extracts a run reads, too
+    days_after: SmallCount = 1  #: number of later dates whose extracts a run reads, too
     hub: bool = True  #: false: the institutions have no hub, and documents go by direct links only
     required: tuple[
         str, ...

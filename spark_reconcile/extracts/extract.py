@@ -63,7 +63,8 @@ def extract_ledger(
 
 
 class Extract:
-    """An extract that is being written: ``add`` batches, then ``finish``. Without ``finish`` nothing has changed.
+    """An extract that is being written: ``add`` batches, then ``finish``. Without ``finish``, an earlier extract stays
+    valid.
 
     Raises BadRunRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
     """

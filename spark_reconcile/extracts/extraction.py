@@ -35,7 +35,7 @@ from spark_reconcile.node import DATABASE_VARIABLE, node_settings, node_url
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
-NIGHTS = 7  # completed dates that ``--nightly`` extracts
+NIGHTS = 7  # number of last completed dates for which ``--nightly`` makes the missing extracts
 PATIENCE_S = 60.0  # for an unavailable node
 PrintMessage = Callable[[str], None]
 Arguments = argparse.Namespace
@@ -63,7 +63,9 @@ class ExtractionTask:
 def extract(
     arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
 ) -> tuple[int, Any]:
-    """Extract one date, or with ``--nightly`` all completed dates without an extract; deliver them if configured."""
+    """Extract one date, or with ``--nightly`` those of the last NIGHTS completed dates that have no complete extract.
+    Deliver the extracts if a target is configured.
+    """
     task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
     manifests: list[Manifest] = []
@@ -89,7 +91,7 @@ def extract(
 
 
 def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: date) -> Iterator[date]:
-    """Return the dates without a complete extract, oldest first: of the NIGHTS dates that end with ``last``.
+    """Yield those of the NIGHTS dates up to ``last`` that have no complete extract, oldest first.
 
     Dates before the first line of the ledger need no extract.
     """
@@ -110,7 +112,7 @@ def _is_complete(folder: Place) -> bool:
 
 
 async def _deliver(task: ExtractionTask, days: list[date]) -> int:
-    """Send the extracts that have changed since they were sent; return the number of documents."""
+    """Send the extracts that were never sent or have changed since then; return the number of documents."""
     async with Client(task.node_url, patience_s=PATIENCE_S) as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders
@@ -184,7 +186,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 
 def collect(arguments: Arguments, settings: ReconcileSettings, print_message: PrintMessage) -> tuple[int, Any]:
-    """Move delivered extracts from an inbox to the hub's storage, until none has arrived for ``--idle`` seconds."""
+    """Move delivered extracts from an inbox to the hub's storage, until no document arrives for ``--idle`` seconds."""
     url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))

@@ -1,8 +1,9 @@
 """An extract as one stream of bytes, which travels to the hub as SEMQ documents.
 
 A parcel is a line that names the format, the length of the manifest, the manifest, and the files in the manifest's
-order. The node packs it. The hub checks lengths before reading, hashes while writing, then the node of the lines; it
-writes the manifest last. A parcel that arrives twice changes nothing, and an older one never replaces a newer one.
+order. The node packs it. The hub checks lengths before it reads and computes hashes while it writes. Then it checks the
+contents of each file, and writes the manifest last. A parcel that arrives twice changes nothing, and an extract with an
+earlier watermark never replaces one with a later watermark.
 """
 
 import hashlib

@@ -90,7 +90,9 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 
 
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
-    """Return the moment at which a certificate must be valid: now, else its end, but not before ``since``."""
+    """Return the moment at which a certificate must be valid. It is now if the certificate has not ended or ``since``
+    is None, else its end, but not before ``since``.
+    """
     if since is None or certificate.not_after >= now:
         return now
     return min(now, max(certificate.not_after, datetime.fromtimestamp(since / 1000, UTC)))

@@ -1,8 +1,8 @@
 """From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
-of one number. The whole is a projection, without grouping or exchange. The properties of the sources (delivered, up to
-when, with which clock) are an ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
+of one number. All of this is one projection, without grouping or exchange. The properties of the sources (delivered, up
+to when, with which clock) are an ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class EvidenceCoverage(NamedTuple):
     store: str
     watermark: int  #: end of the evidence
     skew: int = 0  #: the node's clock minus the hub's
-    since: int = -FAR  #: begin of the evidence
+    since: int = -FAR  #: start of the evidence
 
 
 class JudgementContext(NamedTuple):
@@ -87,7 +87,8 @@ class JudgementContext(NamedTuple):
 def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
-    Near: the sender has no line about the message, so its date depends on that node's clock (see ``judged``).
+    ``near``: the sender's lines are missing, or only its first ones, so that the date depends on the sender's clock
+    (see ``judged``). ``none``: the lines are only notes.
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
@@ -139,11 +140,11 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 
 
 def _born() -> Column:
-    """Return SQL for the birth: accepted or first sent; without such lines of the sender, the first line of hub or
-    receiver.
+    """Return SQL for the birth: the time of acceptance, refusal or first sending. Without such lines of the sender, it
+    is the first line of hub or receiver, and else the first unusable line.
 
-    Null if there is neither: the message belongs to an earlier date. An example is a message that the hub took before
-    these dates and sends now.
+    Null if there is none of these: the message belongs to an earlier date. An example is a message that the hub took
+    before these dates and sends now.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"

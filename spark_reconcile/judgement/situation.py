@@ -1,7 +1,7 @@
 """The situation of a message in its three ledgers: a word for each side and remarks; the key of the verdict grid.
 
 ``facts`` collects, for each message and side, the events written at least once, as bits of one number. The tables below
-map the bits of a side to a word: the first row whose events are present and whose excluded events are absent.
+map the bits of a side to a word: the first row of which an event is present and all excluded events are absent.
 ``assessment`` uses the same tables in Spark; ``verdicts`` maps a situation to a finding. A row of the grid tests the
 situation as one number, its "picture", with a bit for each word and each remark.
 """
@@ -85,8 +85,8 @@ FLAGS = (
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
-    "owes",  # the receiver has no line that its acknowledgements were noted
-    "kept",  # the hub has released a copy, but not all stored copies
+    "owes",  # the receiver recorded it, and has no line that an acknowledgement it owes was noted
+    "kept",  # the hub has stored a copy of which its ledger shows no release
     "ahead",  # it begins after the end of its sender's evidence
     "no_hub",  # the institutions have no hub
 )

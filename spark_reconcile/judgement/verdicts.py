@@ -310,7 +310,7 @@ def _flags(cell: str) -> tuple[Flag, ...]:
 
 
 RULES = _read(GRID)
-VERDICT = {verdict.name: verdict for verdict in VERDICTS}  # by name
+VERDICT = {verdict.name: verdict for verdict in VERDICTS}  # keyed by name
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
 # Order of urgency: wrong documents, lost documents, messages with a waiting party, all others.

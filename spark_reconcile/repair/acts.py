@@ -166,7 +166,9 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
 
 
 def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
-    """Whether nothing is left to do: the message has an outcome, or its receiver owes no acknowledgement."""
+    """Whether nothing is left to do. At sender and hub, the message then has an outcome; at the receiver, it then owes
+    no acknowledgement.
+    """
     if act.side != "receiver":
         return row.get("outcome") is not None
     # The receiver owes acknowledgements of this row whose status is AS_INIT (PROTOCOL.md, R9).

@@ -49,7 +49,7 @@ class RepairIndex(NamedTuple):
 
 
 def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
-    """Write the lists of all nodes below ``place`` and add them to ``index``; return the messages by deed."""
+    """Write the lists of all nodes below ``place`` and add them to ``index``; return the number of messages by deed."""
     node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
     repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
     columns = [*Deed.__struct_fields__, "node"]

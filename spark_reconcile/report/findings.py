@@ -22,8 +22,8 @@ class Tally:
     """Messages by scope (date, carried), verdict and finding, and by age and latency."""
 
     by_finding: tuple[dict[str, Any], ...]
-    ages: dict[tuple[str, str, int], int]  #: (scope, verdict, bucket of AGES)
-    latencies: dict[int, int]  #: bucket of LATENCIES, messages of the date
+    ages: dict[tuple[str, str, int], int]  #: messages by (scope, verdict, bucket of AGES)
+    latencies: dict[int, int]  #: messages of the date by bucket of LATENCIES
 
     def verdicts(self, scope: str) -> dict[str, int]:
         """Return the number of messages of a scope by verdict, for all verdicts."""
@@ -34,7 +34,7 @@ class Tally:
         return counts
 
     def figures(self, verdict: str = "", finding: str = "") -> VerdictFigures:
-        """Return the number of messages with a verdict, or with a finding, or of all exceptions."""
+        """Return the figures of a verdict, or of a finding; without both, of all exceptions."""
         rows: Iterable[dict[str, Any]] = self.by_finding
         if verdict:
             rows = (row for row in rows if row["verdict"] == verdict)
@@ -97,8 +97,8 @@ class Findings:
     sources: tuple[Source, ...]
     is_partial: bool
     skews: dict[str, Skew]
-    clock_ms: dict[str, int]  #: clock of each node with corrected times, minus the hub's
-    lines: list[dict[str, Any]]  #: lines of the date by node, store, side, event
+    clock_ms: dict[str, int]  #: for each node whose times are corrected: its clock minus the hub's
+    lines: list[dict[str, Any]]  #: numbers of lines of the date by node, store, side, event
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: DataFrame  #: all counts by pair

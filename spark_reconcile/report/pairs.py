@@ -1,7 +1,7 @@
 """Pairs of institutions: pairs.csv with all of them, the worst for the page, and their counts on earlier dates.
 
 The table of pairs is sorted, the worst pair first, with the rows of a pair together. One pass therefore writes the file
-and finds the pairs to show: at most PAIRS_SHOWN, and those whose own threshold is exceeded.
+and finds the pairs to show: the first PAIRS_SHOWN, and all others whose own threshold is exceeded.
 """
 
 from collections import Counter
@@ -105,7 +105,7 @@ def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
 ) -> tuple[SheetSize, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]]]:
     """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
-    exceeded: dict[str, list[str]] = {}  # verdicts whose threshold a pair exceeds
+    exceeded: dict[str, list[str]] = {}  # by pair: the verdicts whose threshold it exceeds
     for breach in breaches:
         exceeded.setdefault(breach.pair, []).append(breach.verdict)
     shown: list[Pair] = []

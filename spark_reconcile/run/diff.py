@@ -1,4 +1,4 @@
-"""Differences between two runs of one business date: the messages with another verdict, and possible reasons.
+"""Differences between two runs of one business date: the messages whose verdict or finding differs.
 
 Runs differ because evidence arrived later, an extract was made again, or the rules changed; the fingerprints show the
 inputs of each. Used by ``semq reconcile diff``.

@@ -76,7 +76,7 @@ class RunRequest:
 
     day: date
     allow_partial: bool = False  #: ignore extracts that are missing or unusable
-    require_all: bool = False  #: publish nothing unless all nodes in the ledgers of the date have delivered it
+    require_all: bool = False  #: publish nothing unless all nodes that the ledgers of the date name have delivered
     verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list
     master: str | None = None

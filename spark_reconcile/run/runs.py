@@ -36,12 +36,12 @@ class Run(NamedTuple):
 
     @property
     def verdicts(self) -> Place:
-        """The table of verdicts; missing if nothing was published."""
+        """The table of verdicts; missing if the run failed before it was written."""
         return self.place / "verdicts.parquet"
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary; empty if nothing was published."""
+        """The summary; empty if the run failed before it was written."""
         return _json(self.place / SUMMARY)
 
 
@@ -75,7 +75,7 @@ def point_to(reports: Place, run: Run) -> None:
 
 
 def current(reports: Place, day: date) -> Run | None:
-    """Return the current run of a date, if one was published and still exists."""
+    """Return the current run of a date; None if no run was published, or its folder no longer exists."""
     pointer = reports / date_folder(day) / CURRENT
     if not pointer.exists():
         return None

@@ -72,7 +72,8 @@ DEFECTS: tuple[tuple[str, Change, str], ...] = (
 def plant(
     root: Place, day: date, calendar: Calendar, clock: Clock, signers: Mapping[str, Sign | None] | None = None
 ) -> list[Planted]:
-    """Change the extracts of a date, with as many defects as there are suitable messages. Raises BadRunRequest.
+    """Plant one defect of each row of DEFECTS into the extracts of a date; fewer, if there are fewer suitable messages.
+    Raises BadRunRequest.
 
     ``signers``: by node, the signing function for its changed extract; without one, the extract loses its signature.
     """

@@ -29,7 +29,7 @@ HUB = "2.hub"
 # The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# Periods at the end and at the begin of the date in which no message is accepted, except the late ones, because some of
+# Periods at the end and at the start of the date in which no message is accepted, except the late ones, because some of
 # its lines would belong to the next date or to the date before.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
@@ -144,8 +144,8 @@ def generate(
 ) -> Truth:
     """Write the extracts of ``nodes`` institutions and the hub for one date, and the true verdicts below ``truth``.
 
-    ``defects`` multiplies the shares of all courses but the first two. With ``skew``, one institution sends half of all
-    messages.
+    ``defects`` multiplies the shares of all courses but the first two. With ``skew``, one institution sends more than
+    half of all messages.
     """
     dice = np.random.default_rng((seed, day.toordinal()))
     window = calendar.window(day)

@@ -4,9 +4,9 @@ look like loss. Called by ``job``.
 A sender records when it sent a message and when the hub answered; the hub's own line lies between the two. The middle
 of the round trip by the sender's clock is therefore the hub's time (the method of RFC 5905). The same holds for the
 receiver's record, between the hub's sending of a copy and its release, or between the sender's sending and the
-end-to-end acknowledgement. The error of each estimate is at most half its round trip; the report states the mean of
-that. Clocks drift and are corrected: the median of the last hour is used, and that of the first hour only for the
-beginning of the evidence.
+end-to-end acknowledgement. The error of each estimate is at most half its round trip; the report states half the mean
+of the round trips. Clocks drift and are corrected: the median of the last hour is used, and that of the first hour only
+for the beginning of the evidence.
 """
 
 from collections.abc import Mapping, Sequence

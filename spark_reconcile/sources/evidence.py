@@ -48,7 +48,7 @@ class Evidence:
 
     @property
     def hubs(self) -> frozenset[str]:
-        """The hub's nodes that delivered an extract of any of the dates."""
+        """The hub's nodes with a used extract of any of the dates."""
         manifests = (source.manifest for source in self.sources if source.is_used)
         return frozenset(m.node for m in manifests if m is not None and m.role == "platform")
 
@@ -132,7 +132,7 @@ class Evidence:
         return [source for source in self.sources if source.day == self.day and source.is_used]
 
     def _periods(self) -> dict[str, tuple[int, int]]:
-        """Return, per ledger, begin and end of the longest gap-free evidence that contains the date."""
+        """Return, per ledger, start and end of the longest gap-free evidence that contains the date."""
         extracts: dict[str, list[Manifest]] = {}
         for source in sorted(self.sources, key=lambda source: source.day):
             if source.is_used and source.manifest is not None:
@@ -149,7 +149,7 @@ def _is_hub(source: Source) -> bool:
 
 
 def _period(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
-    """Return begin and end of the gap-free evidence around a date, from one ledger's extracts in the order of dates."""
+    """Return start and end of the gap-free evidence around a date, from one ledger's extracts in the order of dates."""
     of_day = next(m for m in extracts if m.day == day)
     begin, end = of_day.window_start, of_day.watermark
     for earlier in reversed([m for m in extracts if m.day < day]):
@@ -237,7 +237,7 @@ def refuse_absent(evidence: Evidence) -> None:
 
 
 def _carried(settings: ReconcileSettings, day: date) -> Run | None:
-    """Return the current run of the latest earlier date whose later lines this run reads; None if there is none."""
+    """Return the latest published run of the ``days_before`` + 1 dates before ``day``; None if there is none."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
         if run is not None and run.verdicts.exists():

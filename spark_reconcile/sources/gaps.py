@@ -15,7 +15,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE, Source, node_
 class Gap(NamedTuple):
     """A missing extract: ledger, date, and the number of messages that need it."""
 
-    name: str  #: name of the ledger; of the node or THE_HUB, if none of its ledgers is known
+    name: str  #: the ledger; the node or THE_HUB, if none of its ledgers is known; or UNKNOWN_STORE
     day: date
     messages: int
 
@@ -45,7 +45,8 @@ def _absent_extracts(
 ) -> list[tuple[str, date]]:
     """Return the absent extracts of some ledgers: those of the date itself, else those of the date before.
 
-    If all of them are there, an extract of the date was made before the date was over, or begins too late by its clock.
+    If none is absent, return the extracts of the date that were made before the date was over, else the ledger that
+    ``absence`` names, which then begins too late by its clock.
     """
     if absence.name == UNKNOWN_STORE:
         return [(UNKNOWN_STORE, absence.day)]

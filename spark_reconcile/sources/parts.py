@@ -1,7 +1,7 @@
 """The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
 
 The check is done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may
-change. Only footers and two columns are read.
+change. The whole file is hashed, but only its footer and two columns are decoded.
 """
 
 from collections.abc import Sequence
