@@ -7,11 +7,11 @@
 | network                    | a hub and its institutions as operating-system processes in a temporary folder     |
 | lone_node, ports           | one node by itself; free ports                                                     |
 | load                       | the applications: one submits at A, others receive, one watches A                  |
-| phases                     | online, stored, latency: the work, and the begin and end of the measured time      |
+| phases                     | online, stored, latency: the work, and the start and end of the measured time      |
 | large_documents, backlog   | documents of 1 MiB beside small ones; documents for an offline institution         |
 | gauges, disk, interpreter  | processor time and memory of each process; durable writes; how Python was built    |
 | floor                      | the row changes of the phases, repeated by one script through psycopg              |
-| large, beside, bulk        | large documents; small documents alone and beside large ones; the process of these |
+| large, beside, bulk        | large documents; small documents alone and beside large ones; the process for both |
 | datagrams, udp_relay       | documents as datagrams; a relay that loses a share of the datagrams                |
 | soak                       | a steady load for many minutes                                                     |
 | rabbitmq                   | a chain of RabbitMQ virtual hosts beside SEMQ's nodes; a node as a plain broker     |

@@ -149,7 +149,7 @@ class AlternatingLoad:
 
 
 async def measure(bench: phases.Bench, portion: Portion, rate: float, rounds: int) -> Result:
-    """Measure rounds of ``portion.seconds`` alone and one portion of large documents each."""
+    """Measure rounds: small documents alone for ``portion.seconds``, then beside one portion of large ones."""
     await phases.online(bench, 500)
     alone, beside = SmallDocuments(), SmallDocuments()
     async with AsyncExitStack() as stack:

@@ -52,7 +52,7 @@ class LoadApplication:
 
 
 class LoadSubmitter(LoadApplication):
-    """Publishes documents at A, with confirms: a confirm means that A has committed it."""
+    """Publishes documents at A, with confirms: a confirm means that A has committed the document."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
         """Request confirms; the documents go to ``targets`` in turn. With ``encrypt``, A seals them."""

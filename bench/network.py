@@ -86,7 +86,9 @@ class BenchNetwork:
             self._death = None
 
     async def start(self, name: str) -> None:
-        """Start a node. The hub must be the first. Raises NodeDied."""
+        """Start a node. The hub must be the first. Raises NodeDied; TimeoutError if the node is not ready in
+        READY_S_MAX.
+        """
         node = self.nodes[name]
         if self._secure and name != HUB:
             await ensure_enrolled(self.nodes[HUB], node)

@@ -186,7 +186,9 @@ async def sample(bench: phases.Bench) -> Result:
 
 
 def drift(samples: list[Result]) -> dict[str, float | None]:
-    """Return the last third of the samples divided by the first third, by figure; None for fewer than three."""
+    """Return the last third of the samples divided by the first third, by figure. It is None for fewer than three
+    samples, or if the mean of the first third is 0.
+    """
     third = len(samples) // 3
 
     def ratio(figures: Iterable[float]) -> float | None:

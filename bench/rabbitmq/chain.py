@@ -9,7 +9,7 @@ that acknowledge a message when the next virtual host has confirmed it:
 Queues are durable and classic, all messages are persistent. The publisher waits for confirms, with at most
 ``UNCONFIRMED_MAX`` outstanding; shovels and consumers have a prefetch of ``PREFETCH``. The application at b has at most
 ``receipts_max`` receipts unconfirmed. It acknowledges a document when its receipt and all earlier ones are confirmed.
-RabbitMQ confirms a message when it has written it with fsync, or earlier if the consumer has acknowledged it: under
+RabbitMQ confirms a message after a write with fsync, or earlier if the consumer has acknowledged the message. Under
 load it writes 10 KB for a document of 1 KiB, with less than one fsync. There are no statuses, inquiries, deduplication
 or ledger. Used by ``peers``.
 """

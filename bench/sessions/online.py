@@ -126,7 +126,9 @@ class SimulatedSessions:
         return context
 
     async def begin(self, name: str, context: ssl.SSLContext) -> None:
-        """Log in a node and open its link; repeat after RETRY_S if the hub refuses the connection."""
+        """Log in a node and open its link. If the hub refuses the connection, repeat after RETRY_S; raise its error
+        after RETRIES_MAX repetitions of all nodes together.
+        """
         async with self._handshakes:
             while True:
                 try:
