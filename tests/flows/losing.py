@@ -1,4 +1,4 @@
-"""A proxy on a link that reads its frames and drops packets of records; the link stays up.
+"""A proxy on a link. It reads the frames and drops packets of records; the link stays up.
 
 Links confirm documents, but not packets (their channel has neither confirms nor acks), so only an inquiry repairs the
 loss of a packet. Used by tests with real nodes.

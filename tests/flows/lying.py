@@ -44,7 +44,7 @@ def swallowing(world: SealedWorld) -> Tamper:
 
 
 def open_row(world: SealedWorld) -> Any:
-    """Send a document of A to B and drop the statements of B about it."""
+    """Send a document of A to B and drop the statements of B about it; return the row of A."""
     world.tamper = swallowing(world)
     send(world, SECRET)
     world.settle()
@@ -53,14 +53,15 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(world: SealedWorld, node: Local) -> Receipt:
-    """Return an Ack2 of a node whose floors of its present streams are far too high."""
+    """Return the record of a ReAck2 of a node; it states a far too high floor for the present incarnation of the node.
+    """
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
 
 
 def is_deaf(world: SealedWorld) -> bool:
-    """Whether A ignores the packets of B."""
+    """Whether A ignores B: whether a document that B sends now does not arrive at A."""
     world.b.send(b"to A", to="10008", encrypt=True)
     world.later(60)
     return world.a.app.payloads != [b"to A"]

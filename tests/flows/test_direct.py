@@ -216,7 +216,7 @@ def test_a_renewed_certificate_is_left_to_the_hub_while_there_is_a_session_with_
 
 
 def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> None:
-    """It may have been revoked: B's newer key had signed it before."""
+    """The older certificate may have been revoked, even if a known key of B has signed it."""
     world = sealed()
     world.time.now -= 7200
     world.roll(world.b, "B2", "B1")

@@ -14,7 +14,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Return a condition that loses the first ``count`` packets of a function."""
+    """Return a condition for ``Trio.lose`` that drops the first ``count`` packets of a function."""
     remaining = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:

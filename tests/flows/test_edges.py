@@ -62,7 +62,7 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """Break F3: later documents of the order wait for an entry at its position, and the refused document keeps its
+    """Break F3: later documents of the order wait for an entry at the position of the refused one, which keeps its
     body.
     """
     trio = Trio()

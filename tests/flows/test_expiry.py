@@ -54,7 +54,7 @@ def _check_expired(trio: Trio, *, body: bytes = b"x") -> None:
 @pytest.mark.parametrize("att", [1, 2], ids=["the only copy", "a later copy"])
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) -> None:
-    """The sender's clock is behind, so the sender would still send it."""
+    """The sender's clock is behind, so the sender still sends the expired document."""
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)

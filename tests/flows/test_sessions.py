@@ -1,4 +1,6 @@
-"""Sessions at the hub: messages that use their credit, work that ends with them, and the session whose frames count."""
+"""Sessions at the hub: their credit for messages under way, the effects of their end, and new sessions of a node that
+replace earlier ones.
+"""
 
 from dataclasses import replace
 
@@ -183,7 +185,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     trio.directory.addresses.remove(trio.b.address)
     trio.hub.defined()
     trio.later(100)
-    if before != "cancelled":  # otherwise its marker was refused, which ends it
+    if before != "cancelled":  # else the hub has refused the marker, and the document has ended
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
         trio.a.engine.acts.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()

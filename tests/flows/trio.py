@@ -201,7 +201,7 @@ class Local:
         )
 
     def hear(self, *frames: Frame) -> None:
-        """Deliver the hub's frames to a node, and process them."""
+        """Deliver frames to this node over its session with the hub, and process them."""
         assert self.up is not None
         self.engine.hear(self.up, frames)
         self.store.run()
@@ -213,7 +213,7 @@ class Local:
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
     def lines(self, event: Event) -> int:
-        """Return the number of ledger lines with these values."""
+        """Return the number of ledger lines of this event."""
         return sum(line.event is event for line in self.store.tables.ledger)
 
 
@@ -369,7 +369,7 @@ def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
 
 
 def forwarded() -> Trio:
-    """A's row is SS_ACK_FWD; all frames of B are dropped. A has inquired."""
+    """Return a trio in which A's row is SS_ACK_FWD and all frames of B are dropped; A has inquired."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")

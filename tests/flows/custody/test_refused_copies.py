@@ -22,7 +22,7 @@ B = Address(1, "56001")
 
 
 def stored(*bodies: bytes, **attributes: Any) -> Trio:
-    """B is offline, and the hub has taken custody."""
+    """Return a trio in which B is offline and the hub has custody of documents of A."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(*(bodies or (b"x",)), **attributes)
@@ -63,7 +63,7 @@ def documents_on(trio: Trio, wire: TrioWire) -> list[Frame]:
 
 
 def catch(wire_to_cut: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
-    """Drop frames on a wire, and keep them."""
+    """Return a condition for ``Trio.lose`` that drops the frames on a wire, and keeps them in ``caught``."""
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         if wire is wire_to_cut:
@@ -174,7 +174,7 @@ def _is_reack(frame: Frame) -> bool:
 
 
 def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
-    """Its Ack is on its way when the operator acts: the sender's marker finds the recorded document."""
+    """The target's Ack is on its way when the operator acts: the sender's marker finds the recorded document."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.connect(trio.b)

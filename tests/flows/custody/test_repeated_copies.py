@@ -20,7 +20,9 @@ def row_of(trio: Trio) -> Outbound:
 
 
 def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
-    """B is offline, and the hub has taken custody; return the message of A."""
+    """Return a trio in which B is offline and the hub has custody of a document of A, and the list of the sent
+    messages.
+    """
     trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)
@@ -99,7 +101,7 @@ def test_refused_messages_do_not_use_the_quota_of_others() -> None:
 
 
 def with_another_name(envelope: Envelope) -> Envelope:
-    """Return another message of the same sender."""
+    """Return the envelope of another message of the same sender."""
     lk0 = envelope.lk0._replace(object_id=envelope.lk0.object_id + 7)
     return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
 

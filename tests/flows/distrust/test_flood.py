@@ -67,7 +67,7 @@ async def publish(peer: Peer, frame: Frame) -> None:
 
 
 async def deliver(admin: ClientLink, receiver: ClientLink, count: int) -> None:
-    """Check that a document of the other partner is delivered."""
+    """Send a document of 88001 to 56001, and wait until it is received."""
     body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {count}"}
     lk0 = (await ask(admin, "msg.submit", body))["result"]["lk0"]
     channel = await receiver.open_channel()

@@ -41,7 +41,7 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
 
 
 def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
-    """No document of that incarnation has arrived here, but the row that waits for one names it."""
+    """No document of that incarnation has arrived, but a row that waits for one names the incarnation."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()

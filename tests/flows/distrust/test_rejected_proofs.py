@@ -134,7 +134,9 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
 
 
 def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
-    """Return the hub's statement of custody of a document of A, while B is offline."""
+    """Store a document of A at the hub while B is offline, signed with a key that B does not know. Return the hub's
+    statement of custody.
+    """
     received: list[Packet] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -167,7 +169,7 @@ def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it
 
     world.tamper = tamper
     world.connect(world.b)
-    up.room = 0  # it waits to be sent again
+    up.room = 0  # the document waits at A to be sent again
     while world.a.store.tables.outbound[row.object_id].ss_status is not SendStatus.SS_INIT:
         world.later(1)
     world.a.hear(custody)
@@ -187,7 +189,7 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     stored_under_a_key_that_nobody_learns(world)
     assert world.a.up is not None
     world.connect(world.b)
-    world.a.up.room = 0  # its new signature comes late
+    world.a.up.room = 0  # the new signature comes late
     while not any(line.event is Event.PARKED for line in world.hub_store.tables.ledger):
         world.later(5)
     world.a.up.room = 1000

@@ -26,7 +26,7 @@ MakePacket = Callable[[Trio, Outbound], Packet]
 
 
 def receipt(source: Address, **facts: Any) -> MakePacket:
-    """Return an 810 indication to A about its row."""
+    """Return a function that makes a receipt (810 indication) to A about its row."""
 
     def make_packet(trio: Trio, row: Outbound) -> Packet:
         defaults: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
@@ -36,7 +36,9 @@ def receipt(source: Address, **facts: Any) -> MakePacket:
 
 
 def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: Any) -> MakePacket:
-    """Return an answer to A's last inquiry about its row, or to the one ``inquiries_ago`` before it."""
+    """Return a function that makes an answer to A's last inquiry about its row, or to the inquiry ``inquiries_ago``
+    before.
+    """
 
     def make_packet(trio: Trio, row: Outbound) -> Packet:
         nonce = trio.a.engine.sender.nonces[row.object_id] - inquiries_ago
@@ -55,7 +57,7 @@ def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: A
 
 
 def role_r(source: Address, **facts: Any) -> MakePacket:
-    """Return an inquiry of a receiver, which states that it has A's message."""
+    """Return a function that makes an inquiry R, in which a receiver states that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
         [Inquiry(role=InquiryRole.R, ident=str(row.lk0), status=Answer.RECV, **facts)],

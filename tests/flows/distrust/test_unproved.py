@@ -1,7 +1,7 @@
-"""Statements and documents without a proof: accepted only where the operator allows it; they occupy no position in a
-ledger.
+"""Statements and documents without a proof: accepted only where the operator allows it. Refused ones occupy no position
+in a ledger.
 
-Certificates that the hub hides, documents that it forges or alters, copies that could only be refused.
+The hub hides certificates, forges or alters documents, and sends copies that could only be refused.
 """
 
 from collections.abc import Callable
@@ -205,8 +205,8 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
-    """After waiting for the certificate, B reports the copies to A as not accepted. A did not send
-    them, and ignores the report.
+    """After waiting for the certificate, B reports to A that it does not accept the copies. A did not send them, and
+    ignores the report.
     """
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:

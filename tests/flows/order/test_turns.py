@@ -41,7 +41,7 @@ def copy(source: Address, number: int, priority: int = 0, order_key: str = "", *
 
 
 def away() -> Trio:
-    """B, whose application does not consume yet."""
+    """Return a trio in which B's application does not consume yet."""
     trio = Trio()
     trio.b.app.places, trio.b.app.acks = 0, False
     return trio

@@ -64,7 +64,7 @@ class InstanceProcesses:
     processes: list[InstanceProcess] = field(default_factory=list)
 
     def instance(self, number: int) -> InstanceProcess:
-        """Start an instance, or a standby if there is one with this number already."""
+        """Start an instance, or a standby if an instance of this number was started before."""
         database = self.databases.get(number) or self.databases.setdefault(number, self.new_database())
         name, port = f"hub-{number}-{len(self.processes)}", free_port()
         text = HUB_CONFIG.replace('id = "hub"', f'id = "hub"\nsemq_id = {number}\nsemq_db_id = {number}')

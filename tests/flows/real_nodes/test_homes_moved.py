@@ -170,7 +170,7 @@ async def cut_off(hub: HubNode) -> Callable[[], None]:
         raise StoreUnavailable
 
     member.read = away
-    await until(lambda: not hub.clockwork.records["cluster"].running)  # it would report this instance once more
+    await until(lambda: not hub.clockwork.records["cluster"].running)  # else it reports this instance again
     return lambda: setattr(member, "read", read)
 
 

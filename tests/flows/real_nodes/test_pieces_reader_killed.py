@@ -1,4 +1,6 @@
-"""The receiving application is killed with SIGKILL while it reads a document in pieces; another one gets it whole."""
+"""The receiving application is killed with SIGKILL while it reads a document in pieces; another application gets the
+whole document.
+"""
 
 import asyncio
 import sys

@@ -58,7 +58,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     first = await consumer.next()
     consumer.channel.ack(first.delivery_tag)
     await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
-    # The recorded pieces of the second document, which are not sent again.
+    # The recorded pieces of the second document stay, and are not sent again.
     assert 0 < pieces_at(b, "app_status = 310") < 6
     await ask(admin, "failed.requeue", {"ids": [row["lk0"]]})
     second = await consumer.next()
@@ -68,7 +68,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
 
 
 async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -> None:
-    """Also pieces that B could not read. A small document that it cannot read is kept for a person."""
+    """Pieces that B cannot read are not kept either. A small document that B cannot read is kept for a person."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

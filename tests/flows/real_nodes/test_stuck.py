@@ -1,7 +1,6 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-The test plays 10008, because it has to stay silent; 56001 and the hub are real. Every row counts as overdue
-immediately.
+The test plays 10008, which has to stay silent; 56001 and the hub are real. Every row counts as overdue immediately.
 """
 
 import re
@@ -206,7 +205,7 @@ async def confirm(peer: Peer, lk0: str) -> None:
 async def test_a_document_that_its_target_never_records(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub sends its copy whenever 10008 answers that it does not have it."""
+    """The hub sends its copy whenever 10008 answers that it does not have the document."""
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")

@@ -31,7 +31,9 @@ def traced() -> Iterator[set[str]]:
 
 
 def modules_of_the_picture() -> Iterator[str]:
-    """Yield the modules in the left column of the picture. A name without a folder is in that of the name before."""
+    """Yield the modules in the left column of the picture. A name without a folder is in the folder of the name before
+    it.
+    """
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2]
     for names in re.findall(r"^[A-Za-z ]{5}\(?((?:\w+/)+\w+(?:, [\w/]+)*)", text.split("```")[1], re.MULTILINE):
         folder = ""

@@ -34,7 +34,9 @@ BATCH = 15
 
 
 def write_configurations(folder: Path) -> dict[str, NodePlace]:
-    """Write configurations and certificates of the three; A has no TLS on its port, so that it dials both others."""
+    """Write configurations and certificates of the three; the port of A has no TLS, so no partner can dial A, and A
+    dials both others.
+    """
     ports = free_ports(len(NAMES))
     places = {
         name: NodePlace(name, name, folder, LOGIN, port, tls=name != A) for name, port in zip(NAMES, ports, strict=True)
