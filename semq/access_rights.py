@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Literal
 
 
 class AccessRole(StrEnum):
-    """The role that may use an operation. An operator may also do what a viewer may, an administrator both."""
+    """The role that an operation requires. An operator also has the rights of a viewer; an administrator has the rights
+    of both.
+    """
 
     VIEWER = "viewer"
     OPERATOR = "operator"  #: acts on messages
@@ -21,7 +23,7 @@ class AccessScope(StrEnum):
     EVENTS = "events"  #: follow the outcome of sent documents
 
 
-# The name of a right: in the configuration, and of a token.
+# The name of a right, as the configuration and tokens list it.
 if TYPE_CHECKING:
     RightName = str
 else:

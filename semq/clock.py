@@ -12,7 +12,9 @@ from uuid import UUID, uuid4
 
 
 def draw_secret(size: int) -> bytes:
-    """Return ``size`` unpredictable bytes, for session keys. Not part of ``Clock``: secrets are never replayed."""
+    """Return ``size`` unpredictable bytes, for keys, salts and tokens. Not part of ``Clock``: secrets are never
+    replayed.
+    """
     return secrets.token_bytes(size)
 
 

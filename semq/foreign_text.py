@@ -1,10 +1,10 @@
 """Foreign text, made safe for display: on a terminal, in a log line, in JSON, in HTML and in CSV.
 
 Reasons, keys, headers, errors, tracebacks and names come from partners and applications. They may contain control
-characters that move the cursor or change colours, line breaks that forge a line, characters without a width or that
-reverse the reading order, and lone surrogates that no stream can write. In this module, *invisible* means all of these.
-Every module that displays foreign text calls this one: ``semq.cli.output``, ``semq.service.log``, ``semq.web``,
-``semq.console``, ``spark_reconcile`` and others. No clock, no IO.
+characters that move the cursor or change colours, line breaks that forge a line, characters without a width, characters
+that reverse the reading order, and lone surrogates that no stream can write. In this module, *invisible* means all of
+these. Every module that displays foreign text calls this module: ``semq.cli.output``, ``semq.service.log``,
+``semq.web``, ``semq.console``, ``spark_reconcile`` and others. It uses no clock and no IO.
 """
 
 import json
@@ -14,8 +14,9 @@ from typing import Any
 SHOWN_MAX = 4000  # characters of one shown text
 REPLACEMENT = "\ufffd"
 
-# C0, DEL and C1 controls; the soft hyphen; letters without a glyph; zero-width and bidirectional controls; separators
-# of lines and paragraphs; lone surrogates; byte-order marks, annotations, noncharacters, musical controls and tags.
+# DEL and C1 controls; the soft hyphen; letters without a glyph; zero-width and bidirectional controls; separators of
+# lines and paragraphs; lone surrogates; byte-order marks, annotations, noncharacters, musical controls and tags. Both
+# patterns below add C0 controls.
 _UNSEEN = (
     "\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e007f"
@@ -49,7 +50,9 @@ def shown_lines(text: str, length_max: int = SHOWN_MAX) -> list[str]:
 
 
 def in_page(text: str) -> str:
-    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for each invisible one."""
+    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for each invisible character
+    except tabs and line ends.
+    """
     return _IN_PAGE.sub(REPLACEMENT, text)
 
 
@@ -59,7 +62,7 @@ def json_text(value: Any, default: Any = str) -> str:
 
 
 def in_json(text: str) -> str:
-    """Escape the invisible characters in a text that is JSON already, which can have them only in strings."""
+    """Escape the invisible characters in JSON on one line, in which only strings can contain such characters."""
     return _IN_LINE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 

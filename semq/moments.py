@@ -33,14 +33,18 @@ def moment_text(at: int, *, exact: bool = False) -> str:
 
 
 def milliseconds(text: str) -> int:
-    """Return the milliseconds of a text of ``utc_text``; digits alone are milliseconds already. Raises ValueError."""
+    """Return milliseconds since 1970 UTC for a text of ``utc_text``; a text of digits is returned as this number.
+
+    Raises ValueError for a text that is not a time, and TypeError for a time without an offset.
+    """
     return int(text) if text.isdecimal() else (datetime.fromisoformat(text) - EPOCH) // MILLISECOND
 
 
 def local_text(moment: datetime | float | str, unit: str = "seconds") -> str:
     """Return a moment, milliseconds, or a text of ``utc_text`` in the local time zone: 2026-03-31T14:00:05+02:00.
 
-    Raises ValueError, OverflowError and OSError for other values.
+    ``unit`` is the smallest unit shown. Raises ValueError, OverflowError or OSError for a text that is not a time and
+    for a time out of range.
     """
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
@@ -55,7 +59,7 @@ def time_of_day(moment: datetime, unit: str = "seconds") -> str:
 
 
 def in_local(text: str) -> str:
-    """Return a text of a node with all its times in the local time zone."""
+    """Return a text that a node has written, with the times in it converted to the local time zone."""
     return _WITHIN.sub(_as_local, text)
 
 

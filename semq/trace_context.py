@@ -1,10 +1,10 @@
 """Traces of applications (W3C Trace Context), which travel with documents as two headers, and the ids of SEMQ's spans.
 
 An AMQP application sets ``traceparent`` and ``tracestate`` as headers of a message, and gets them as headers of a
-document. Over HTTP they are the headers of that name, at the API in both directions and at webhooks.
+document. Over HTTP they are headers of the same names: at the API in both directions, and at webhooks.
 
-The headers are bound by seal and signature, so no node rewrites them. The ids of SEMQ's own spans are hashes of LK0 and
-stage instead: each node can calculate the ids of the spans of the others.
+Seal and signature bind the headers, so no node rewrites them. Instead, the ids of SEMQ's own spans are hashes of LK0
+and stage: each node can calculate the ids of the spans of the other nodes.
 """
 
 import re
@@ -30,7 +30,7 @@ class TraceParent(NamedTuple):
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return those of the two headers that are valid; ``tracestate`` only with a valid ``traceparent`` (3.3)."""
+    """Return the two headers as far as they are valid; without a valid ``traceparent``, none of them (3.3)."""
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
         return {}
@@ -40,8 +40,8 @@ def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
 def sampled_parent(headers: Mapping[str, Any], lk0: str, ratio: float) -> TraceParent | None:
     """Return the parent of a document's spans, or None if the document is not sampled.
 
-    The application decides by the flag of its ``traceparent``; ``ratio`` decides about documents without one, by their
-    LK0, so that nodes with equal ratios choose the same documents.
+    The application decides by the flag of its ``traceparent``. Of the documents without a valid ``traceparent``, the
+    share ``ratio`` is sampled, selected by LK0, so that nodes with equal ratios choose the same documents.
     """
     if PARENT in headers and (context := trace_context(headers)):
         _, trace_id, span_id, flags = context[PARENT].split("-")

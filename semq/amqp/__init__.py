@@ -41,11 +41,14 @@ AMQPLAIN and EXTERNAL. On an open connection, answer ``SecretOffered`` with ``ac
     reject(channel, delivery_tag, requeue=True)                                                             client
     open_channel(channel=None) -> int                 client; the lowest free number if None
     close_channel(channel, reply_code=200, text="")   orderly; ``ChannelReleased`` follows
-    channel_error(channel, exc)                       channel.close with the code and the ids of exc
+    channel_error(channel, exc)                       channel.close with the code and the ids of exc; connection_error
+                                                      if exc is a ConnectionException
     connection_error(exc)                             connection.close; then only ``ConnectionClosed`` follows
     close(reply_code=200, text="")                    orderly; ``ConnectionClosed`` follows
-    block(reason) -> bool, unblock() -> bool          server; False if the client does not support connection.blocked
-    cancel_consumer(channel, consumer_tag) -> bool    server; False if it does not support consumer_cancel_notify
+    block(reason) -> bool, unblock() -> bool          server; False, with nothing sent, if the connection is not open
+                                                      or the client does not support connection.blocked
+    cancel_consumer(channel, consumer_tag) -> bool    server; False, with nothing sent, if the client does not support
+                                                      consumer_cancel_notify
 
 ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
 closing or closed already (both sides may close at the same time). All other commands on a channel that the peer has
@@ -65,9 +68,9 @@ immediately.
 ``fast_path`` (the most frequent methods in one step), ``record`` (base class of methods and events).
 
 **Content header** (``semq.amqp.content``): ``header.raw`` (payload of the header frame), ``header.body_size``,
-``header.properties`` (``Properties``), and single properties decoded on first use: ``content_type content_encoding
+``header.properties`` (``Properties``), and single properties decoded on each access: ``content_type content_encoding
 headers delivery_mode priority correlation_id reply_to expiration message_id timestamp type user_id app_id cluster_id``
-(None if absent; ``timestamp`` in POSIX seconds; ``headers`` a dict, or None). ``header.amended(headers={…},
+(None if absent; ``timestamp`` in POSIX seconds; ``headers`` a dict, decoded once). ``header.amended(headers={…},
 expiration=None, …)`` returns a copy in which only the named properties and, inside ``headers``, only the named entries
 differ (None removes); all other bytes are unchanged. Reading a property of a malformed header raises ``FrameError`` or
 ``SyntaxFault``: pass it to ``connection_error``.

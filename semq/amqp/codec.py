@@ -1,8 +1,8 @@
 """Conversion between method frames and ``Method`` values, by the table of the specification.
 
-Used for all methods except those that ``fast_path`` reads and writes itself; tests compare the two.
-Called by ``connection``. Raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values,
-``NotSupported`` for unknown methods, all with the ids of the method; ``LocalMisuse`` when encoding.
+``fast_path`` reads and writes the usual case of the most frequent methods itself; tests compare the two. Called by
+``connection``. Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values and
+``NotSupported`` for unknown methods, all with the ids of the method. Encoding raises ``LocalMisuse``.
 """
 
 import struct

@@ -7,8 +7,9 @@
         │   └── Broken            the connection ended without a close handshake
         └── LocalMisuse           this program requested an action that the protocol forbids; nothing was sent
 
-``by_code`` finds the class for a reply code. Raised by all modules of this package, sent on the wire by ``connection``;
-the broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2 and 4.8.
+``by_code`` makes the error for a reply code. All modules of this package raise these errors, and ``connection`` sends
+them on the wire. The broker raises the same classes when it refuses a request. Source: AMQP 0-9-1, sections 2.3.6, 4.2
+and 4.8.
 """
 
 from enum import Enum

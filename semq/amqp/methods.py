@@ -234,7 +234,7 @@ class QueueDeclare(Method):
 
 
 class QueueDeclareOk(Method):
-    """Server: the queue exists; with the numbers of ready messages and of consumers."""
+    """Server: the queue exists, and has these numbers of ready messages and consumers."""
 
     queue: str = ""
     message_count: int = 0
@@ -334,7 +334,7 @@ class BasicCancel(Method):
 
 
 class BasicCancelOk(Method):
-    """The consumer has ended."""
+    """Either side: the consumer has ended."""
 
     consumer_tag: str = ""
 

@@ -136,7 +136,7 @@ tx.rollback                90.30   C   rollback-ok
 tx.rollback-ok             90.31   S
 """
 
-# The properties of class basic, first flag bit (15) first.
+# The properties of class basic, in the order of their flags from bit 15 down.
 PROPERTIES: tuple[tuple[str, str], ...] = (
     ("content_type", "shortstr"),
     ("content_encoding", "shortstr"),

@@ -14,9 +14,9 @@ the value and the next position; truncated or surplus data raises ``FrameError``
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
 A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the first that is large enough;
-bytes are encoded as x. The letters are RabbitMQ's, which all clients use; those of the specification differ. Names of
-fields may contain any character: no client observes the rule of 4.2.5.5 (letters, $, # and _), which would forbid even
-``x-match``.
+bytes are encoded as x. The letters are RabbitMQ's, which all clients use; the letters of the specification differ.
+Names of fields may contain any character except zero: no client observes the rule of 4.2.5.5 (letters, $, # and _),
+which would forbid even ``x-match``.
 """
 
 import struct

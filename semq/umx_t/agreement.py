@@ -1,9 +1,9 @@
 """Agreements between two institutions: types, sizes and numbers of the documents that one may send to the other, and
-whether these must be sealed.
+whether the documents must be sealed.
 
-The hub sends the terms to the sender's node in records of presence (``records.Presence``). Both apply them: the
-sender's node at a submission, when it can still refuse it, and the hub, because a node could ignore its terms. Pure
-values; ``semq.engine.agreements`` counts rates and numbers.
+The hub sends the terms to the sender's node in records of presence (``records.Presence``). Both nodes apply the terms:
+the sender's node at a submission, when the document can still be refused, and the hub, because a node could ignore its
+terms. Pure values; ``semq.engine.agreements`` counts rates and numbers.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,9 @@ def first_covering(agreed: Sequence[Terms], app_key: AppKey) -> Terms | None:
 
 
 def matches(pattern: str, app_key: AppKey) -> bool:
-    """Return whether a type of document matches a pattern; a subtype that the pattern lacks may have any value."""
+    """Return whether a type of document matches a pattern. A part that the pattern lacks (domain, subtype) may have any
+    value.
+    """
     parts = pattern.split("/")
     values = (app_key.type,) if len(parts) == 1 else (app_key.domain, app_key.type, app_key.subtype)
     return len(parts) <= len(values) and all(part in (ANY, value) for part, value in zip(parts, values, strict=False))

@@ -15,7 +15,7 @@ from semq.umx_t.status import SaveFwd
 
 Read = Callable[[str, Any], Any]
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
-REPEATED_MAX = 256  # number of values that the reader of an attribute remembers
+REPEATED_MAX = 256  # number of values that the ``repeated`` reader of an attribute caches
 _INT64_MAX = 2**63 - 1
 _ATTEMPT_MAX = 2**31 - 1
 _CLASSES: dict[object, SaveFwd] = {
@@ -24,7 +24,7 @@ _CLASSES: dict[object, SaveFwd] = {
 
 
 def flag(name: str, value: Any) -> bool:
-    """Read 0 or 1. Raises BadAttribute."""
+    """Read 0 or 1, as a number, a boolean or text. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
     if value in (1, "1"):
@@ -63,7 +63,7 @@ def moment(name: str, value: Any) -> int:
 
 
 def attempt(name: str, value: Any) -> int:
-    """Read the number of attempts, at most 2³¹ − 1. Raises BadAttribute."""
+    """Read the number of an attempt, at most 2³¹ − 1. Raises BadAttribute."""
     if number(name, value) > _ATTEMPT_MAX:
         raise BadAttribute(f"{name} must be a number of attempts, at most {_ATTEMPT_MAX}.", attribute=name, value=value)
     return int(value)

@@ -170,7 +170,10 @@ PROPERTIES = tuple(
 
 
 def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the headers for the arguments of a submission, without arguments that are no headers, None or defaults."""
+    """Return the headers for the arguments of a submission.
+
+    An argument that is None or not a header is left out. So is a default, unless the header is always written.
+    """
     headers = {}
     for name, value in arguments.items():
         row = ARGUMENTS.get(name)
@@ -181,10 +184,11 @@ def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable[[Envelope, dict[str, Any]], None]:
-    """Return a function that adds these attributes of an envelope to headers, if they differ from their default.
+    """Return a function that adds these attributes of an envelope to headers.
 
-    ``shown``: the headers are for the receiver's application. The function is compiled from the rows, because a loop
-    over the rows takes half as long again for every document.
+    It leaves out defaults, except of attributes that are always written. ``shown``: the headers are for the receiver's
+    application. The function is compiled from the rows, because a loop over the rows takes 1.5 times as long for every
+    document.
     """
     header_rows = [row for row in rows if row.is_header and row.field in _DEFAULTS]
     namespace: dict[str, Any] = {}

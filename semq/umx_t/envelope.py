@@ -19,7 +19,7 @@ Body = bytes | memoryview
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """The UMX-T attributes of a document that its application may set (seed 2.1, 2.2)."""
+    """The UMX-T attributes of a document that its application may set (seed 2.1, 2.2), and ``pieces``."""
 
     save_fwd: SaveFwd = SaveFwd.MUST
     reliable: bool = True

@@ -31,7 +31,8 @@ APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if
 DOCUMENT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 TRANSPORT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
 CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or each.name in TRANSPORT_READERS)
-# The field with all attributes of version 1. Each later attribute is a field, so that older nodes forward it.
+# The field with all attributes of version 1. Each attribute of a later version has a field of its own, so that older
+# nodes forward it.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
 # Names that ``read_envelope`` ignores: attributes for the sender's own node, and the packed field itself.
@@ -112,7 +113,10 @@ def check_combination(attributes: Attributes) -> Attributes:
 
 
 def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the properties and headers of a message between nodes. Default values are left out."""
+    """Return the properties and headers of a message between nodes, with one field for each attribute.
+
+    Defaults are left out, except of attributes that are always written.
+    """
     attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
@@ -123,7 +127,7 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the properties and headers of a message in the packed form, for a peer of protocol version 2."""
+    """Return the properties and headers of a message in the packed form, for a peer of protocol version 2 or later."""
     attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}

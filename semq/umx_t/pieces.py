@@ -1,9 +1,9 @@
 """Documents in pieces (PROTOCOL.md section 24): the names of pieces, and the manifest that joins them.
 
 A piece is a message to the user ``_pieces`` of the receiver's node; ``@Pieces`` names its document and number. The
-manifest is the message to the receiver itself; its payload has the size of the document and of a piece, and the digest
-of the pieces' digests, which reveals a missing, exchanged or altered piece. Pure values: ``local_node.pieces`` sends
-pieces, ``semq.engine.receiver.pieces`` checks them.
+manifest is the message to the receiver itself. Its payload states the size of the document and of a piece, the digest
+of the document, and the digest of the pieces' digests, which reveals a missing, exchanged or altered piece. Pure
+values: ``local_node.pieces`` sends pieces, ``semq.engine.receiver.pieces`` checks them.
 """
 
 from collections.abc import Iterable

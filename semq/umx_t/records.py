@@ -151,9 +151,10 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The hub's information for a node about a partner. Online means that an authenticated link is open.
+    """The hub's information for a node about a partner, or a node's information about itself for the hub or a partner.
 
-    Certificates here are a directory, not a proof: before use, each is verified against the trusted authorities.
+    Online means that an authenticated link is open. Certificates here are a directory, not a proof: before use, each is
+    verified against the trusted authorities.
     """
 
     node: NodeName
@@ -171,8 +172,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A channel of datagrams beside the link (PROTOCOL.md section 25). A record with a secret is an offer, one without
-    a report.
+    """A channel of datagrams beside the link (PROTOCOL.md section 25). A record with a secret is an offer; a record
+    without a secret is a report.
     """
 
     id: ChannelId
@@ -210,8 +211,8 @@ def encode_records(records: Sequence[Any]) -> bytes:
 def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
     """Return the records of a transport packet; unknown fields are accepted.
 
-    Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if the packet
-    is larger, or has more records, than any node sends.
+    Raises BadRecord if no packet has this function and primitive, or if the body is not an array of records of the
+    function; PacketTooLarge if the packet is larger, or has more records or floors, than any node sends.
     """
     bytes_max = PACKET_BYTES_MAX.get((function, primitive))
     if bytes_max is None:

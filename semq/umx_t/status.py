@@ -1,7 +1,7 @@
 """The statuses of rows, as stored in the database (PROTOCOL.md section 16).
 
-The numbers of a row's statuses climb (``grids`` has the exceptions), and are never changed or reused. The enums are
-disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
+The status of a row moves to higher numbers only (``grids`` has the exceptions). The number of a status is never changed
+or reused. The enums are disjoint on purpose: equal IntEnums would collide as keys of one dictionary.
 """
 
 from semq.umx_t.word import Status
@@ -22,10 +22,13 @@ class Outcome(Status):
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
     REJECTED = 120  #: the responsible party refused it; the body is kept at the sender
-    CANCELLED = 130  #: its void marker was recorded before the payload arrived
+    #: its void marker was recorded before the payload arrived; class 1 and 2: cancelled before it was sent
+    CANCELLED = 130
     #: the sender deleted the payload after custody, the custodian lost it, and the receiver's ledger does not have it
     LOST = 140
-    UNKNOWN = 150  #: class 1 and 2, or a row restored from a backup after it had been settled
+    #: class 1 and 2; class 3: a row restored from a backup after it had been settled, or a cancelled message whose void
+    #: marker the hub refused, because the target does not exist
+    UNKNOWN = 150
     DROPPED = 160  #: class 1, the target was offline
 
 
@@ -41,7 +44,7 @@ class AppStatus(Status):
 
     NEW = 310  #: the application has not acknowledged it
     DONE = 320  #: the application has acknowledged it
-    PARKED = 330  #: set aside for an operator, by its application, by a person, or because it cannot be read
+    PARKED = 330  #: set aside for an operator by the application or a person, or because it cannot be read
 
 
 class Arrival(Status):

@@ -11,7 +11,7 @@ from semq.errors import ProtocolViolation
 LOWEST, HIGHEST = 1, 2
 PACKED_SINCE = 2  # from this version on, nodes send the attributes of a message in one field (``packed_envelope``)
 PROPERTY = "semq_protocol"  # in the properties that both sides of an AMQP connection exchange
-DATAGRAMS_PROPERTY = "semq_datagrams"  # likewise, if the node accepts channels of datagrams: their version, 1
+DATAGRAMS_PROPERTY = "semq_datagrams"  # likewise; version of datagram channels (1); absent if the node accepts none
 
 
 class NoCommonVersion(ProtocolViolation):
@@ -27,7 +27,10 @@ def offer() -> list[int]:
 
 
 def agree(theirs: Any) -> int:
-    """Return the highest common version with a peer whose offer is ``theirs``. Raises NoCommonVersion."""
+    """Return the highest common version with a peer whose offer is ``theirs``; other values than a pair mean version 1.
+
+    Raises NoCommonVersion.
+    """
     lowest, highest = 1, 1
     if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(number) is int for number in theirs):
         lowest, highest = theirs

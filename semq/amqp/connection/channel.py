@@ -1,7 +1,7 @@
 """One channel: its state, the content arriving on it, and the content being sent on it.
 
-Made by ``connection`` and ``client``. ``connection`` applies the state grids; this module assembles contents and checks
-that replies answer requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
+Made by ``connection``, ``client`` and, for channel 0, ``sender``. ``connection`` applies the state grids; this module
+assembles contents and checks that replies answer requests. Source: AMQP 0-9-1, 4.2.6 and 4.6.
 """
 
 from collections import deque
@@ -114,7 +114,7 @@ class Channel:
     # Requests and replies
 
     def request(self, method: Method) -> None:
-        """Record the replies that may answer a request being sent, unless it asks for none."""
+        """Record the replies that may answer a request being sent; none if the request sets no-wait."""
         if method.row.replies and not getattr(method, "no_wait", False):
             self.awaited.append(method.row.replies)
 
@@ -139,7 +139,11 @@ class Channel:
         self.arriving = ArrivingContent(method)
 
     def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
-        """Process a content header. Raises ``ContentTooLarge`` before any byte of the body is kept."""
+        """Process a content header.
+
+        Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` or
+        ``ResourceError`` for a large body, before any byte of it is kept.
+        """
         content = self.arriving
         if content is None or content.header is not None:
             raise UnexpectedFrame("a content header arrived where none was expected")
@@ -158,7 +162,7 @@ class Channel:
         return [] if content.missing else self._finish(content, header, b"")
 
     def add_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
-        """Process a body frame with payload ``buffer[start:stop]``."""
+        """Process a body frame with payload ``buffer[start:stop]``. Raises ``UnexpectedFrame``."""
         content = self.arriving
         if content is None or content.header is None:
             raise UnexpectedFrame("a content body arrived where none was expected")

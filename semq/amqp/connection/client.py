@@ -40,8 +40,8 @@ OTHER_VERSION: Final = PROTOCOL_HEADER[0]
 class ClientConnection(AmqpConnection):
     """One connection to a server. ``semq.amqp`` describes the interface.
 
-    ``response`` is the initial response of ``mechanism`` (see ``sasl``); ``client_properties`` are announced in
-    addition to the capabilities, which they may replace.
+    ``response`` is the initial response of ``mechanism`` (see ``sasl``). ``client_properties`` are announced in
+    addition to the capabilities; an entry ``capabilities`` replaces the usual ones.
     """
 
     role: ClassVar[str] = "C"
@@ -72,7 +72,9 @@ class ClientConnection(AmqpConnection):
     # Commands of a client
 
     def open_channel(self, channel: int | None = None) -> int:
-        """Open a channel, with the lowest free number if None, and return its number. ``ChannelOpened`` follows."""
+        """Open a channel and return its number; ``channel`` None selects the lowest free number. ``ChannelOpened``
+        follows.
+        """
         highest = self.channel_max or CHANNEL_MAX
         if channel is None:
             channel = next((number for number in range(1, highest + 1) if number not in self._channels), 0)

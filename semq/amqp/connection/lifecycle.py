@@ -1,6 +1,7 @@
 """The life of a connection: start, deadlines, heartbeats, negotiated limits, and every way in which it ends.
 
-``connection`` derives from it and calls ``_fail`` and ``_terminate`` for errors of the peer; the owner calls the rest.
+``connection`` derives from ``Lifecycle`` and calls ``_fail`` and ``_terminate`` for errors of the peer; the owner calls
+the public methods.
 Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 """
 
@@ -28,7 +29,8 @@ from semq.amqp.methods import ChannelClose, ConnectionClose
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.wire import Table
 
-# States before connection.start, in which no method may be sent, so that a close cannot state its reason.
+# States before connection.start, in which no method may be sent: the connection ends without a close that states the
+# reason.
 BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
@@ -68,7 +70,7 @@ class Lifecycle(CommandSender):
 
     @property
     def next_deadline(self) -> float | None:
-        """Time at which ``tick`` is due: now if it would report an event; None for never."""
+        """Time at which ``tick`` is due: the present time if events wait to be reported; None for never."""
         if self._events:
             return self._now
         if self.is_closed:

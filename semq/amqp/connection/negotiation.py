@@ -1,6 +1,7 @@
 """Negotiation of limits and capabilities. Pure arithmetic, called by ``server`` and ``client``.
 
-The lower value applies; 0 means "no limit". Source: AMQP 0-9-1, 2.2.4 and 4.2.3; the capabilities are RabbitMQ's.
+The lower value applies; 0 means "no limit". A server uses the heartbeat that the client answers, even a higher one.
+Source: AMQP 0-9-1, 2.2.4 and 4.2.3; the capabilities are RabbitMQ's.
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ def lower_limit(ours: int, theirs: int) -> int:
 
 
 def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
-    """Return a client's answer to the server's limits. Raises ``NotAllowed``."""
+    """Return a client's answer to the server's limits. Raises ``NotAllowed`` if frame-max is below the minimum."""
     _check_frame_max(tune)
     return NegotiatedLimits(
         lower_limit(limits.frame_max, tune.frame_max),
@@ -56,7 +57,8 @@ def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
 
 
 def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLimits:
-    """Return the limits after a client's answer. Raises ``NotAllowed`` if it exceeds the offer.
+    """Return the limits after a client's answer. Raises ``NotAllowed`` if the answer exceeds the offer or its frame-max
+    is below the minimum.
 
     A client that answers "no limit" gets the server's limit. The specification does not bound the client's heartbeat.
     """

@@ -1,6 +1,7 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-``Lifecycle`` derives from it. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now.
+``Lifecycle`` derives from ``CommandSender``. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids
+them now.
 Small bodies are copied once, larger ones never; a body beyond one frame is split without copying. Source: AMQP 0-9-1,
 4.2.
 """
@@ -91,7 +92,7 @@ class CommandSender:
 
     def may_send_content(self, channel: int) -> bool:
         """Return False while the peer has stopped content by channel.flow, or while another body is being sent in
-        chunks.
+        chunks. Raises ``LocalMisuse`` if the channel is not open.
         """
         target = self._require_channel(channel)
         return target.flowing and not target.body_size_due
@@ -99,7 +100,7 @@ class CommandSender:
     # Methods
 
     def send(self, channel: int, method: Method) -> None:
-        """Send a method without content. Methods that open or close have commands of their own."""
+        """Send a method without content. Other commands send contents and the methods that open or close."""
         row = method.row
         if self.role not in row.senders:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")

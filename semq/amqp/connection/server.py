@@ -38,8 +38,9 @@ from semq.amqp.wire import Table
 class ServerConnection(AmqpConnection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
-    ``server_properties`` are announced in addition to the capabilities, which they may replace. ``mechanisms`` are
-    offered in this order; the owner may change them until the peer's protocol header has arrived.
+    ``server_properties`` are announced in addition to the capabilities; an entry ``capabilities`` replaces the usual
+    ones. ``mechanisms`` are offered in this order; the owner may change them until the peer's protocol header has
+    arrived.
     """
 
     role: ClassVar[str] = "S"
@@ -122,11 +123,14 @@ class ServerConnection(AmqpConnection):
         )
 
     def block(self, reason: str) -> bool:
-        """Notify the client that publishes are not read for now; return False if it does not support this."""
+        """Notify the client that publishes are not read for now.
+
+        Return False, with nothing sent, if the connection is not open or the client does not support the notice.
+        """
         return self._notify("connection.blocked", ConnectionBlocked(reason))
 
     def unblock(self) -> bool:
-        """Notify the client that publishes are read again; return False if it does not support this."""
+        """Notify the client that publishes are read again; return False as ``block`` does."""
         return self._notify("connection.blocked", ConnectionUnblocked())
 
     def _notify(self, capability: str, method: ConnectionBlocked | ConnectionUnblocked) -> bool:
@@ -136,7 +140,7 @@ class ServerConnection(AmqpConnection):
         return is_supported
 
     def cancel_consumer(self, channel: int, consumer_tag: str) -> bool:
-        """Notify the client that a consumer has ended; return False if it does not support this."""
+        """Notify the client that a consumer has ended; return False if the client does not support this notice."""
         is_supported = "consumer_cancel_notify" in self.peer_capabilities
         if is_supported:
             self.send(channel, BasicCancel(consumer_tag, True))

@@ -3,7 +3,7 @@
 Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
 single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
 method ``_on_<action>`` of ``connection``, ``server`` or ``client``. An unknown word fails at import; the tests visit
-every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the grammars of its classes.
+every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar of each class.
 """
 
 from enum import Enum
