@@ -107,7 +107,8 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """Return a ledger line about a row of tb_0031. ``at``: the time, if many lines share it; None: read the clock."""
+        """Return a ledger line about a row of tb_0031. ``at``: the time, if many lines share it; None: the present
+        time."""
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 

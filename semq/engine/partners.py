@@ -29,7 +29,8 @@ class KnownGroup(NamedTuple):
 
 @dataclass(slots=True)
 class Partners:
-    """The institutions that the hub has named; until its list is complete, any target is accepted."""
+    """The institutions that the hub has named. Until its list is complete, a target that it has not named is
+    accepted."""
 
     has_hub: bool = True
     complete: bool = False
@@ -39,7 +40,7 @@ class Partners:
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
-    overflow: bool = False  #: the hub named more than are kept, so any target is accepted
+    overflow: bool = False  #: the hub named more than are kept, so unnamed targets are accepted
     is_listed: bool = False  #: the hub has sent its complete list in this session
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
@@ -95,7 +96,7 @@ class Partners:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
 
     def _hear_users(self, record: Presence) -> None:
-        """Take the users of a partner who receive documents now; those beyond the bound are not known."""
+        """Take the users of a partner who receive documents now. A list beyond the bound of all users is not kept."""
         self.present.pop(record.node, None)
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
@@ -126,7 +127,8 @@ class Partners:
             self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
-        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target; return if it is incomplete."""
+        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target; an incomplete one excludes no
+        unnamed target."""
         known = self.allowed.get(dest)
         if known is None and not self.has_hub:
             raise errors.UnknownTarget(
@@ -140,7 +142,8 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
     def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
-        """Return the terms of the agreement for a document, as the hub has sent them; the hub checks them again.
+        """Return the terms for a document, as the hub has sent them; None if no agreements are in force. The hub checks
+        again.
 
         Raises TypeNotAllowed, DocumentTooLarge, QuotaReached if as many documents wait as the terms allow.
         """

@@ -1,6 +1,7 @@
 """The ports of the engine to its surroundings, and the values that pass through them.
 
-A ``Link`` has three implementations: an AMQP connection, a loop within the node, and the simulator.
+A ``Link`` is a session over AMQP (``NodeLink``, ``HubLink``), a session at another instance of the hub
+(``hub.carried_link``), or a link of the simulator.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -41,7 +42,8 @@ class LinkWithDatagrams(Protocol):
 
     @property
     def takes_datagrams(self) -> bool:
-        """Whether datagrams pass now. ``send`` drops a document for which none can be sent while there is no room."""
+        """Whether datagrams pass now. Without room, ``send`` drops a best-effort document that no datagram can
+        carry."""
 
 
 def takes_datagrams(link: object) -> bool:
@@ -98,7 +100,7 @@ class Inbox(Protocol):
         """Return how many documents the consumers of this user can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Deliver a document; the inbox answers by calling ``finish``, ``give_back`` or ``fail``."""
+        """Deliver a document; the inbox answers by ``finish``, ``give_back`` or ``fail`` of ``receiver.answers``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
@@ -212,7 +214,7 @@ class Secrecy(Protocol):
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
         """Return ``new`` with the session key of a message that was refused for ``code``, wrapped for the receiver's
-        present key; None if the key for which it was refused has not changed."""
+        present key; None if the key for which it was refused has not changed, or a key is missing."""
 
     def sign(self, packet: Packet) -> Packet:
         """Sign a packet for another institution if it needs a signature and this node has a certificate."""
@@ -230,8 +232,8 @@ class Secrecy(Protocol):
         """Whether this node has sealed a document under a key that is not its present one."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the signature of a packet from another institution; None if it needs none. Raises SemqError if it is
-        wrong, or missing where it is required."""
+        """Check the signature of a packet from another institution; return None if there is no signature to check.
+        Raises SemqError if it is wrong, or missing where it is required."""
 
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node, for the directory."""
@@ -257,7 +259,7 @@ class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions with which one may exchange documents in either direction, perhaps itself."""
+        """Return the institutions to or from which ``node`` may send documents; ``node`` itself may be among them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that it gets."""
@@ -269,7 +271,7 @@ class Directory(Protocol):
         """Whether an address is an institution of the hub."""
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether agreements, or without them the configuration, allow a pair to exchange documents."""
+        """Whether agreements, or without them the configuration, allow ``source`` to send documents to ``target``."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the terms of a pair; None where no agreements are in force."""

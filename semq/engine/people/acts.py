@@ -1,4 +1,4 @@
-"""Acts on a node's own messages by a person (cancel, hold, release) or by the clock (expire).
+"""Acts on a node's own messages by a person (cancel, hold, release, send again, remove) or by the clock (expire).
 
 See PROTOCOL.md sections 11 and 12.
 """
@@ -24,7 +24,7 @@ EXPIRED_TEXT = "Its time passed before it was delivered."
 
 
 class MessageActs:
-    """The acts on messages of this node that have not ended."""
+    """The acts on messages of this node. Only ``remove`` acts on a message that has ended."""
 
     def __init__(self, core: Core, rows: OutboundRows, expiring: bool) -> None:
         self.core = core
@@ -51,7 +51,7 @@ class MessageActs:
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Delete the row and body of a refused document that a person has dealt with; its ledger lines stay."""
+        """Delete the row and body of a document that has ended, for instance a refused one; its ledger lines stay."""
         self.core.post(self._remove(lk0, why, done), failed=failed)
 
     def watch_expiry(self, at: int) -> None:

@@ -15,7 +15,8 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 
 class StuckCause(Enum):
-    """The cause of a stuck message: its meaning, and the next step for a person, also at the hub where that differs.
+    """The cause of a stuck message: its meaning, the next step for a person, and the next step at the hub where that
+    differs.
 
     Commands are those of the node that names the cause; ``{id}`` is the short name of the message, ``{node}`` the other
     end.
@@ -142,13 +143,13 @@ class Surroundings:
     link_up: bool = True
     direct: Container[str] = ()  #: nodes with a direct session
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
-    nodes: Container[str] | None = None  #: all nodes of the hub; None: not known
+    nodes: Container[str] | None = None  #: all nodes of the hub, or all configured partners; None: not known
     away: Collection[int] = ()  #: rows whose custodian has not answered
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
     blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
 
     def reaches(self, node: str) -> bool:
-        """Whether there is a link to the hub, or a direct one to a node."""
+        """Whether there is a link to the hub, or a direct link to ``node``."""
         return self.link_up or node in self.direct
 
 
@@ -165,7 +166,8 @@ def why(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def is_overdue(row: Facts, around: Surroundings) -> bool:
-    """Whether a row has not ended in the time that its operator set. That alone never means that it has failed."""
+    """Whether a row has not ended in the time that the operator set. That alone never means that the message has
+    failed."""
     if row["side"] == "inbound":
         is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
@@ -249,7 +251,7 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def _is_owed(row: Facts) -> bool:
-    """Whether an acknowledgement of this node may not have been noted."""
+    """Whether this node still waits for the confirmation that one of its acknowledgements was noted."""
     owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
     return bool(owes_hub or _owes_sender(row))
 

@@ -8,6 +8,7 @@
 | handover   | received documents reach the application (R6)                        |
 | user_queue | what waits for one user's consumers: turns of sources, priority      |
 | order      | documents with an order key, one at a time                           |
+| pieces     | bounds of documents in pieces                                        |
 | delivery   | progress of the application with a document: all its changes         |
 | answers    | answers of applications, and acts on documents set aside             |
 | completion | documents that applications finished through SQL                     |

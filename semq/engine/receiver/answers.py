@@ -53,8 +53,9 @@ class ApplicationAnswers:
         self._handover = handover
 
     def finish(self, brefs: Sequence[int]) -> None:
-        """Note that the application has taken these documents."""
-        # The application does not wait for the commit, so other work may share it; the next document of an order waits.
+        """Note that the application has acknowledged these documents."""
+        # The application does not wait for this commit, so it may come later, together with other work. While there are
+        # orders it is not delayed, because the next document of an order waits for it.
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
@@ -62,7 +63,8 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
-        """Deliver documents again, flagged, that the application returned or lost with its connection."""
+        """Deliver documents again, flagged as redelivered: the application returned them, or its connection was lost. A
+        document that was delivered ``deliveries_max`` times is parked instead."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
@@ -70,7 +72,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, why, AppStatus.NEW), report)
 
     def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
-        """Deliver parked documents to the application again, without a copy of them."""
+        """Deliver parked documents to the application again, from the same rows."""
         detail = with_why("requeued", why)
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.requeue, detail, AppStatus.PARKED), report)
 
@@ -103,7 +105,8 @@ class ApplicationAnswers:
         return Handled(self._core, self._handover, unit, answer)
 
     def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """Deliver documents again whose answer was not noted, from this engine or from its successor."""
+        """Deliver the documents of an answer again, because its commit failed; this engine or, if the store is lost,
+        its successor does that. An act changes nothing then. Both call ``failed``, if it is given."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
@@ -141,7 +144,7 @@ class Handled:
         if news is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
             news = HandlingEvent.fail
         if news is HandlingEvent.requeue and row.status is not Arrival.RECV:
-            return None  # its body cannot be read, so it cannot be delivered
+            return None  # refused when it arrived (REJ): there is no payload to deliver
         hear(unit, row, news, self._after, self._detail)
         if row.target.user != PIECES_USER:
             leave(self._core, unit, row)
@@ -157,7 +160,7 @@ class Handled:
                 self._core.pieces.end(row)
                 self._handover.to_clean.append(
                     row.bref
-                )  # thousands may end in one commit, which would delete gigabytes
+                )  # not deleted here: one commit may end thousands, with gigabytes
             if self._answer.news is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:

@@ -63,7 +63,8 @@ class Completions:
 
     @work
     def _complete(self, answer: ApplicationAnswer, found: int | None = None) -> Steps:
-        """Handle documents, and delete their numbers; ``found`` ends the batch."""
+        """Handle documents, and delete their numbers. ``found``: size of the batch, for the work that ends the batch;
+        otherwise None."""
         unit = yield Needs(pending=set(answer.brefs))
         handled = self._answers.handled(unit, answer)
         unit.taken_done.update(answer.brefs)

@@ -1,7 +1,7 @@
 """Progress of the application with a received document: one function takes all its events (PROTOCOL.md section 5.3,
 R6).
 
-Used by ``recording``, ``handover``, ``user_queue`` and ``order``. A delivery is counted in a commit before it is made.
+Used by ``recording``, ``handover`` and ``answers``. A delivery is counted in a commit before it is made.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-# refused without reading the body, so there is no body for an operator
+# Codes of refused documents that are not kept for a person, because their body is not stored.
 NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
 Content = tuple[Envelope, bytes]
 

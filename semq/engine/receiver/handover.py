@@ -49,9 +49,9 @@ class Handover:
 
     def take_over(self, old: "Handover") -> None:
         """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
-        one.
+        engine.
 
-        Both use the same ``out``, because answers may still reach ``old``.
+        Both engines use the same ``out``, because answers may still reach ``old``.
         """
         self.out = old.out
 
@@ -125,8 +125,8 @@ class Handover:
 
     # --- documents in order
     def search(self, key: OrderId, user: str) -> bool:
-        """Search the next document of an order for a free place of ``user``. Return False if the application still has
-        a document of that order.
+        """Search for the next document of an order, for a free place of ``user``. Return False if the application still
+        has a document of that order.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
@@ -153,8 +153,8 @@ class Handover:
         self.feed(user)
 
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """Deliver documents whose predecessor is settled, or will never arrive, by a new floor or the end of an
-        incarnation."""
+        """Deliver documents whose predecessor is settled by a new floor, or will never arrive because its incarnation
+        is closed."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:

@@ -31,7 +31,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: all positions here are below it
+    closed: int | None = None  #: the last known end of the incarnation, above all of ``heap``
 
 
 class BlockedOrders:
@@ -51,7 +51,8 @@ class BlockedOrders:
         """Remove and return the orders whose position is settled, or will never be sent because its incarnation is
         closed.
 
-        The cost depends on their number; the other entries are examined a single time, when the incarnation is closed.
+        The cost depends on the number of these orders; the other entries are examined only once, when the incarnation
+        is closed.
         """
         awaited = self._waiting.get(stream)
         if awaited is None:
@@ -74,8 +75,8 @@ def is_overtaking(unit: Unit, row: Pending) -> bool:
 
 
 def may_follow(unit: Unit, row: Pending) -> bool:
-    """Whether the predecessor is null, recorded, settled, or never sent because its incarnation is closed (section
-    11)."""
+    """Whether there is no predecessor, or it is recorded, settled, or never sent because its incarnation is closed
+    (section 11)."""
     if row.prev is None:
         return True
     key = InStreamKey(row.lk0.store, row.prev.inc)

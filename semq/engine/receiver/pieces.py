@@ -39,7 +39,7 @@ class PieceStock:
         return self._bytes.get(source, 0)
 
     def size_of(self, bref: int) -> int:
-        """Return the bytes of a row, at least as many as are counted; 0 if it is no piece."""
+        """Return the bytes counted for a row, at least ``COUNTED_MIN``; 0 if it is no stored piece."""
         return self._sizes.get(bref, 0)
 
     def add(self, row: Pending) -> None:

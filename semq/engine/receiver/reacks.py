@@ -1,6 +1,6 @@
 """ReAck, ReAck2 and inquiries about messages that are recorded here (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
 
-ReAck and ReAck2 close our acknowledgements and move the floors; an inquiry is answered from the ledger alone.
+ReAck and ReAck2 close our acknowledgements, and ReAck2 moves the floors; an inquiry is answered from the ledger alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -205,7 +205,8 @@ ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {
 
 
 def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[AddressedInquiry]:
-    """Return the inquiries of R7 and R8 about a row whose acknowledgements may not be noted, with their targets."""
+    """Return the inquiries of R7 and R8 about a row whose acknowledgements may not have been noted, each with its
+    target."""
     facts: dict[str, Any] = {
         "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),

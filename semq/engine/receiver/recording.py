@@ -68,11 +68,11 @@ class Receiver:
         self.secrecy = secrecy
         self.uplink = uplink
         self.handover = handover
-        self.recorded = recorded  #: called with the number of each acknowledged row
+        self.recorded = recorded  #: called with the number of each recorded row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, or from this node itself. A large one is recorded by itself, and later ones
-        may overtake it, except those with its order key."""
+        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A large one
+        is recorded by itself, and later ones may overtake it, except those with its order key."""
         large = [message for message in messages if self._may_be_overtaken(message)]
         others = [message for message in messages if not self._may_be_overtaken(message)] if large else messages
         if others:
@@ -81,7 +81,7 @@ class Receiver:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
     def _may_be_overtaken(self, message: Data) -> bool:
-        """Whether a message is large and not sealed, so that its body is stored as it arrives."""
+        """Whether a message of class 3 is large and not sealed, so that its body is stored as it arrived."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
@@ -138,7 +138,7 @@ class _Arrivals:
         EFFECTS[rule.deed](self, rule.after, copy)
 
     def _await(self, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate has not arrived yet. It becomes a violation only if the
+        """Note the first copy whose signer's certificate has not arrived yet. The copy is a violation only if the
         certificate does not arrive in time.
         """
         self.core.count("signer_awaited")
@@ -235,8 +235,8 @@ class _Arrivals:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
 
     def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
-        """Take the floor of a message only if its sender does not sign: no seal binds it, because it changes with each
-        attempt. The floors of a partner that signs are taken from its ReAck2."""
+        """Take the floor of a message only if its sender does not sign: no seal binds the floor, because it changes
+        with each attempt. The floors of a partner that signs are taken from its ReAck2."""
         stream = ledger.stream_of(self.core, self._unit, key)
         if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
             self._unit.raise_floor(stream, envelope.floor)
@@ -297,7 +297,8 @@ class _Arrivals:
         return self.core.pieces.of(source) + new
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[ReceiverEvent, OpenedPayload, Reason]:
-        """Record a refusal, which occupies its position in the ledger permanently and so requires a proved sender."""
+        """Return the refusal of a message; ``kept``: the body to keep. The refusal is recorded and occupies its
+        position in the ledger permanently, so a required proof of the sender must be valid."""
         is_proved = self._secrecy.check_origin(message)
         return ReceiverEvent.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 

@@ -70,8 +70,8 @@ def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function that lists the attributes added after version 1 that do not have their default; it returns None
-    if all have.
+    """Return a function that collects the attributes added after version 1 whose value is not the default, in one
+    mapping; it returns no mapping if there are none. Return None if ``rows`` has no attribute added after version 1.
 
     A document that uses none of them has the canonical form of version 1, which older nodes can verify.
     """

@@ -59,7 +59,8 @@ class KeyHolder(Protocol):
         """The key of the active certificate; None if there is none."""
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """Return a key of this node, also a retired one that may be needed to open a document."""
+        """Return a key of this node, also a retired one that may be needed to open a document; None if it is not
+        known."""
 
     def receiver(self, node: str) -> PublicKey | None:
         """Return the key for which session keys are wrapped; None if no valid certificate of the node is known."""
@@ -265,7 +266,8 @@ class Sealing:
             raise awaited from error
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved, without opening it; False if no proof is required of it.
+        """Return whether the sender of a document is proved; False if it is not and no proof is required. Only a sealed
+        document without a signature is opened for that.
 
         Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and what
         ``open`` raises.
@@ -276,7 +278,7 @@ class Sealing:
             return True
         if envelope.signature:
             return self._check_signed(message, source)
-        # a marker of an older version, which does not sign markers
+        # not signed: opening the seal proves the sender, if the body is complete
         if envelope.is_sealed and not (envelope.late or message.dropped):
             return self.open(envelope, message.body).is_proved
         if self._must_sign(source):
@@ -477,7 +479,8 @@ def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
 
 
 def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
-    """Return the statement of an 810 record to ``sender``; its version 1 if that is empty."""
+    """Return the statement of a receipt (810 record) to ``sender``; if ``sender`` is empty, the statement of version
+    1."""
     status = record.status.value if record.status is not None else ""
     reason = "\n".join(record.reason or ())
     return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)

@@ -2,8 +2,8 @@
 
 The session proves the name of the hub only. A packet is checked here for its addressee (this node), its source (the hub
 itself, or another institution, never this node) and the message that each record names; its signature is checked after
-that (``sealing``), and then it is processed. ``KINDS`` has a row for each record. Called by ``local_engine``; the hub
-makes the same check in ``hub.speakers``.
+that (``sealing``), and then it is processed. ``KINDS`` has a row for each kind of packet. Called by ``local_engine``;
+the hub makes the same check in ``hub.speakers``.
 """
 
 from collections.abc import Callable, Iterable

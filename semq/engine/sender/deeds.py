@@ -54,7 +54,8 @@ class ReturnedCopy(NamedTuple):
 
 @dataclass(slots=True)
 class AfterOutbound:
-    """The actions after the commit of one piece of work on own rows, by value, because rows change after it."""
+    """The actions after the commit of one piece of work on own rows. Results are copied before the commit, because
+    later work may change the rows."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
@@ -76,7 +77,7 @@ class RowsOwner(Protocol):
 
     @property
     def core(self) -> Core:
-        """The parts that all parts of the engine share."""
+        """The state that all parts of the engine share."""
 
     @property
     def secrecy(self) -> Secrecy:

@@ -36,7 +36,8 @@ class GroupExpansion:
         self._uncommitted = 0
 
     def check(self, submission: Submission, size: int) -> tuple[Address, ...]:
-        """Return the targets of a document to a group, without the own institution, or to all users of an institution.
+        """Return the targets of a document: the members of a group without this institution, or all users of an
+        institution.
 
         Raises UnknownTarget, GroupRefused, BadAddress, BadCombination, DocumentTooLarge.
         """
@@ -91,7 +92,7 @@ class GroupExpansion:
         """Fill in the members of a submission. ``check`` refuses a member; ``admit``, called when all have passed,
         counts it for the rate.
 
-        Raises the errors of ``check``, and GroupRefused or GroupWaits with the members that are refused.
+        Raises the errors of the method ``check``, and GroupRefused or GroupWaits with the members that are refused.
         """
         targets = self.check(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
