@@ -6,9 +6,9 @@
 | ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange        |
 | ``semq.HUB.all``        | fanout exchange: beginnings and ends of sessions, signs of life                      |
 
-HUB is the hub's id from the control database. Nothing is durable and no answer is awaited: confirms and prefetch are
-flow control only. If the connection is lost, the next address is tried; the engine is notified when the connection is
-lost and when it is restored.
+HUB is the hub's id from the control database. Nothing is durable, and no message waits for its confirm: confirms and
+prefetch are flow control only. If the connection is lost, the next address is tried. The engine is notified when the
+connection is lost and when it is restored.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class CarrierReceiver(Protocol):
         """Process a message of another instance."""
 
     def returned(self, store: StoreName, message: Message) -> None:
-        """Note a message that was returned because no instance serves this store."""
+        """Note a message that came back, because no instance serves this store or the carrier is not available."""
 
     def gone(self, life: int) -> None:
         """Note that this incarnation of an instance has ended."""
@@ -96,7 +96,9 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine; close the connection of the former engine, which deletes its queues."""
+        """Serve a store for a new engine; close the connection of the former engine, whose queues the broker then
+        deletes.
+        """
         former_task = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
         self._task = asyncio.get_running_loop().create_task(self._serve(former_task))
@@ -164,7 +166,7 @@ class AmqpCarrier:
     # --- connection
     async def _serve(self, former_task: asyncio.Task[None] | None) -> None:
         if former_task is not None:
-            await asyncio.wait([former_task])  # its connection holds the store's queue
+            await asyncio.wait([former_task])  # the connection of the former engine holds the store's queue
         failures = 0
         while True:
             config = self._dial_configs[failures % len(self._dial_configs)]

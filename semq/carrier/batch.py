@@ -1,8 +1,8 @@
 """Batches: messages between instances as one AMQP body.
 
 A body is an HMAC-SHA256, followed by the authenticated msgpack: destination, incarnation of the sender, messages. The
-HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same queue is a
-repetition, which the engine drops, or which has no effect. A frame keeps content header and body as on a link.
+HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same queue repeats
+messages, which the engine drops or which have no effect. A frame keeps content header and body as on a link.
 """
 
 import hmac
@@ -35,7 +35,7 @@ from semq.umx_t.envelope import Frame
 MAC_BYTES = 32
 KEY_BYTES = 32
 CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
-# Messages without frames are encoded unchanged. A number is never reused for another message.
+# Number | class, of messages without frames, which are encoded as they are. A number is never reused for another class.
 PLAIN: dict[int, type[Message]] = {
     3: Credit,
     4: Acknowledged,

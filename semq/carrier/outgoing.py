@@ -1,7 +1,7 @@
 """The bounded queue of messages to publish. The messages of one turn for one destination form a batch.
 
 Each AMQP message has a cost at the broker, so frames are batched. Beyond the bound, messages are dropped and counted;
-rows and timers cause them to be sent again. Called by ``amqp``.
+the engines' rows and timers cause them to be sent again. Called by ``amqp``.
 """
 
 from collections import deque
@@ -43,13 +43,13 @@ class WaitingMessages:
             yield destination, batch
 
     def clear(self) -> None:
-        """Drop all messages, because the connection is lost; count them."""
+        """Drop all messages and count them, because the connection has ended."""
         self.dropped += sum(map(len, self._waiting.values()))
         self._waiting.clear()
         self.waiting_bytes = 0
 
     def _drop_oldest(self, newest: str) -> None:
-        """Drop a message, but not the last one for the destination ``newest``."""
+        """Drop the oldest message of the longest queue, but never the only message for the destination ``newest``."""
         queues = [(name, queue) for name, queue in self._waiting.items() if name != newest or len(queue) > 1]
         destination, queue = max(queues, key=lambda item: len(item[1]))
         self.waiting_bytes -= len(queue.popleft())

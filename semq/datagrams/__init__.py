@@ -7,7 +7,7 @@ The end that listens offers a channel over the link: address, connection id, sec
 |------------|------------------------------------------------------------------------------|
 | `cipher`   | keys of the two directions; a datagram as bytes, sealed and opened           |
 | `replay`   | the window that lets each sequence number pass once                          |
-| `path`     | probes and their answers, which show whether and in what size datagrams pass |
+| `path`     | probes and answers, which show whether datagrams pass, and up to what size   |
 | `channel`  | one connection id: cipher, window, path, numbers of documents                |
 | `document` | a document in a datagram                                                     |
 | `rate`     | the rate of a session, which follows the loss that the other end reports     |

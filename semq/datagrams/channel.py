@@ -1,7 +1,7 @@
 """A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
 The end that offers the channel learns the address of the other end from authenticated datagrams. The address may change
-(by a NAT): the address of the highest sequence number counts. Made by ``session``.
+(by a NAT): the source of the datagram with the highest sequence number counts. Made by ``session``.
 """
 
 from typing import Any
@@ -18,7 +18,9 @@ class DatagramChannel:
     """One end of a channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, times: PathTimes, now: float, *, address: Any = None) -> None:
-        """``address``: that of the end that has offered the channel; None at this end itself."""
+        """``address`` is the address of the other end if the other end has offered the channel; None if this end has
+        offered it.
+        """
         self.id = channel_id
         self.began_at = now
         self.address = address  #: address of the other end; None: not known yet
@@ -46,7 +48,7 @@ class DatagramChannel:
 
     @property
     def received_coverage(self) -> Coverage:
-        """The numbers of documents of the other end that were received or lost."""
+        """The numbers of documents of the other end that have arrived, count as lost, or were dropped here."""
         return Coverage(self._expected, self.lost, self.full)
 
     def record_coverage(self, reported: Coverage) -> Coverage:
@@ -59,7 +61,9 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of documents that the other end has sent and that have not arrived."""
+        """The number of documents of the other end that count as lost: they have not arrived, although a later document
+        has, or although the other end announced them before the previous call of ``count_missing``.
+        """
         return max(0, self._expected - self._received)
 
     def seal(self, content: bytes) -> tuple[int, bytes] | None:
@@ -75,7 +79,7 @@ class DatagramChannel:
         return self._in.open(datagram, sequence)
 
     def note_document(self, number: int) -> None:
-        """Count a document that has arrived, with its number."""
+        """Count a document that has arrived; ``number`` is its number on the channel, from 0."""
         self._received += 1
         self._expect(number + 1)
 

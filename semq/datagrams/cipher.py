@@ -27,14 +27,14 @@ SEQUENCE_MAX = 1 << 23
 
 
 class DatagramHead(NamedTuple):
-    """The head of a datagram, before its authentication."""
+    """The head of a datagram that is not authenticated yet."""
 
     channel_id: bytes
     sequence: int
 
 
 def read_head(datagram: bytes) -> DatagramHead | None:
-    """Return the head of a datagram; None for other bytes."""
+    """Return the head of a datagram; None if the bytes are not a datagram of this version."""
     if len(datagram) < OVERHEAD:
         return None
     mark, channel_id, sequence = HEAD.unpack_from(datagram)

@@ -18,7 +18,7 @@ class Coverage(NamedTuple):
 
 @dataclass(slots=True)
 class DatagramCounts:
-    """Numbers of documents and of ignored datagrams."""
+    """Numbers of documents, of ignored datagrams, and of changes of the peer's address."""
 
     sent: int = 0  #: documents that left as datagrams
     received: int = 0  #: documents that arrived as datagrams
@@ -36,8 +36,9 @@ class DatagramCounts:
     repeated: int = 0  #: received before
     unreadable: int = 0  #: authentic, but with an unknown content
     full: int = 0  #: documents dropped for lack of room, which do not count as lost
+    # Neither documents nor ignored datagrams.
     moved: int = 0  #: changes of the peer's address
 
     def shown(self) -> dict[str, int]:
-        """Return the figures by name."""
+        """Return the figures, keyed by their names."""
         return asdict(self)

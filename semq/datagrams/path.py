@@ -1,15 +1,15 @@
 """The path to the other end: probes, which the other end answers, show whether datagrams pass, and up to what size.
 
-A probe is padded to the size that it tests. The path is open while probes of ``SIZES[0]`` bytes are answered; larger
-sizes are tried one after the other (RFC 8899), and given up when probes of the present size are no longer answered.
-Sizes are those of UDP payloads. This module sends nothing: ``due`` returns the sizes of the probes that ``session``
-sends.
+A probe is padded to the size that it tests. The path is open while probes of ``SIZES[0]`` bytes are answered. Larger
+sizes are tried one after the other (RFC 8899). When probes of the present size are no longer answered, the size falls
+back to ``SIZES[0]``. Sizes are sizes of UDP payloads. This module sends nothing: ``due`` returns the sizes of the
+probes that ``session`` sends.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# For tunnels, Ethernet with IPv6 and with IPv4, jumbo frames. As in QUIC, a path must pass 1200 bytes to be open.
+# Sizes for tunnels, for Ethernet with IPv6 and IPv4, and for jumbo frames. As in QUIC, an open path passes 1200 bytes.
 SIZES = (1200, 1280, 1352, 1400, 1452, 1472, 2952, 4452, 8900)
 TRIES = 3  # probes of a larger size before it counts as too large
 SMALLER_AFTER, CLOSED_AFTER = 2, 4  # unanswered probes in a row
@@ -30,7 +30,7 @@ class SentProbe(NamedTuple):
 
     size: int
     sent_at: float
-    is_awaited: bool  #: whether its time for an answer has not passed
+    is_awaited: bool  #: True until the time for its answer has passed
 
 
 class PathProbe:
@@ -44,7 +44,7 @@ class PathProbe:
         self._keep_at = now
         self._search_at = now
         self._tries = 0
-        self._sent: dict[int, SentProbe] = {}  #: by the number of the datagram
+        self._sent: dict[int, SentProbe] = {}  #: keyed by the number of the datagram
 
     def restart(self, now: float) -> None:
         """Close the path until a probe is answered, because the address of the other end has changed."""

@@ -1,18 +1,18 @@
 """The rate of one direction of a session: congestion control (AIMD) by the loss that the other end reports.
 
-A judgement covers ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; then documents that left
-before the change are not judged. Less loss raises the rate by a step: a tenth of the halved rate, and twice as much as
-before each time that the rate is above the last one with loss. So the rate grows fast on a new path and after a long
-outage, and slowly near a known limit. Pure: no clock, no sockets.
+A judgement covers ``SAMPLE`` documents or more. Loss above ``LOSS_MAX`` halves the rate; documents that left before the
+change are then not judged. Less loss raises the rate by a step. After a halving, the step is a tenth of the halved
+rate; it doubles with each raise above the last rate with too much loss. So the rate grows fast on a new path, and
+slowly near a known limit. Pure: no clock, no sockets.
 """
 
 from semq.datagrams.counts import Coverage
 
-START_BYTES_PER_S = 125_000  # of a new path: 10 full datagrams of 1,200 bytes in a burst, as TCP begins (RFC 6928)
+START_BYTES_PER_S = 125_000  # rate of a new path: a burst of 10 datagrams of 1,200 bytes, as TCP begins (RFC 6928)
 FLOOR_BYTES_PER_S = 10_000
 LOSS_MAX = 0.1
 SAMPLE = 100  # with random loss of 5 %, one sample in 90 has more than LOSS_MAX
-STEPS = 10  # from the halved rate to the rate before
+STEPS = 10  # steps from the halved rate to the rate before the halving
 BURST_S = 0.1  # after a pause, the bytes of this time may be sent at once
 
 
@@ -57,14 +57,16 @@ class SendingRate:
 
 
 class ByteBucket:
-    """A token bucket: the bytes that a rate allows now. It holds the bytes of ``BURST_S``, or the largest datagram."""
+    """A token bucket: the bytes that a rate allows now. It holds at most the bytes of ``BURST_S`` or of the largest
+    datagram, whichever are more.
+    """
 
     def __init__(self, datagram_bytes_max: int, now: float) -> None:
         self._datagram_bytes_max = datagram_bytes_max
         self._available, self._at = float("inf"), now
 
     def take(self, size: int, bytes_per_s: float, now: float) -> bool:
-        """Take the bytes of a datagram out of the bucket; return False, and take none, if it has fewer."""
+        """Take the bytes of a datagram out of the bucket; return False, and take none, if the bucket has fewer."""
         burst = max(bytes_per_s * BURST_S, float(self._datagram_bytes_max))
         available = min(self._available + (now - self._at) * bytes_per_s, burst)
         may_leave = available >= size

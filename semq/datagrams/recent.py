@@ -22,7 +22,7 @@ class RecentLoss:
         self._minutes.append((minute, covered))
 
     def shown(self, now: float) -> dict[str, int]:
-        """Return the sums of the window by name."""
+        """Return the sums of the window, keyed by the names of ``Coverage``."""
         begin = int(now // MINUTE_S) - WINDOW_MINUTES
         total = _total([covered for minute, covered in self._minutes if minute > begin])
         return total._replace(lost=max(0, total.lost))._asdict()

@@ -12,8 +12,9 @@ class ReplayWindow:
         self._seen = 0  # bit n: number ``highest - n``
 
     def is_new(self, number: int) -> bool:
-        """Return whether a number may pass: it is above the window, or inside and not noted. Changes nothing, because a
-        datagram counts only after its authentication.
+        """Return whether a number may pass: it is above the window, or inside the window and not noted yet.
+
+        Changes nothing, because a datagram counts only after its authentication.
         """
         distance = self.highest - number
         return distance < 0 or (distance < WINDOW and not self._seen >> distance & 1)

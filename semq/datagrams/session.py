@@ -39,7 +39,7 @@ class DatagramTimes:
     path: PathTimes = field(default_factory=PathTimes)
     report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
-    grace_s: float = 60.0  #: time for which a replaced channel still receives
+    grace_s: float = 60.0  #: time for which a replaced channel still receives, from the beginning of its successor
     bytes_per_s: int = 12_500_000
 
 
@@ -81,15 +81,15 @@ class DatagramSession:
         self._on_document = on_document
         self._now = now
         self.channels: list[DatagramChannel] = []  #: at most two, the newest last
-        # Numbers of documents of former channels.
+        # Numbers of documents of former channels, those of former sessions with the peer included.
         self._lost_before, self._lost_there_before = counts.lost, counts.lost_there
         self._full_there_before = counts.full_there
-        self._reported: dict[bytes, tuple[int, Coverage]] = {}  # the last report about each channel, by its id
+        self._reported: dict[bytes, tuple[int, Coverage]] = {}  # channel id -> the last report about the channel
         self._report_at = now() + times.report_s
         self.rate = SendingRate(times.bytes_per_s)
         self._bucket = ByteBucket(SIZES[-1], now())
         self._recent_here, self._recent_there = RecentLoss(), RecentLoss()
-        self._not_open = 0  # documents since the path was closed, or since the beginning
+        self._not_open = 0  # documents not sent as datagrams since the path was last open, or since the beginning
         self._renewal: Callable[[], None] | None = None
         self._is_closed = False
 
@@ -135,7 +135,7 @@ class DatagramSession:
 
     # --- sending
     def send(self, document: CarriedDocument) -> bool:
-        """Send a document as a datagram. Return False if it must go by the connection."""
+        """Send a document as a datagram. Return False if the caller must use the connection instead."""
         channel = self.open_channel
         if channel is None:
             self.counts.not_open += 1
@@ -207,7 +207,7 @@ class DatagramSession:
             self.rate.restart()
 
     def _move(self, channel: DatagramChannel, source: Any) -> None:
-        """Note a new address of the other end; documents are sent there after it has answered a probe."""
+        """Note a new address of the other end; documents are sent there after a probe was answered from there."""
         self.counts.moved += channel.address is not None
         channel.address = source
         channel.path.restart(self._now())
@@ -250,7 +250,7 @@ class DatagramSession:
         """Send the probes and reports that are due, and renew keys."""
         now = self._now()
         for channel in self.channels:
-            # An address that has answered no probe gets one only in return for a probe that is not smaller
+            # An address that has answered no probe gets a probe only in return for one of at least the same size
             # (``process_datagram``), so that this end amplifies no forged traffic.
             if channel.path.is_open or not channel.is_offered_here:
                 self._probe(channel)
@@ -266,7 +266,9 @@ class DatagramSession:
             self.report()
 
     def _has_replaced(self, now: float) -> bool:
-        """Return whether a newer channel has been in use so long that the older one can be closed."""
+        """Return whether the older channel can be closed: the newer one is open, and ``grace_s`` have passed since it
+        began.
+        """
         newest = self.channels[-1] if len(self.channels) > 1 else None
         return newest is not None and newest.path.is_open and now - newest.began_at >= self._times.grace_s
 

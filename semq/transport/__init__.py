@@ -6,10 +6,11 @@ the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)`
 **Dialling** (``dialer``)::
 
     link = await dial(DialConfig(host, port, virtual_host, user, password, tls=None, limits=ConnectionLimits(),
-                                 connect_s=10.0, client_properties={}), clock, turn)     # raises DialFailed, AmqpError
+                                 connect_s=10.0, client_properties={}), clock, turn)
+                                               # raises DialFailed, AmqpError, ForeignBroker
     link.is_open, link.is_blocked, link.error, link.machine.peer_properties
     link.on_closed = lambda error: ...         # called once; None after an orderly close, else AmqpError or LinkLost
-    link.on_blocked = lambda reason: ...       # connection.blocked; None: unblocked
+    link.on_blocked = lambda reason: ...       # called with None when the connection is unblocked
     channel = await link.open_channel()
     await link.close(timeout_s=5.0); await link.wait_closed()
 
@@ -38,7 +39,7 @@ may be published again unchanged.
 
 **Listening** (``listener``): ``Listener(ListenerConfig(host, port, connections_max, connections_per_address_max,
 pause_s, backlog, tls), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``; ``make()``
-returns a state machine and its owner for each connection. Used by ``semq.broker.server``.
+returns a state machine and its owner for each connection. Used by ``semq.broker.server`` and ``shared_port``.
 
 ``client.ClientLink`` is the link that ``dial`` returns, ``link.SocketLink`` the socket of both sides, ``handshakes``
 does the TLS handshakes of a listener, ``peer.PeerInfo`` describes the peer, ``spool.SpooledBody`` is a large body in a

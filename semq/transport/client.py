@@ -58,7 +58,8 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        self.keeps_large_bodies = False  #: of channels opened from now on: in files; otherwise they are dropped
+        #: whether channels opened from now on keep bodies that arrive in chunks, in files; otherwise they drop them
+        self.keeps_large_bodies = False
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -72,7 +73,7 @@ class ClientLink:
 
     @property
     def link(self) -> SocketLink:
-        """The socket; available from the first event on."""
+        """The socket. Raises LinkLost before the socket is connected."""
         if self._link is None:
             raise LinkLost("the connection was never made")
         return self._link
@@ -186,7 +187,7 @@ class ClientLink:
                 channel.resume()
 
     def flushed(self) -> None:
-        """Do nothing: ``writable`` is called when the socket is full."""
+        """Do nothing: publishing depends on ``writable`` alone."""
 
     def link_lost(self, error: Exception | None) -> None:
         if self.error is None and (error is not None or not self.machine.is_closed):

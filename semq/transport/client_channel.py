@@ -60,7 +60,7 @@ class ClientChannel:
     ``on_returned(Returned)``: a mandatory message had no queue; called before its confirm;
     ``on_cancelled(consumer_tag)``: the server ended a consumer, usually because its queue was deleted;
     ``on_ready()``: publishing is possible again after ``may_publish`` was False;
-    ``on_closed(error)``: the channel has ended, for any reason.
+    ``on_closed(error)``: the channel has ended; None after ``close``, or if the peer closed it without an error.
     """
 
     def __init__(self, owner: ChannelOwner, number: int, keeps_large_bodies: bool = False) -> None:
@@ -96,7 +96,9 @@ class ClientChannel:
 
     @property
     def may_publish(self) -> bool:
-        """False while the socket is full, the server is short of resources, or has stopped it by channel.flow."""
+        """Whether a message may be published now. False on a closed channel, while the socket is full, while the server
+        is short of resources or has sent channel.flow to stop, and while a body is being sent in blocks.
+        """
         if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
             return False
         try:
@@ -126,10 +128,10 @@ class ClientChannel:
         mandatory: bool = False,
         token: Any = None,
     ) -> int:
-        """Send one message at the end of this turn. It never waits, so check ``may_publish`` between batches.
+        """Send one message at the end of this turn, without waiting: check ``may_publish`` between batches.
 
-        Returns its number (1, 2, …) for the confirm, or 0 on a channel without confirms. ``token`` is passed to
-        ``on_settled``.
+        Returns the number of the message (1, 2, …) for its confirm, or 0 on a channel without confirms. ``token`` is
+        passed to ``on_settled``.
         """
         self._check_open()
         self._machine.publish(self.number, exchange, routing_key, header, body, mandatory)
@@ -143,7 +145,7 @@ class ClientChannel:
     async def publish_blocks(
         self, exchange: str, routing_key: str, header: ContentHeader, blocks: Iterable[bytes]
     ) -> None:
-        """Send a message whose body comes in blocks, as fast as the server reads it, on a channel without confirms.
+        """Send a message on a channel without confirms; its body comes in blocks, as fast as the server reads.
 
         If ``blocks`` raises, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
         AmqpError that closed the channel meanwhile.
@@ -200,7 +202,7 @@ class ClientChannel:
         self._consumers.pop(consumer_tag, None)
 
     async def qos(self, prefetch_count: int, *, per_channel: bool = False) -> None:
-        """Limit the number of unacknowledged deliveries."""
+        """Limit the number of unacknowledged deliveries, for each consumer or for the channel; 0 for no limit."""
         await self.call(m.BasicQos(0, prefetch_count, per_channel), m.BasicQosOk)
 
     def ack(self, delivery_tag: int, multiple: bool = False) -> None:
@@ -234,7 +236,9 @@ class ClientChannel:
     # Everything else.
 
     async def call(self, method: m.Method, reply: type[Reply]) -> Reply:
-        """Send a method and wait for its reply. Raises the AmqpError that closed the channel instead, or LinkLost."""
+        """Send a method and return its reply. Raises UnexpectedFrame for another reply, and LinkLost or the AmqpError
+        that closed the channel if no reply comes.
+        """
         answer = await self._ask(method)
         if not isinstance(answer, reply):
             raise UnexpectedFrame(f"{method.row.name} was answered by {answer!r}")
@@ -366,7 +370,7 @@ class ClientChannel:
             consumer(batch)
 
     def _settle(self, tag: int, multiple: bool, confirmed: bool) -> None:
-        # Numbers are dense, so starting from the last multiple visits each of them once in the channel's life.
+        # Numbers are dense: ranges that begin after the last multiple confirm visit each number once in all.
         numbers = range(self._confirmed_to + 1, tag + 1) if multiple else (tag,)
         if multiple:
             self._confirmed_to = max(self._confirmed_to, tag)

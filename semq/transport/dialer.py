@@ -42,8 +42,8 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if the server cannot be reached, AmqpError if it refuses, ForeignBroker if it is another product,
-    or the error raised by ``config.check``.
+    Raises DialFailed if the server cannot be reached (NotTrusted if one end refuses the certificate of the other),
+    AmqpError if the server refuses, ForeignBroker if it is another product, or the error raised by ``config.check``.
     """
     owner = ClientLink(_machine(config), config.check, config.product)
     loop = asyncio.get_running_loop()
@@ -87,7 +87,9 @@ def _machine(config: DialConfig) -> ClientConnection:
 
 
 def _is_distrust(error: BaseException) -> bool:
-    """Return whether TLS ended because one end does not trust the authority of the other."""
+    """Return whether TLS ended because this end refused the certificate of the server, or because the server does not
+    know the authority of this end.
+    """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__

@@ -62,7 +62,7 @@ class Handshakes:
 
     @property
     def port(self) -> int | None:
-        """The listening port."""
+        """The listening port; None while no socket listens."""
         return int(self._sockets[0].getsockname()[1]) if self._sockets else None
 
     def stop(self) -> None:

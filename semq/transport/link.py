@@ -54,13 +54,13 @@ class LinkOwner(Protocol):
         """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
-        """Note that the peer reads too slowly (False), or has read all output (True)."""
+        """Note that too much output waits because the peer reads slowly (False), or that little waits again (True)."""
 
     def flushed(self) -> None:
         """Note that the pending output has been passed to the socket."""
 
     def link_lost(self, error: Exception | None) -> None:
-        """Note that the socket is closed; the last call. ``error`` is None after an orderly close."""
+        """Note that the socket is closed; the last call. ``error`` is None unless the socket failed."""
 
 
 class SocketLink(asyncio.BufferedProtocol):
@@ -154,7 +154,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._read_pauses.add(reason)
 
     def resume_reading(self, reason: str) -> None:
-        """Remove one reason."""
+        """Remove one reason; reading resumes when no reason is left."""
         if reason in self._read_pauses:
             self._read_pauses.discard(reason)
             if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
@@ -204,7 +204,9 @@ class SocketLink(asyncio.BufferedProtocol):
             self.touch()
 
     def _adjust_read_size(self, size: int, events: int) -> None:
-        """Adjust the size of reads to the work they cause: many small requests cost as much as few large messages."""
+        """Adjust the size of reads to the work that they cause: a buffer of many small requests costs more than a
+        buffer of few large messages.
+        """
         if events > EVENTS_PER_READ:
             self._read_size = max(READ_SIZE_MIN, size * EVENTS_PER_READ // events)
         elif events < EVENTS_PER_READ // 2:
@@ -254,7 +256,7 @@ class SocketLink(asyncio.BufferedProtocol):
         """Close the socket, but read for a moment longer: if unread input remained, the kernel would discard our last
         output.
 
-        A peer that has closed the connection closes the socket, too.
+        If the peer has closed the connection, it closes the socket, and this side only waits for that.
         """
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:

@@ -1,8 +1,8 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``SocketLink`` for each socket. The code that uses it supplies a state machine for each link, and
-an owner that processes the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here
-from the start. Used by ``semq.broker.server``.
+``Listener`` makes a ``SocketLink`` for each socket. The user of the listener supplies a state machine for each link,
+and an owner that processes the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted
+here from the start. Used by ``semq.broker.server`` and ``semq.broker.shared_port``.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 2.0  # before the end of a failed negotiation, against guesses of passwords
+PAUSE_S = 2.0  # pause before the end of a failed negotiation, which makes guessing passwords slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class ConnectionAcceptor(Protocol):
     refused: int
 
     async def start(self) -> None:
-        """Accept connections. Raises OSError."""
+        """Accept connections. Raises OSError, for example if the port is in use."""
 
     async def stop(self, drain_s: float) -> None:
         """Accept no more, and close the connections."""
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Use another context for new handshakes."""
+        """Use this context for new handshakes from now on."""
 
     @property
     def port(self) -> int:
@@ -119,7 +119,7 @@ class Listener:
         self._is_empty.set()
 
     async def start(self) -> None:
-        """Bind and listen. Raises OSError if the port is in use."""
+        """Bind and listen. Raises OSError, for example if the port is in use."""
         loop = asyncio.get_running_loop()
         config = self.config
         if config.tls is not None:
@@ -137,7 +137,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The listening port."""
+        """The listening port; the configured number while no socket listens."""
         if self._handshakes is not None:
             return self._handshakes.port or self.config.port
         if self._server is None or not self._server.sockets:
@@ -198,11 +198,11 @@ class Listener:
         self._uncount(address)
 
     def admit(self, link: SocketLink, transport: Any) -> bool:
-        """Count a link, unless its address has too many already."""
+        """Count a link and return True; return False, without counting it, if its address has too many links."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
         if self._handshakes is None and not self._has_room(address):
-            return False  # with TLS it was checked before the handshake
+            return False  # with TLS, ``begin_handshake`` has checked the address
         self._per_address[address] += 1
         self.links[link] = address
         self.accepted += 1

@@ -41,7 +41,7 @@ def peer_of(transport: Any) -> PeerInfo:
     certificate = tls.getpeercert() if tls is not None else None
     version = tls.version() if tls is not None else None
     if not certificate:
-        # A context that does not verify returns no fields, and its certificate is not authenticated.
+        # A context that does not verify certificates returns no fields: the certificate is not authenticated.
         return PeerInfo(host, port, tls=version)
     names = [value for row in certificate.get("subject", ()) for name, value in row if name == "commonName"]
     return PeerInfo(host, port, names[0] if names else None, tls.getpeercert(binary_form=True), version)

@@ -23,7 +23,7 @@ class Flushable(Protocol):
 
 
 class Turn:
-    """The collection of what must be done at the end of this turn."""
+    """The links and hooks that wait for the end of this turn, and the buffer into which all links read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         # All links of a loop read into the same buffer, one after the other. Its size bounds the bytes of one
@@ -54,8 +54,8 @@ class Turn:
             self._loop.call_soon(self._end)
 
     def _end(self) -> None:
-        # A hook may request another hook (a settlement that publishes). Requests made during the flush get their own
-        # turn.
+        # A hook may request another hook (a settlement that publishes). Requests made during the flush get a turn of
+        # their own.
         while self._hooks:
             hooks, self._hooks = self._hooks, {}
             for hook in hooks:
@@ -67,7 +67,7 @@ class Turn:
 
 
 def _guard(step: Callable[[], None]) -> None:
-    """Run one step; if it fails, the others must still run."""
+    """Run one step; log its exception, so that the other steps still run."""
     try:
         step()
     except Exception:
