@@ -119,8 +119,8 @@ class Tracks:
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:
-        """Return the first tracks of one source that ``has`` rows; the second gets the part of ``limit`` that the first
-        leaves."""
+        """Return the tracks of highest priority of a source for which ``has`` is true; the second gets the part of
+        ``limit`` that the first leaves."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:
@@ -130,7 +130,8 @@ class Tracks:
         return picks
 
     def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
-        """Note a committed read: it reached ``cursor``, ``found`` any row, and the next row is ``blocked``."""
+        """Note a committed read up to ``cursor``. ``found``: it returned rows; ``blocked``: the next row may not be
+        sent yet."""
         track = pick.track
         # Do not pass rows that ``wake`` has named since the read was posted.
         track.cursor = min(cursor, track.low)

@@ -6,7 +6,7 @@ by ``core`` for all parts of an engine. Every violation is counted in the metric
 
 from dataclasses import dataclass
 
-LINES_PER_MINUTE = 60  # log lines about one peer
+LINES_PER_MINUTE = 60  # lines of the ledger about one peer
 PEERS_MAX = 1000  # peers with a count of their own; the hub could invent more names, which share one count
 WINDOW_S = 60.0
 OTHERS = "others"
@@ -53,5 +53,5 @@ class Violations:
 
     @property
     def next_due(self) -> float | None:
-        """The end of the first minute, or None."""
+        """The end of the minute that ends first (monotonic seconds); None if there is none."""
         return next((minute.until for minute in self._minutes.values()), None)

@@ -26,8 +26,9 @@ def inbox_name(user: str) -> str:
 class ApplicationPermissions(Permissions):
     """Permissions in the virtual host of applications.
 
-    The exchange ``semq.admin`` and the queues for its answers need ``is_admin``. ``inboxes`` lists the allowed inboxes;
-    if it is None, the regular expressions also decide about inboxes. They decide about all other names.
+    The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The regular
+    expressions decide about all other names. ``inboxes`` excludes all inboxes that it does not list; None: it excludes
+    none.
     """
 
     is_admin: bool = False

@@ -139,7 +139,7 @@ class Intake(Generic[Speaker, Frame]):
         try:
             self._process(speaker, batch)
         finally:
-            # At the limit the next turn waits for this work, so that it must not wait for a later commit.
+            # At the limit the next turn waits for this work, so this work must not wait for a later commit.
             settlement = after_commit(lambda: self.settle(len(batch), size))
             settlement.on_failure = lambda error: self.settle(len(batch), size)
             self._post(settlement, not self._is_full)

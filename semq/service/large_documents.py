@@ -23,7 +23,8 @@ BODY_TABLES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
 async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows; in those of manifests, ``size`` is that of the document, and ``pieces`` has their count."""
+    """Return the rows. In the row of a manifest, ``size`` is the size of the document, and ``pieces`` has the number of
+    its pieces."""
     candidates = [row for row in rows if _may_be_manifest(row)]
     if not candidates:
         return list(rows)

@@ -87,7 +87,8 @@ async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
 
 
 def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Build a record from ledger lines: ``last_event`` and ``ended_at`` at any node, ``outcome`` at the sender."""
+    """Build a record from ledger lines. For a message that has ended here, it has ``last_event`` and ``ended_at``, and
+    at the sender ``outcome``."""
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
     is_accepted = False
@@ -111,7 +112,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
-    """Return the error for an act on a message that has left the queues."""
+    """Return the error for an act on a message that has ended or left the queues."""
     event, message_names = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
         return NotThere("The message is in the ledger, but in no queue of this node.", **message_names)

@@ -1,8 +1,9 @@
 """The nightly extract: the node's scheduler starts the extract of its ledger as a process.
 
 The program is ``python -m spark_reconcile extract``, a process of its own: the node does not need Arrow, and a failure
-of the extract does not affect it. It runs once after the start of the node, for missed nights, and then every day at
-``extract.at``. It extracts every completed date without an extract, and may run repeatedly. Used by ``node``.
+of the extract does not affect it. It runs once after the start of the node, for missed nights, then every day at
+``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date without an extract, and
+may run repeatedly. Used by ``node``.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ class Nightly:
         return self._clock.monotonic() + (self._due - self._clock.wall()).total_seconds()
 
     async def run_if_due(self) -> None:
-        """Extract if it is due."""
+        """Run the extract if it is due."""
         extract, now = self._settings.extract, self._clock.wall()
         if extract.at is None or now < self._due:
             return

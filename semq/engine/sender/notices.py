@@ -1,6 +1,6 @@
-"""The end of a manifest without delivery, after which its receiver is to delete the pieces (PROTOCOL.md section 24).
+"""The notice that a document in pieces was given up, by which its receiver deletes the pieces (PROTOCOL.md section 24).
 
-The notice to the receiver is stored in the commit of the end, so that a crash cannot lose it. Used by ``outbound``;
+The notice is stored in the commit that ends the manifest, so that a crash cannot lose the notice. Used by ``outbound``;
 ``local_node.pieces.remains`` submits the stored notices.
 """
 
@@ -13,7 +13,7 @@ from semq.umx_t.pieces import GivenUpNotice
 from semq.umx_t.status import Outcome
 
 FINAL = (Outcome.REJECTED, Outcome.CANCELLED)  # outcomes after which no copy can be recorded
-REFUSALS = (KeyUnknown.code, SignerGone.code)  # after them a document is sent again with other keys
+REFUSALS = (KeyUnknown.code, SignerGone.code)  # after such a refusal a document is sent again with other keys
 
 
 def notice_due(row: Outbound) -> NoticeDue | None:

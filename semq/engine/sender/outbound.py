@@ -188,7 +188,7 @@ class OutboundRows:
             self.core.prepare_row_event(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
-        """S5c: change the outcome of a document to DELIVERED that had ended by a statement of the hub alone."""
+        """S5c: change the outcome of a document to DELIVERED; it had ended by a statement of the hub alone."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
@@ -229,8 +229,8 @@ class OutboundRows:
             del self.unkept[next(iter(self.unkept))]
 
     def left(self, row: Outbound) -> None:
-        """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of
-        it."""
+        """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of the
+        row."""
         self.gone(row)
         self.remember(row)
 

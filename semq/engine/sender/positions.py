@@ -22,7 +22,8 @@ def in_sequence(attributes: Attributes, target: Address) -> Attributes:
 
 
 def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:
-    """Return the next sid of a stream and, in an order, the position of the message before it."""
+    """Return the next sid of a stream, and the position of the message before it in its order; None for the first one
+    and without an order."""
     stream = unit.out_streams.get(key)
     prev = unit.last_pos.get(OrderKey(key.dest, row.order_key)) if row.order_key else None
     return (stream.next_sid if stream is not None else 0), prev

@@ -35,7 +35,7 @@ NOTES = {
     HubFlag.FORWARD_FAILED: SenderEvent.fwd_failed,
     HubFlag.DISCARDED: SenderEvent.discarded,
 }
-# The same for messages that were sent without a row (@Ack2=0), as events.
+# The event for the application, for each note about a message that was sent without a row (@Ack2=0).
 UNKEPT_EVENTS = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
 
 
@@ -50,7 +50,7 @@ class Receipts:
         self, source: Address, placed: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
         """Take Ack2 of receivers, with their places in a signed packet, and notes and refusals of the hub."""
-        # The Ack2 of a message mostly follows the note that it was forwarded, which may share its commit.
+        # A note of forwarding may wait and share the commit of the Ack2, which mostly follows.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed), later=is_hint)
 
@@ -155,7 +155,8 @@ def _reply(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> Non
 
 
 def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
-    """Return the floor of one of our streams and where it was closed, or (0, 0) for an unknown one (break F6)."""
+    """Return the floor of one of our streams and where it was closed (None: still open), or (0, 0) for an unknown
+    stream (break F6)."""
     key = OutStreamKey(str(statements.source), inc)
     floor = statements.sender.rows.floors.get(key)
     if inc == statements.core.inc:
@@ -326,7 +327,7 @@ class _Answers(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._silences: Counter[int] = Counter()  #: answers that settle nothing, by row of class 1 or 2
-        self._lost: list[LK1] = []  #: copies that their custodian does not have, nor has the receiver the message
+        self._lost: list[LK1] = []  #: copies that their custodian has lost; the message did not arrive
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
         """Take one answer; without the row it is ignored."""
@@ -382,7 +383,8 @@ class _Answers(Statements):
             self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:
-        """S7: only after T_cust, and only while the payload could be sent again (rule N27)."""
+        """S7: note that the custodian is away, but only after T_cust, and only while the payload could be sent again
+        (rule N27)."""
         since = self.sender.away_since.setdefault(row.object_id, self.core.now())
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
             self.hear(row, SenderEvent.unavail)

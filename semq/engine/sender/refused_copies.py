@@ -29,7 +29,8 @@ def says_returned(reason: Reason | None) -> bool:
 def is_kept(row: Outbound) -> bool:
     """Whether a row that has ended waits for a person, who may still need the refused document.
 
-    A piece does not: its document is refused with its reason, and sends it again from tb_0031_piece.
+    A piece does not wait: its document is refused with the reason of the piece, and the piece can be sent again from
+    tb_0031_piece.
     """
     if row.target.user == PIECES_USER:
         return False

@@ -1,4 +1,4 @@
-"""Resealing: this node sends documents again that a receiver refused for a missing key, its own or the signer's.
+"""Resealing: documents that a receiver refused for a missing key, its own or the signer's, are sent again.
 
 PROTOCOL.md sections 12 and 18: the refused message stays REJECTED, as in the event for its application. The
 same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
@@ -36,7 +36,7 @@ KEPT_MAX = 5000  # session keys of one partner that one search reads
 
 
 class Resealing:
-    """Search for refused documents of a partner, and sending them again."""
+    """The searches for documents that a partner has refused, and the new messages that replace them."""
 
     def __init__(self, core: Core, rows: OutboundRows, secrecy: Secrecy) -> None:
         self._core = core
@@ -46,7 +46,7 @@ class Resealing:
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def search(self, dest: str) -> None:
-        """Search the refused documents to a node, because a certificate may have changed."""
+        """Search for refused documents to a node, and send them again: a certificate may have changed."""
         if dest in self._searches:
             self._searches[dest] = True
         else:
@@ -151,9 +151,9 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether another message in clear may be accepted, because the present key is not the refused one.
+        """Whether a refused document in clear may become a new message: the present key is not the refused one.
 
-        False, too, if a partner names an old key for a message that was signed with the present one.
+        Also False if a partner names an old key for a message that was signed with the present one.
         """
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:

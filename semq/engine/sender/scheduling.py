@@ -80,7 +80,7 @@ def schedule(
 
 
 def _known(unit: Unit, waiting: Mapping[str, Submitted], token: str) -> Accepted | None:
-    """Return what a token was used for: a message, or a document that waits."""
+    """Return the message, or the waiting document, for which a token was used; None if the token is new."""
     message, row = unit.tokens.get(token), waiting.get(token)
     if message is not None:
         return Accepted(message.lk0, message.digest, repeated=True)

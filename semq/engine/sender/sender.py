@@ -47,8 +47,8 @@ class Sender:
         self.rejected_proofs = RejectedProofs(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: schedule of inquiries
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
-        self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
-        self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything
+        self.asked: dict[int, int] = {}  #: inquiries about a row since the last answer
+        self.unanswered: Counter[int] = Counter()  #: class 1 and 2: answers to inquiries that settled nothing
         self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
         self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session
 
@@ -98,7 +98,7 @@ class Sender:
         self.schedule.hurry(self.core.now() + spread)
 
     def began(self) -> None:
-        """Plan inquiries in a new session: soon, but of the rows in custody only for a sample."""
+        """Plan inquiries in a new session with the hub: soon, but among the rows in custody only for a sample."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)

@@ -1,4 +1,5 @@
-"""Statements of one node about rows of this sender: the check of its right to each of them (PROTOCOL.md section 5.1).
+"""Statements of one node about rows of this sender, and the check that it may make each of them (PROTOCOL.md section
+5.1).
 
 Only the receiver of a message may state its arrival, at the message's own position; only the hub may state forwarding
 and custody. Other statements are violations, which are noted and change nothing. Used by ``receipts``.
@@ -26,14 +27,14 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 
 
 class SpeakingNode(NamedTuple):
-    """The node that makes a statement, and its signature if that was checked."""
+    """The node that makes a statement; ``proof`` is None if no signature was checked."""
 
     source: Address
     proof: PacketProof | None = None
 
 
 def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[LK0 | None], list[Fault]]:
-    """Return the locators of records about rows of this sender (None: impossible), and the faults."""
+    """Return the locator of each record (None: it names no message that was accepted here), and the faults."""
     lk0s: list[LK0 | None] = []
     faults: list[Fault] = []
     for ident in idents:

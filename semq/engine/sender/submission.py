@@ -143,7 +143,8 @@ class Acceptance:
             self._post([submissions[place] for place in places], chosen)
 
     def _may_be_overtaken(self, submission: Submission) -> bool:
-        """Whether a document is large and of a class without an order. A sealed body is made with its position."""
+        """Whether a document is large, of class 3 and without an order key. A sealed document is excluded, because its
+        body is made with its position."""
         if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
@@ -168,7 +169,7 @@ class Acceptance:
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
-            # The store does not report which of them failed: accept each by itself.
+            # The store does not report which document failed: accept each by itself.
             for place, submission in enumerate(submissions):
                 fault = faults.get(place)
                 self._post([submission], {0: fault} if fault else {})
@@ -190,7 +191,7 @@ class Acceptance:
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
         """Return a fault that depends on the time, if the document has a token: it may have been accepted before.
 
-        Raises the fault of a document without one.
+        Raises the fault of a document without a token.
         """
         try:
             if is_later:
@@ -262,9 +263,9 @@ class _Way:
     floor: Floor
     remark: str  #: remark in the ledger about the way to the target
     sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
-    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
+    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent and ended here
     frames: list[Data] = field(default_factory=list)
-    waits: dict[int, int] = field(default_factory=dict)  #: rows that stay in SS_INIT, by priority
+    waits: dict[int, int] = field(default_factory=dict)  #: number of rows that stay in SS_INIT, by priority
 
     def takes(self, row: Outbound, window: int) -> bool:
         """Whether a document may be sent with the commit that accepts it.
@@ -298,7 +299,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size of the document described by a manifest, for its ledger line."""
+    """Return the size of the document described by a manifest, for its ledger line; empty for other documents."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))
@@ -309,7 +310,7 @@ class _UnitAcceptance:
     """The documents that are accepted in one attempt at a unit."""
 
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
-        """``began``: when the documents were submitted, in seconds of the engine."""
+        """``began``: when the documents were submitted (monotonic seconds)."""
         self._uplink = uplink
         self._core = core
         self._rows = rows
@@ -317,7 +318,7 @@ class _UnitAcceptance:
         self._began = began
         self._at = core.now_ms()
         self._accepted: list[tuple[Submission, Accepted]] = []
-        self._refused: list[tuple[Submission, SemqError]] = []  # stay in tb_0031_submit, with a reason
+        self._refused: list[tuple[Submission, SemqError]] = []  # SQL: stays in tb_0031_submit, with a reason
         self._ways: dict[Address, _Way] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []

@@ -14,13 +14,13 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus
 
-PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: others wait for it some 20 ms
+PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: other work waits for this some 20 ms
 PIECES_PAUSE_S = 0.05  # between two such commits
 
 
 def leave(core: Core, unit: Unit, row: Pending) -> bool:
-    """R9: delete a row of tb_0030 that is not needed any more; called by each piece of work that may fulfil the last
-    condition."""
+    """R9: delete a row of tb_0030 that is not needed any more, and return whether it was deleted. Called by each piece
+    of work that may fulfil the last condition."""
     is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
     if not row.is_done or is_kept:
         return False

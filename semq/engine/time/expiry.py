@@ -2,7 +2,7 @@
 
 Every node compares the expiry with its own clock. The sender withdraws expired documents. The hub refuses them, and
 sends stored ones without their payload. The receiver records them as refused. Used by ``receiver.recording``,
-``hub.forwarding``, ``hub.custody`` and ``outbound``.
+``hub.forwarding``, ``hub.deeds``, ``sender.deeds`` and ``sender.outbound``.
 """
 
 from semq.engine.errors import Expired

@@ -71,7 +71,8 @@ class Sweep:
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # The number of rows that the query returned, also those that earlier work of this unit has settled.
+        # All rows that the query returned, also those that earlier work of this unit has settled: their number shows
+        # whether more rows may follow.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last
@@ -79,7 +80,7 @@ class Sweep:
         self._busy = False
         now = self.core.now()
         if is_full and last < slice_.last:
-            # More rows than one piece of work may hold: the rest is due immediately.
+            # The slice has more rows than one piece of work may read: the others are due immediately.
             rest = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
             self.schedule.put_back(rest, slice_.due)
             slice_.last = last
@@ -96,7 +97,7 @@ class Sweep:
 
 
 def row_id(row: Outbound | Pending) -> int:
-    """Return the number of a row, by which slices are cut."""
+    """Return the number of a row; slices are ranges of these numbers."""
     return row.object_id if isinstance(row, Outbound) else row.bref
 
 

@@ -60,7 +60,7 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, replacing their plan (new session, start of the process)."""
+        """Ask about all rows of a span at ``due``, replacing their plan. For the start of a process."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None
@@ -101,7 +101,8 @@ class Schedule:
         self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
-        """Remove and return the slice that was due first; pass it to ``again`` if rows of it remain.
+        """Remove and return the slice that was due first, or None if none is due. Pass it to ``again`` if rows of it
+        remain.
 
         ``patient``: include slices at the slower pace.
         """
@@ -132,7 +133,7 @@ class Schedule:
         self._slices.append(slice_)
 
     def put_back(self, slice_: Slice, due: float) -> None:
-        """Put a slice back unchanged, because the link went down before its inquiries."""
+        """Put a slice back, to be due at ``due``: the work on it failed, or did not reach all its rows."""
         slice_.due = due
         self._slices.append(slice_)
 

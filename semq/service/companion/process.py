@@ -1,7 +1,7 @@
 """The main function of a companion: a program beside a node that serves applications and speaks AMQP to the node.
 
 A companion reads the node's configuration, connects to the node, and runs its jobs until a signal. If the node has
-started it (``program``), it ends with the node: its standard input is a pipe from the node, which closes then. Used by
+started it (``program``), it ends with the node: its standard input is a pipe that closes when the node ends. Used by
 ``semq.web``, and through ``sections`` by ``semq.folders`` and ``semq.webhooks``.
 """
 
@@ -78,7 +78,7 @@ def _wait_for_stop(with_parent: bool) -> Job:
 
 
 async def until(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``wait_for_stop`` returns or a job fails, and raise the error of that job.
+    """Run jobs until ``wait_for_stop`` or a job returns, or a job fails; raise the error of that job.
 
     A job is repeated while the node is not available.
     """

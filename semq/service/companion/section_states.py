@@ -1,4 +1,5 @@
-"""States of the sections of a companion: failing folders or webhooks, each with start and reason; and counts of events.
+"""States of the sections of a companion: the failing folders or webhooks, since when and why each fails, and counts of
+events.
 
 The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
 counts. Its node reads the lines (``program``), and shows the failing sections in its health and the counts in its

@@ -60,7 +60,8 @@ async def until(
     states: SectionStates,
     fatal: tuple[type[SemqError], ...] = (),
 ) -> None:
-    """Serve sections until ``wait_for_stop`` returns. Raises ``fatal`` errors, which concern all sections alike."""
+    """Serve sections until ``wait_for_stop`` returns or all sections have ended. Raises ``fatal`` errors, which concern
+    all sections alike."""
     stop = asyncio.ensure_future(wait_for_stop())
     serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
     try:
@@ -76,7 +77,8 @@ async def until(
 async def side_by_side(
     sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...]
 ) -> None:
-    """Keep all sections running until this call is cancelled. Raises the first ``fatal`` error of a section."""
+    """Run all sections until each has ended or this call is cancelled. Raises the first ``fatal`` error of a
+    section."""
     tasks = [asyncio.ensure_future(_keep_running(section, states, fatal)) for section in sections]
     try:
         await asyncio.gather(*tasks)
@@ -87,7 +89,7 @@ async def side_by_side(
 
 
 async def _keep_running(section: CompanionSection, states: SectionStates, fatal: tuple[type[SemqError], ...]) -> None:
-    """Run a section, and again after a pause whenever it fails. Raises ``fatal`` errors."""
+    """Run a section until it ends; start it again after a pause whenever it fails. Raises ``fatal`` errors."""
     failures = 0
 
     def on_success() -> None:

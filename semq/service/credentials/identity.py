@@ -217,7 +217,8 @@ def must_be(node: Address) -> Callable[[PeerInfo], None]:
 
 
 def must_be_hub(peer: PeerInfo) -> None:
-    """Refuse a peer with the certificate of an institution, which comes from the same authority as that of the hub."""
+    """Refuse a peer with the certificate of an institution: the authority that signs the hub's certificate signs such
+    certificates, too."""
     node = certificate_of(peer).node
     if node.type != NodeType.PLATFORM:
         raise WrongName("The peer is not a hub.", found=str(node), peer=str(peer))

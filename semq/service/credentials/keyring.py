@@ -84,15 +84,15 @@ class NodeKeys:
 
     @property
     def signing(self) -> PrivateKey | None:
-        """Return the key of the active certificate."""
+        """Return the key of the active certificate; None if there is none."""
         return None if self.own_keys is None else self.own_keys.identity.key
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """Return the key of a slot by its id."""
+        """Return the key of a slot by its id; None if no slot has it."""
         return None if self.own_keys is None else self.own_keys.identity.keys.get(key_id)
 
     def receiver(self, node: str) -> PublicKey | None:
-        """Return the key of the first currently valid certificate of a node."""
+        """Return the key of the first currently valid certificate of a node; None if there is none."""
         if node == self._node:
             return None if self.own_keys is None else self.own_keys.identity.certificate.public_key
         now = self._clock.wall()
@@ -113,7 +113,7 @@ class NodeKeys:
         return key
 
     def certificate(self, node: str, key_id: str) -> str | None:
-        """Return a partner's certificate with its chain, as PEM, by key id; for a proof."""
+        """Return a partner's certificate with its chain, as PEM, by key id; None if it is not trusted. For a proof."""
         trusted = self._partners.get(node, ())
         return next((pem for certificate, pem in trusted if certificate.key_id == key_id), None)
 
@@ -155,7 +155,7 @@ class NodeKeys:
                 trusted.append(TrustedCertificate(by_pem.get(pem, certificate), pem))
             except SemqError as error:
                 log.warning("certificate_not_believed", node=node, error=str(error))
-        # The directory no longer lists an expired certificate; it still verifies signatures made while it was valid.
+        # The directory no longer lists an expired certificate, which still verifies signatures made while it was valid.
         fingerprints = {certificate.fingerprint for certificate, _ in trusted}
         expired = [entry for entry in trusted_before if entry.certificate.not_after < now]
         trusted += [entry for entry in expired if entry.certificate.fingerprint not in fingerprints][:CERTIFICATES_MAX]

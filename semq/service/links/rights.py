@@ -8,6 +8,7 @@ UMX = "umx"
 
 
 def link_permissions(node: str) -> Permissions:
-    """Return the permissions of a node: its own queues and the exchange of the links."""
+    """Return the permissions of a node: read its own queues, publish to the exchange of the links and to
+    ``semq.answer``."""
     own = rf"^node\.{re.escape(node)}(\.control|\.asked)?$"
     return Permissions(configure="^$", write=r"^(umx|semq\.answer)$", read=own)

@@ -192,7 +192,8 @@ class Links:
         )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
-        """Return exchange ``umx`` for the virtual host. A frame with a larger body reaches the engine without it."""
+        """Return exchange ``umx`` for the virtual host. A frame whose body is larger than ``frame_bytes_max`` reaches
+        the engine without the body."""
         return UmxExchange(self, frame_bytes_max)
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
@@ -201,7 +202,8 @@ class Links:
 
     # --- login
     def opened(self, session: SessionInfo) -> None:
-        """Accept the login of a node, or end its session if it has no common version of the protocol."""
+        """Accept the login of a node. End its session if it has no common version of the protocol, uses the name of
+        another node, or states a store that is unreadable or refused."""
         properties = session.client_properties
         try:
             agree(properties.get(PROPERTY))
@@ -323,7 +325,8 @@ class Links:
 
 
 def not_acknowledged(outcome: Outcome) -> None:
-    """Do nothing. As its ``settle``, it marks a document that arrived as a datagram, which is not acknowledged."""
+    """Do nothing. This is the ``settle`` of a document that arrived as a datagram: the document is not acknowledged,
+    and ``_read`` recognises it by this function."""
 
 
 def _refuse(messages: Sequence[OfferedMessage]) -> None:

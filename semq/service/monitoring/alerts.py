@@ -2,8 +2,9 @@
 
 The program gets one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
 ``detail``, ``since`` and ``at`` (RFC 3339). A change is reported after ``alerts.after_s``, so that a short loss of the
-link causes no alert; the recovery is reported, too. A program that fails or hangs is started again until it ends with
-status 0. Reported alerts are not stored: a started node reports every check that is not ok.
+link causes no alert; the recovery is reported, too. A program that fails, or is killed after ``PROGRAM_S_MAX``, is
+started again later, until it ends with status 0 or the verdict changes back. Reported alerts are not stored: a started
+node reports every check that is not ok.
 """
 
 import asyncio
@@ -73,8 +74,9 @@ class Alerts:
         if not self._settings().command:
             return
         checks = {check.name: check for check in await self._checks()}
-        if checks.keys() != {"store"}:  # the check of the store alone: the status could not be read
-            # Some checks exist only while they are not ok.
+        # If the store is the only check, the status could not be read, and nothing is known about the other checks.
+        if checks.keys() != {"store"}:
+            # A missing check is ok: some checks exist only while they are not.
             for name in self._reported.keys() - checks.keys():
                 checks[name] = Check(name, OK)
             for name in self._changes.keys() - checks.keys():

@@ -52,17 +52,17 @@ class Metric(NamedTuple):
 
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:
-    """Return the samples of a family that is one number of the status."""
+    """Return a function for the samples of a family that is one number of the status."""
     return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
 
 
 def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
-    """Return the samples of a family that has a number for each entry of one part of the status."""
+    """Return a function for the samples of a family that has a number for each entry of one part of the status."""
     return lambda figures: [({label: name}, value) for name, value in figures.status.get(part, {}).items()]
 
 
 def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
-    """Return the samples of a family that is one number of a part of the status."""
+    """Return a function for the samples of a family that is one number of a part of the status."""
     return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
 
 
@@ -175,7 +175,7 @@ def _datagram_peers(figures: Figures) -> Iterable[Mapping[str, Any]]:
 
 
 def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
-    """Return the samples of a family that has sums over all peers, by name."""
+    """Return a function for the samples of a family that has sums over all peers, by name."""
 
     def samples(figures: Figures) -> list[Sample]:
         if "datagrams" not in figures.status:
@@ -250,7 +250,7 @@ def _pairs(name: str) -> Callable[[Figures], list[Sample]]:
 
 
 EVENTS = "; ".join(f"{name}: {meaning}" for name, meaning in COUNTERS.items())
-# Name | kind | help | samples
+# Name | kind | help | function for the samples | True if only the detailed answer has the family
 METRICS = (
     Metric("semq_node_info", "info", "The node, its kind and its version.", _info),
     Metric("semq_start_time_seconds", "gauge", "Time of the start of the node.", _started),
