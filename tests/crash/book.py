@@ -60,7 +60,9 @@ class Book:
         return recorded is None
 
     def tokens(self) -> dict[str, list[BookEntry]]:
-        """Return all documents by their token, each in order of arrival; more than one for a token is a duplicate."""
+        """Return all documents by token, those of a token in order of arrival; more than one for a token is a
+        duplicate.
+        """
         entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:

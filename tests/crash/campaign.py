@@ -45,7 +45,7 @@ class CampaignReport:
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
     ways: dict[str, int] = field(default_factory=dict)  #: numbers of received messages, by ``direct`` and ``hub``
-    takeovers: dict[str, int] = field(default_factory=dict)  #: stores by a standby, by what happened to their owner
+    takeovers: dict[str, int] = field(default_factory=dict)  #: number of takeovers by a standby, by fault of the owner
     retired: int = 0  #: number of stores that were retired and replaced
     failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
     settled_s_max: float = 0.0  #: longest time from the last fault of a group until all work had ended

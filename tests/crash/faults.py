@@ -1,7 +1,7 @@
 """Faults: their kinds as a table, and the plan that a seed draws for each cycle.
 
-A plan is data and can be printed; ``Harm`` carries it out on a ``CrashWorld``. Named durable steps are used in an order
-that the seed shuffles, so that a long campaign includes each of them.
+A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``. Named durable steps are used in
+an order that the seed shuffles, so that a long campaign includes each of them.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class CycleFault:
     kind: str
     where: str
     value: float = 0.0  #: seconds or bytes, depending on the kind
-    text: str = ""  #: second victim, or failpoint
+    text: str = ""  #: second victim, failpoint, or one of TEXTS
 
     def __str__(self) -> str:
         return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()

@@ -1,7 +1,7 @@
 """A TCP proxy that causes faults of a link: cuts, silence, delay, low bandwidth.
 
 One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
-It copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; the campaign resets it.
+It copies bytes without interpreting them. Module ``faults`` changes its ``LinkFaults``; the campaign resets them.
 """
 
 import asyncio

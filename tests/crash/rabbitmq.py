@@ -13,7 +13,7 @@ from tests.crash.process import RestartedProcess
 
 
 class BrokerProcess(RestartedProcess):
-    """A node of the cluster, restarted whenever it has ended; its faults are those of ``CrashProcess``."""
+    """A node of the cluster, restarted whenever it has ended; it is killed and frozen like a ``CrashProcess``."""
 
     def __init__(self, name: str, node: RabbitNode) -> None:
         super().__init__()

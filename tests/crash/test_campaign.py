@@ -84,7 +84,7 @@ def has_all(seed: int) -> bool:
 
 
 def judge_by_the_hub(factor: int) -> None:
-    """Links end within seconds, or the campaign fails."""
+    """Links of revoked institutions end within seconds, or the campaign fails."""
     seed = next(seed for seed in count(SEED) if has_all(seed))
     report = judged(SECURE_CYCLES * factor, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
@@ -134,8 +134,8 @@ def judge_with_direct_link(factor: int) -> None:
 
 
 def test_roll_over_revocation_and_changes_of_the_way_lose_and_repeat_nothing(factor: int) -> None:
-    """TLS, sealed documents, signed receipts; also for an offline target. One campaign each day, by turns; with --deep
-    both.
+    """TLS, sealed documents, signed receipts; also for an offline target. The two campaigns take turns by day; with
+    --deep both run.
     """
     campaigns = (judge_by_the_hub, judge_with_direct_link)
     for campaign in campaigns if factor > 1 else (campaigns[SEED % len(campaigns)],):

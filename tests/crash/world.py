@@ -15,8 +15,8 @@ The retirement of its store gives the second instance another store, in a new da
 
 With a direct link, a dials b by the proxy ``direct``.
 
-With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to another one of them; each instance
-also has the addresses of the others.
+With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` leads to a different one of these nodes;
+each instance also has the addresses of the other nodes.
 
 Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
 """

@@ -20,7 +20,7 @@ from tests.simulation.world import simulate
 def main() -> int:
     """Run the command line; return 0 only if no violation was found."""
     options = _options()
-    # The standard output has the report only; refusals and waits are part of many runs.
+    # Log lines of nodes are suppressed: refusals and waits are part of many runs, and stdout has only the report.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Sets of text are iterated in the order of their hashes, so a seed is reproducible only with one hash seed.

@@ -207,7 +207,7 @@ class SimulatedApplications:
 
     # --- receiving
     def connect(self) -> None:
-        """The node has restarted: it has no record of earlier deliveries to the application."""
+        """Note that the node has restarted, and has no record of earlier deliveries to the application."""
         self._life += 1
         self._unanswered.clear()
 
@@ -223,12 +223,16 @@ class SimulatedApplications:
                 self.host.call(partial(_feed, user))
 
     def report_users(self) -> None:
-        """Let the node report the named users who receive: all of them while it consumes, otherwise none."""
+        """Let the node report the named users who receive: all of them while the application consumes,
+        otherwise none.
+        """
         if present := self._users[1:]:
             self.host.call(lambda engine: engine.note_users(present if self.capacity else ()))
 
     def be_present(self, capacity: int) -> None:
-        """Take up to ``capacity`` documents at a time; with 0, stop consuming and lose unacknowledged ones."""
+        """Take up to ``capacity`` documents at a time. With 0, stop consuming and return the unacknowledged
+        documents.
+        """
         self.capacity = capacity
         if capacity == 0 and self._unanswered:
             lost = sorted(self._unanswered)

@@ -129,8 +129,8 @@ def run_campaign(
     stop: bool = False,
     instances: int = 0,
 ) -> Iterator[Totals]:
-    """Run seeds on several processes; yields the result of each share. ``stop``: a share ends with its first
-    failure. ``instances``: of the hub; 0: one process, or a second one with another store.
+    """Run seeds on several processes; yield the result of each share. ``stop``: end a share at its first failure.
+    ``instances``: number of instances of the hub; 0: one process, and in some plans another one with another store.
     """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:

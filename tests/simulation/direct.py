@@ -82,7 +82,7 @@ class DirectPairs:
         return is_direct(session)
 
     def link_between(self, receiver: "Host", sender: "Host") -> SimLink | None:
-        """Return the receiving end of the direct session of two nodes."""
+        """Return the receiving end of the direct session of two nodes; None if they have no session."""
         for pair in self.all:
             if {*pair.ends} == {receiver, sender} and pair.session is not None and not pair.session.is_cut:
                 session = pair.session

@@ -25,8 +25,9 @@ USERS = ("desk", "sales")  # of each institution
 
 
 def group_of(token: str, target: str) -> str:
-    """Return the group to which a document goes, or its own target. Drawn from the token, so that seeds keep their
-    documents."""
+    """Return the group to which a document goes, or its own target. The choice follows from the token, so that seeds
+    keep their documents.
+    """
     return (ALL, f"{NodeType.USERS:d}.{target}", target)[sum(token.encode()) // 2 % 3]
 
 

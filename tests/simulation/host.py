@@ -82,7 +82,7 @@ class Host:
 
     # --- start and end
     def set_clock(self, skew_s: float) -> None:
-        """Set the clock of the machine, so many seconds ahead of the true time."""
+        """Set the clock of the machine ``skew_s`` seconds ahead of the true time."""
         self.skew_s = skew_s
         self.clock_was_set = True
         if self.engine is not None:
@@ -111,7 +111,9 @@ class Host:
         """Do what this kind of node does after a start."""
 
     def crash(self, restart_s: float | None = None) -> None:
-        """End the process: uncommitted work and unsent frames are lost, and its sessions end."""
+        """End the process: uncommitted work and unsent frames are lost, and its sessions end. ``restart_s``: time until
+        it starts again; None: it stays down.
+        """
         if self.engine is None:
             return
         self.world.trace("crashes", self.name, "")
@@ -125,7 +127,7 @@ class Host:
 
     # --- turns
     def turn(self) -> None:
-        """Check the engine's timers; called after each of its actions."""
+        """Plan the next check of the engine's timers; called after each action of the engine."""
         if self.engine is None:
             return
         due = self.engine.next_due
@@ -152,7 +154,7 @@ class Host:
             self.room(link)
 
     def some_link(self) -> SimLink | None:
-        """Return a session that the engine takes for open, if there is one."""
+        """Return a session that the engine considers open; None if there is none."""
         raise NotImplementedError
 
     def mail_waits(self) -> None:
@@ -191,9 +193,7 @@ class Host:
 
     # --- the store, phase by phase
     def work_waits(self, store: WatchedStore) -> None:
-        """Begin a transaction for posted work: soon, after a delay for other work, or when it has waited long
-        enough.
-        """
+        """Plan a transaction for posted work: soon, or after ``plan.later_s`` if only deferred work waits."""
         if store.phase and not self._store_planned:
             self._store_planned = True
             self.world.time.after(self.world.disk(), self._store_step, self.life)
@@ -290,7 +290,7 @@ class LocalHost(Host):
         )
 
     def _partners(self) -> Partners | None:
-        """Return the partners that a configuration without a hub names."""
+        """Return the partners that the configuration names if there is no hub; None with a hub."""
         return None if self.world.plan.has_hub else Partners.configured(str(one.address) for one in self.world.locals)
 
     def started(self) -> None:
@@ -424,7 +424,7 @@ class HubHost(Host):
 
 
 def flying(lanes: dict[str, Lane]) -> set[int]:
-    """Return the number of rows that count as under way."""
+    """Return the numbers (keys) of the rows that count as under way."""
     return {row for lane in lanes.values() for row in lane.flight}
 
 

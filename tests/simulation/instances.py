@@ -25,7 +25,7 @@ from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
 
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
-LATE_S = 15.0  # the broker drops older ones
+LATE_S = 15.0  # the broker drops older messages
 AWAY_EVERY_S = 60.0
 REPLACING = 4  # stores are replaced in each fourth seed, because their homes move away, which hides other faults
 REPLACED_EVERY_S = 60.0
@@ -127,7 +127,7 @@ class CarrierEnd:
 
 
 def unreadable(error: SemqError) -> None:
-    """Fail: what is packed can be read."""
+    """Raise the error: a message that this process has packed must be readable."""
     raise error
 
 
@@ -287,7 +287,7 @@ class InstancesWorld(World):
     def _retire_empty(self, site: SimulatedSite) -> None:
         tables, home = site.tables, (site.home.semq_id, site.home.semq_db_id)
         if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
-            return  # it is lost, or a home has moved there meanwhile
+            return  # the store is lost, or a home has moved there meanwhile
         if tables.outbound or tables.pending or tables.submitted:
             self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
             return

@@ -97,7 +97,9 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 
 
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
-    """Return work that calls ``act`` as soon as it has decided, with its owner and its local variables."""
+    """Return a change after which work calls ``act`` as soon as it has decided, with its owner and its local
+    variables.
+    """
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -117,7 +119,7 @@ def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
 
 
 def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
-    """Return work whose arguments are changed when its rows are loaded."""
+    """Return a change after which the arguments of work are changed by ``rewrite`` when its rows are loaded."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -304,7 +306,7 @@ def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
 
 
 def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
-    """Accept the note of a refusal in the same way."""
+    """Accept the note of a refusal for the copy with its number, even if the note names another message."""
     rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in noted]
     return source, [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
 

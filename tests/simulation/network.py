@@ -67,7 +67,9 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with a process of the hub, or with another local node (then ``hub``)."""
+    """One connection of a local node with a process of the hub, or with another local node, which is then in the place
+    of ``hub``.
+    """
 
     def __init__(self, world: "World", local: "LocalHost", hub: "Host") -> None:
         self.world = world

@@ -47,7 +47,7 @@ DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rum
 # Frames get lost, so that a sender does not know which have arrived.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and others overtake it
-# payloads deleted by the sender, for custody that is not lost
+# The senders have deleted the payloads at custody, and no custody is lost.
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
 DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, acts=0.9)
@@ -104,8 +104,8 @@ class Plan:
 
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
-    """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim; ``focus`` adds kinds of
-    faults.
+    """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim. ``focus`` adds kinds of
+    faults; the plan then has no theme and no goal.
     """
     chance = Random(seed)
     theme, goal = _theme(chance, seed, goal) if not focus else (None, None)
@@ -208,7 +208,9 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
 
 
 def _bulk(token: str) -> bytes:
-    """Return what makes each third document large; drawn from the token, so that seeds keep their documents."""
+    """Return bytes that make about a third of the documents large, else none. The token decides, so that seeds keep
+    their documents.
+    """
     return bytes(AHEAD_BYTES) if sum(token.encode()) % 3 == 0 else b""
 
 

@@ -13,6 +13,8 @@ def test_each_member_of_a_group_gets_its_document_once_or_has_an_outcome(runs: R
 
 
 def test_institutions_know_the_users_who_receive_at_other_instances_of_the_hub(runs: Runs) -> None:
-    """Each run compares them at its end, after reports that were lost or overtaken between the instances."""
+    """Each run checks at its end which users the institutions know, after reports between instances were lost or
+    overtaken.
+    """
     totals: Totals = runs(run_share, 0, 60, hell=False, focus=frozenset({"groups"}), instances=2)
     assert totals.failed == []

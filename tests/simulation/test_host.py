@@ -71,7 +71,7 @@ def test_deferred_work_shares_the_unit_of_urgent_work() -> None:
     let_pass(world, 5.0)
     assert patient.decided_at == urgent.decided_at
     assert urgent.decided_at < began + world.plan.later_s
-    again = Timed(world)  # the timer of the first one is cancelled
+    again = Timed(world)  # the timer of ``patient`` is cancelled
     began = world.time.now
     host.store.post(again, later=True)
     let_pass(world, 5.0)

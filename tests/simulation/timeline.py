@@ -32,7 +32,7 @@ class Timeline:
         self.at(self.now + delay, call, *args)
 
     def step(self, end: float) -> bool:
-        """Make the next call that is due before ``end``; return False if there is none, and set the time to ``end``."""
+        """Make the next call that is due until ``end``. If there is none, set the time to ``end`` and return False."""
         if not self._heap or self._heap[0][0] > end:
             self.now = end
             return False

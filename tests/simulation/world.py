@@ -69,8 +69,8 @@ class World:
         self.time = Timeline()
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
-        self.in_transit = 0  #: number of frames
-        self.ending = 0  #: number of ended sessions that one side still considers open
+        self.in_transit = 0  #: number of frames, and of messages of the carrier, on their way
+        self.ending = 0  #: number of ends of cut sessions that are not yet notified
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
@@ -95,7 +95,7 @@ class World:
         return self.site.host
 
     def host(self, name: str) -> LocalHost:
-        """A local node by name."""
+        """Return the local node with this name."""
         return self.locals[NAMES.index(name)]
 
     def host_of(self, tables: Tables) -> Host:
@@ -104,7 +104,7 @@ class World:
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """Return the receiving end of the present session between two nodes."""
+        """Return the receiving end of the present session between two nodes; None if no open session is there."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         link: SimLink | None
@@ -292,7 +292,9 @@ class World:
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether it was refused for its content or expiry, by the hub or by a marker that was recorded first."""
+        """Whether the message was refused for its content or expiry, by the hub or by a marker that was
+        recorded first.
+        """
         over = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)

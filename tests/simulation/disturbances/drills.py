@@ -158,7 +158,9 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame
 
 
 def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) -> list[Frame]:
-    """Let an operator refuse a copy; a marker only if one has been sent."""
+    """Return the refusal of a copy by an operator; with ``ends``, after the true end of the message. Return nothing if
+    the row is of the other kind (payload or marker), or cannot have been sent.
+    """
     is_marker = news is not SenderEvent.returned
     known = truth(link.owner.world, row) if ends else None
     may_have_left = row.att > 0 or row.sid < 0

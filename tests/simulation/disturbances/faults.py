@@ -339,9 +339,8 @@ class Faults:
         return True
 
     def in_a_unit(self, host: "Host") -> None:
-        """Deliver withheld documents to a node that has an open transaction in which it has recorded a later one.
-
-        They are decided in its next unit.
+        """Deliver some of the withheld documents to a node that has recorded their successors and has just begun a
+        transaction. The documents are decided in its next unit.
         """
         recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
         for entry in self._withheld[:]:

@@ -72,7 +72,7 @@ def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [reack])
 
 
-# Records by the role of the peer: (target of the copy, its source).
+# Records by the role of the peer: whether it is the target of the copy, and whether it is the source.
 OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
     (True, False): (_acked, _answered),
     (False, True): (noted,),

@@ -98,7 +98,7 @@ class SimulatedMessage:
 class Books:
     """The oracle's record of one store at the moment of a backup."""
 
-    accepted: int = -1  #: the place of the last message accepted there
+    accepted: int = -1  #: the place of the last message that any node had accepted
     recorded: dict[LK0, Arrival] = field(default_factory=dict)
     outcomes: dict[LK0, Outcome] = field(default_factory=dict)
     held: set[LK0] = field(default_factory=set)

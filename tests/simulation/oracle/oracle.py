@@ -353,7 +353,9 @@ class Oracle:
 
     # --- received and sent frames
     def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """Note frames that arrive. Its source sends each attempt of a message once."""
+        """Note messages that arrive at the hub. An attempt that arrives twice was doubled, because its source sends it
+        once.
+        """
         for frame in frames if host.home.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att

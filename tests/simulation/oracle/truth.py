@@ -81,7 +81,9 @@ def _marker_came_first(message: SimulatedMessage) -> bool:
 
 
 def _was_barred(message: SimulatedMessage) -> bool:
-    """Whether the refusal by the hub explains the outcome: of the only copy, or a marker was recorded first."""
+    """Whether a refusal on arrival at the hub explains the outcome: the only copy was refused, or a marker was recorded
+    first.
+    """
     if not message.barred:
         return False
     if not message.must:  # section 19: a restored sender does not know that it had sent it
