@@ -71,11 +71,11 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """Return the folders in this folder, sorted by name, without hidden ones; none if this folder does not exist."""
+        """Return the folders in this folder, sorted by name, without hidden ones; empty if it does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, sorted by name, without hidden ones; none if this folder does not exist."""
+        """Return the files in this folder, sorted by name, without hidden ones; empty if it does not exist."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:

@@ -80,7 +80,7 @@ def test_the_hub_reports_forwarded_and_stored_documents() -> None:
         Side.HUB, document, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1)
     )
     assert result == [("store", 2_000, 2_200, "")]
-    spans.documents.begin(Side.HUB, document, 2_300)  # its sender could not know of the store
+    spans.documents.begin(Side.HUB, document, 2_300)  # another copy, of a sender that was not informed of the first
     assert len(spans.commit(Side.HUB, document, (2_300, Event.STORED, 0), (2_400, Event.RELEASED, 1))) == 1
     assert len({span.span_id for span in spans.reported}) == 4
     spans.documents.begin(Side.HUB, document, 3_000)

@@ -1,4 +1,4 @@
-"""The directory at a local node: bounded memory, and no target refused as unknown beyond the bounds."""
+"""The directory at a local node: bounded memory, and no target beyond the bounds is refused as unknown."""
 
 import pytest
 

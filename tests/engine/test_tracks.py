@@ -4,7 +4,7 @@ from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
 
 def names(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
-    """Return the first track of each source."""
+    """Return, for each source, the source, priority and limit of its first pick."""
     return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
 
 

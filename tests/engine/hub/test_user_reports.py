@@ -9,7 +9,7 @@ B = Address(1, "56001")
 
 
 def trio() -> Trio:
-    """Return A, the hub and B, of which B has two named users."""
+    """Return a trio in which B has two named users."""
     made = Trio()
     define(made, "desk", "zed")
     return made

@@ -1,4 +1,4 @@
-"""Numbers of finished documents: each is processed soon, also one that is written while others are read."""
+"""Documents finished by SQL: their numbers are processed soon, also a number that is written while others are read."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_number_committed_after_a_read_began_is_processed_without_the_next_pol
     def ended_with_none(found: int) -> None:
         monkeypatch.undo()
         trio.b.store.tables.done[delivery.bref] = None
-        completions.poll()  # its NOTIFY
+        completions.poll()  # as the NOTIFY of that number does
         ended(found)
 
     monkeypatch.setattr(completions, "_ended", ended_with_none)

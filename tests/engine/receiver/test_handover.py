@@ -14,7 +14,7 @@ from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
 
 COUNT = 100_000
-SEARCHES_MAX = 20  # searches for orders, for a document that itself has an order key
+SEARCHES_MAX = 20  # maximum of searches for orders that one document with an order key may cause
 
 
 class CountingOrders(dict[OrderId, Order]):

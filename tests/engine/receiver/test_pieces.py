@@ -28,7 +28,7 @@ QUOTA = SIZE + 100_000
 
 
 async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
-    """Return why a document was refused, as its sender's node lists it."""
+    """Wait until a document is refused; return the error that its sender's node lists."""
     link = await inprocess.client(node)
 
     async def reason() -> str | None:
@@ -105,7 +105,9 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
 
 
 async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess) -> None:
-    """No piece alone is beyond the limit: the last one is small."""
+    """No piece shows that the document exceeds the limit, because the last one is small: only the manifest is
+    refused.
+    """
     hub = await inprocess.hub()
     config = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
@@ -122,7 +124,7 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
 async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_restart(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One commit that deletes all of them would delay other documents for seconds."""
+    """One commit that deletes all pieces would delay other documents for seconds."""
     monkeypatch.setattr(cleanup, "PIECES_BYTES", 3 * PIECE_BYTES)
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
@@ -133,7 +135,7 @@ async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_res
     kept = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND app_status = 320"
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: 0 < counted(b, kept) < 19)
-    assert not b.engine.core.pieces.of("1.10008")  # they have ended
+    assert not b.engine.core.pieces.of("1.10008")  # pieces that have ended do not count
     await b.stop()
     assert counted_at(b.store.url, kept) in (3, 6, 9, 12, 15, 18)
     b = await inprocess.started(load(inprocess.folder / "56001.toml", {}))

@@ -1,5 +1,4 @@
-"""Submission while other documents are under way: a document is sent in the commit that accepts it while the link has
-room.
+"""A burst of documents: each is sent in the commit that accepts it, as long as the link has room.
 
 Changes of rows are counted: a document that waits in SS_INIT costs an update, and its body is read again.
 """

@@ -18,7 +18,7 @@ PACED = replace(
 
 
 def waiting(count: int = COUNT) -> Trio:
-    """A's rows are in custody, and B is away."""
+    """Return a trio in which A's rows are in custody, and B is away."""
     trio = Trio(PACED)
     trio.cut(trio.b)
     trio.a.send(*[b"%d" % n for n in range(count)])
@@ -108,7 +108,7 @@ def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
 
 @pytest.mark.parametrize("is_online", [False, True])
 def test_a_lost_copy_makes_its_sender_inquire_about_all_messages_soon(is_online: bool) -> None:
-    """Its hub was restored: the newest copies are missing. The target is away, or denies the messages."""
+    """The hub was restored: the newest copies are missing. The target is away, or denies the messages."""
     trio = waiting()
     trio.later(60)
     trio.crash_hub()

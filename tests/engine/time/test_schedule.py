@@ -155,7 +155,7 @@ def test_spans_in_custody_begin_at_the_slower_pace() -> None:
 
 
 def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:
-    """Neither as one moment's rows nor as neighbours of one age, as long as there are few slices."""
+    """Rows of one moment, or of one age, are not merged over a distance as long as there are few slices."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)
     schedule.add(1_000_000, now=0.1)
