@@ -1,12 +1,12 @@
 """The command line, ``semq``: send and receive documents, read and act on messages, run and check nodes.
 
-It is an application like any other: it uses AMQP and the operations of the nodes.
+Most commands use a running node as any application can: over AMQP, by the operations of the node.
 
 | room       | contents                                                                                      |
 |------------|-----------------------------------------------------------------------------------------------|
 | main       | the entry point; errors become one line and an exit status                                    |
 | groups     | the table of commands and their modules                                                       |
-| session    | what every command on a node has: connection, output, time limit, common options              |
+| session    | the parts that commands on a node share: connection, output, time limit, options              |
 | errors     | errors of the command line                                                                    |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``, ``import``                             |
 | node       | ``node``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db``;           |
@@ -17,10 +17,10 @@ It is an application like any other: it uses AMQP and the operations of the node
 | monitoring | ``check``, ``top``                                                                            |
 | checkup    | ``doctor``                                                                                    |
 | reference  | ``errors``, ``version``, ``completion``                                                       |
-| options    | reading of options and arguments: parameters, times                                           |
+| options    | reading of options and arguments                                                              |
 | output     | printing: tables or JSON, and values in words                                                 |
 
-A module is imported when one of its commands is used (``groups``).
+A module is imported when one of its commands is used, or for the help of ``semq`` itself (``groups``).
 """
 
 

@@ -1,4 +1,4 @@
-"""Errors of the command line, codes 2200–2299, and its exit statuses (the table of `main`)."""
+"""Errors of the command line, codes from 2200 on, and exit statuses; `main` has the table of their meanings."""
 
 from semq.errors import BadInput, Misconfigured, SemqError
 

@@ -1,7 +1,8 @@
-"""The table of commands and their modules, for `main`. A module is imported when one of its commands is used.
+"""The table of commands and their modules, for `main`. A module is imported for its own commands only.
 
 A new group of commands is a row here. A module that adds commands to the group of another module is named in the row of
-that group. Importing every module would take longer than most commands do (``tests/cli/test_groups.py``).
+that group. Importing every module, as for the help of ``semq`` itself, takes longer than most commands do
+(``tests/cli/test_groups.py``).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ class CommandRow:
     """A command or a group of commands, with its name as the first word of the command line."""
 
     name: str
-    where: str  #: its object, as "module:name"
+    where: str  #: the object that `load` imports, as "module:name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class CommandGroup(CommandRow):
 
     help: str
     more_modules: tuple[str, ...] = ()  #: further modules that add commands to the group
-    hidden: bool = False  #: left out of the help: an older name
+    hidden: bool = False  #: left out of the help, because the name is an older one
 
     def load(self) -> typer.Typer:
         """Import the group with all of its commands."""
@@ -124,7 +125,8 @@ TOP_COMMANDS = (
 def rows_for(first_word: str | None) -> tuple[Iterator[CommandGroup], Iterator[TopCommand]]:
     """Return the groups and the top commands for a command line with this first word.
 
-    This is one row if the word names one. Otherwise it is all rows, for the help and for the error.
+    If the word names a row, this row is the only one. Otherwise all rows are returned: for the help, or for the error
+    about an unknown command.
     """
     rows: tuple[CommandRow, ...] = (*GROUPS, *TOP_COMMANDS)
     is_name = any(row.name == first_word for row in rows)

@@ -8,7 +8,8 @@
 | 69     | unavailable: node or database unreachable, no answer or no outcome in time          |
 | 78     | configuration unreadable or wrong, database of another version, login refused       |
 | 130    | interrupted                                                                         |
-| others | of ``semq reconcile`` only: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
+| others | ``semq check``: 1, 2 and 3 are verdicts, see ``monitoring.check``;                  |
+|        | ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md                |
 """
 
 import sys
@@ -36,7 +37,7 @@ EPILOG = (
 
 
 def make(first_word: str | None = None) -> typer.Typer:
-    """Return the program for a command line with this first word: only the command that it names, or all commands."""
+    """Return the program for a command line: with the command that the first word names, or with all commands."""
     program = typer.Typer(
         name="semq",
         cls=parameters.ParsedGroup,
@@ -64,7 +65,7 @@ def make(first_word: str | None = None) -> typer.Typer:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
+    """Run one command and return its exit status. ``argv``: the words after ``semq``; None: those of this process."""
     escape_unprintable_characters()
     words = sys.argv[1:] if argv is None else list(argv)
     try:

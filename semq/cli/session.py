@@ -61,7 +61,7 @@ class Session:
     client: Client
     out: Output
     timeout_s: float
-    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: errors of answers without some stores of a hub
+    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: errors of answers that lack stores of a hub
 
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
         """Run an operation of the node and return its result; arguments that are None are left out.
@@ -163,7 +163,10 @@ def read_config(config: Path, institution: str | None = None) -> "Settings":
 
 
 def institutions_of(config: Path, institution: str | None) -> list[str | None]:
-    """Return the named institution, or all of a file with several; for the file of one node this is [None]."""
+    """Return the named institution; without a name all institutions of the file, or [None] for the file of one node.
+
+    Raises ConfigUnreadable.
+    """
     from semq.config.file import read_toml
     from semq.config.institutions import INSTITUTIONS, is_virtual
 

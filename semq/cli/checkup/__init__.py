@@ -4,13 +4,14 @@
 |--------------|-------------------------------------------------------------------------|
 | doctor       | the command                                                             |
 | finding      | one result: subject, verdict, advice                                    |
-| machine      | configuration file, data folder, free space                             |
-| database     | connection, durability, tables, clock, number of connections            |
+| machine      | configuration file, data folder, free space, other paths, alert program |
+| database     | connection, durability, replication, clock, connections, rights, tables |
 | identity     | keys, certificate, authority                                            |
 | hub_link     | the connection to the hub: name, port, TLS, login                       |
 | direct_links | the connections to partners with direct links                           |
-| running_node | the running node: port, health, stuck messages                          |
+| running_node | the running node: port, health, stuck messages; other hub instances     |
 
-Checks change nothing: no server is started, no table migrated, no key made. A function ``check`` returns findings; a
-check that fails is a finding, too. `doctor` makes findings of an OSError and of a check that takes too long.
+Checks change nothing: no server is started, no table migrated, no key made. The function ``check`` of each module
+yields findings. Faults are findings, not exceptions; `doctor` makes findings of an OSError and of a check that takes
+too long.
 """

@@ -1,4 +1,7 @@
-"""Checks of a node's database and of a hub's control database: connection, durability, clock, rights, tables."""
+"""Checks of a node's database: connection, durability, replication, clock, number of connections, rights, tables.
+
+If the instances of a hub share a separate control database, it is checked in the same way, except for its tables.
+"""
 
 import time
 from collections.abc import Iterator
@@ -33,7 +36,7 @@ def check(settings: Settings) -> Iterator[Finding]:
             return
     findings = list(_server(url, "database.url"))
     yield from findings
-    if findings[-1].check != "database":  # further checks followed that of the connection: the server accepts writes
+    if findings[-1].check != "database":  # later checks followed, so the server was reached and accepts writes
         yield _tables(url, settings)
 
 

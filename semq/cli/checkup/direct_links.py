@@ -1,7 +1,7 @@
 """Checks of the connections to partners with direct links: address, TLS, login by the certificate of the node.
 
-The check logs in to the virtual host for questions between nodes, because a second direct link would end the link of
-the running node. A partner of an older version accepts the login and then refuses this virtual host. An unreachable
+The check logs in to the virtual host of enrolment, because a second direct link would end the link of the running
+node. A partner of an older version accepts the login and then refuses this virtual host. An unreachable
 partner is a warning only: documents for it wait, or go by the hub.
 """
 
@@ -32,7 +32,8 @@ REFUSED = "The partner must name this institution in [direct]; its log has partn
 async def check(settings: Settings) -> AsyncIterator[Finding]:
     """Check each address of each partner that this node dials.
 
-    If the node's own certificate has a fault, nothing is checked here: ``identity`` reports it.
+    If the certificate or the authorities of the node itself have a fault, no link is checked: ``identity`` reports the
+    fault.
     """
     partners = {partner_address(node_id): section for node_id, section in settings.direct.items() if section.urls}
     if not partners:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
     from semq.config import Settings
 
-PART_S_MAX = 10.0  # time limit of each part, in addition to --timeout
-MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | word at the beginning of its line
+PART_S_MAX = 10.0  # added to --timeout: the time limit of each part, in seconds
+MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | word at the beginning of the line of a finding
 
 
 def doctor(
@@ -94,16 +94,16 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
 async def in_daemon_thread(check: Callable[[], list["Finding"]]) -> list["Finding"]:
     """Run a check in a thread that does not delay the end of the process.
 
-    The threads of ``asyncio.to_thread`` are joined at the end: with a database server or a file system that hangs, the
-    command would print its findings and hang, too.
+    Python joins the threads of ``asyncio.to_thread`` before it ends the process. If a database server or a file system
+    hung, the command would print its findings and then hang, too.
     """
     result: Future[list[Finding]] = Future()
-    result.set_running_or_notify_cancel()  # from now on the time limit cannot cancel it, only the wait for it
+    result.set_running_or_notify_cancel()  # the time limit then cancels only the wait, not the result
 
     def run() -> None:
         try:
             result.set_result(check())
-        except BaseException as error:  # noqa: BLE001 - raised by the wait below
+        except BaseException as error:  # noqa: BLE001 - the wait below raises the error
             result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

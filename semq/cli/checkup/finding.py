@@ -1,4 +1,4 @@
-"""The finding of one check: subject, verdict, detail, advice. Made by the modules of checks, printed by `doctor`."""
+"""The finding of one check: subject, verdict, detail, advice. The checks make findings, `doctor` prints them."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Finding:
     check: str  #: subject, for instance "disk"
     verdict: str  #: ok; warning (works, but needs attention); failing (does not work, or may lose data)
     detail: str = ""
-    advice: str = ""  #: what the operator should do
+    advice: str = ""  #: next step for the operator; may be empty
 
 
 def failing(check: str, error: SemqError) -> Finding:

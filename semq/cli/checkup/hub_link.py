@@ -1,6 +1,6 @@
 """Checks of the connection from a local node to its hub: name, port, TLS, login.
 
-The check logs in as the node, but to the virtual host for enrolment: a second link of the node would end the first.
+The check logs in as the node, but to the virtual host of enrolment: a second link of the node would end the first.
 """
 
 import socket
@@ -44,7 +44,7 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     try:
         ring = ring_of(settings)
         if hub.is_tls:
-            ring.identity()  # before `trust_of`: without enrolment both fail, and this error says so
+            ring.identity()  # before `trust_of`: without enrolment both fail, and only this call names the cause
         tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)
@@ -62,7 +62,7 @@ async def _finding_of(config: DialConfig, address: Address) -> Finding:
         cause = error.__cause__
         advice = next((text for kind, text in ADVICE if isinstance(cause, kind)), error.remedy)
         return Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
-    except (NotAllowed, InvalidPath):  # a hub without an authority lacks the virtual host; it has accepted the login
+    except (NotAllowed, InvalidPath):  # a hub without an authority lacks the virtual host, but accepts the login
         return Finding(CHECK, OK, f"{where} accepts the login of {address}")
     except AccessRefused as error:
         advice = (

@@ -1,4 +1,4 @@
-"""Checks of the configuration file, the data folder, free space, and every other path of the configuration."""
+"""Checks of the configuration file, the data folder, free space, other configured paths, and the alert program."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ AMPLE = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Check the file, the folder, the disk, other paths, and the program for alerts."""
+    """Check the configuration file, the data folder, its disk, other configured paths, and the alert program."""
     yield _configuration(settings)
     folder = settings.data_dir
     existing = _nearest_existing(folder)
@@ -86,7 +86,7 @@ def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def _obstacle(folder: Path) -> str:
-    """Return why this user can neither use nor create a folder; empty if one of them is possible."""
+    """Return why this user cannot use a folder, or create it if it is missing; empty if there is no obstacle."""
     existing = _nearest_existing(folder)
     if not existing.is_dir():
         return f"{existing} is not a folder"

@@ -11,7 +11,7 @@ from semq.config import reach
 from semq.config.settings import Settings
 from semq.errors import SemqError
 
-STUCK_MAX = 1000  # messages requested
+STUCK_MAX = 1000  # largest number of stuck messages in the answer
 MISSING_STORE = "`semq hub instances` shows which instance serves it; start that instance, or its standby."
 # Check of node.health | advice
 ADVICE = {
@@ -84,7 +84,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
 async def _ask_all_stores(
     client: Client, operation: str, arguments: dict[str, Any], patience_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Run an operation on all stores of a hub; return its rows, and the missing stores with the reason."""
+    """Run an operation on the node, at a hub on all its stores; return its rows, and the reason by missing store."""
     try:
         return await client.request(operation, arguments, timeout_s=patience_s), {}
     except IncompleteAnswer as error:

@@ -11,7 +11,7 @@ from semq.cli.output.values import counted
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
-PAIRS_MAX = 20  # printed pairs
+PAIRS_MAX = 20  # largest number of printed pairs
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Definitions in TOML.")]
 
 
@@ -61,7 +61,10 @@ async def import_(
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:
-    """Ask the user to confirm that pairs of institutions stop. Raises PairsWouldStop if there is no terminal."""
+    """Ask the user to confirm that pairs of institutions stop.
+
+    Raises PairsWouldStop with --json or without a terminal, Abort if the user does not confirm.
+    """
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import these definitions?", abort=True, err=True)

@@ -1,7 +1,8 @@
 """``semq held list|count|refuse|resend``: copies that a hub stores for institutions.
 
-``refuse`` and ``resend`` act on named copies or on those of a filter, in batches. Each batch is committed before the
-next is requested, so an interrupted command can be repeated. ``--dry-run`` only counts.
+``refuse`` and ``resend`` act on named copies, on the copies that a filter selects, or on all copies, in batches. The
+hub commits each batch before the next one is requested, so an interrupted command can be repeated. With ``--dry-run``
+they only count.
 """
 
 from collections import Counter
@@ -114,7 +115,10 @@ async def _act(
     session: Session, operation: str, ids: list[str] | None, filters: dict[str, Any], arguments: dict[str, Any], *,
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Act on the named copies, or on those of the filters, or on all; print the number of each result."""
+    """Act on the named copies, the selected copies, or all copies; print the number of copies with each result.
+
+    Raises NothingSelected, and BadInput if both names and filters are given.
+    """
     if not (ids or filters or everything):
         raise NothingSelected("No copies were selected.", filters=FILTERS)
     if ids and filters:

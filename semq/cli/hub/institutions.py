@@ -1,6 +1,7 @@
-"""``semq hub init-ca|instances|health``, ``semq hub nodes``, ``semq hub stores``: authority, enrolment and stores.
+"""``semq hub init-ca|instances|health``, ``semq hub nodes``, ``semq hub stores``.
 
-``authority`` adds ``semq hub ca`` to the same group.
+The commands concern a hub's authority, its instances and stores, and the enrolment of institutions. ``authority`` adds
+``semq hub ca`` to the same group.
 """
 
 from pathlib import Path

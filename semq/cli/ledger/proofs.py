@@ -1,4 +1,4 @@
-"""``semq verify``: check a proof of delivery offline (`semq msg prove` writes it). ``semq ledger verify``."""
+"""``semq verify``: check a proof of delivery (`semq msg prove`) offline. ``semq ledger verify``: check a ledger."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +54,7 @@ def verify(
     check_proof(proof, certificate.public_key)
     stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     if trust is not None:
-        # At the time of the signature: a proof stays valid after the end of the certificate.
+        # The certificate is checked at the time of the signature: a proof stays valid after the certificate ends.
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
     if document is not None:
         check_document(proof, _read(document))

@@ -1,4 +1,7 @@
-"""``semq msg cancel|hold|release|resend|inquire``: acts on one message. The ledger records the user and the reason."""
+"""``semq msg cancel|hold|release|resend|inquire``: acts on one message.
+
+The ledger records the user and the reason of every act except ``inquire``, which only sends a due inquiry earlier.
+"""
 
 from typing import Annotated, Any
 

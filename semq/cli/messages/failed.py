@@ -1,7 +1,8 @@
 """``semq failed list|show|park|requeue|remove``: parked received documents, and refused sent documents.
 
-``list`` and ``show`` change nothing. ``requeue`` returns a document to its application, ``remove`` ends it. Both act on
-named documents, on those of a filter, or on all, and the ledger records them.
+``list`` and ``show`` change nothing. ``park`` sets a received document aside. ``requeue`` returns a parked
+document to its application, and submits a refused submission by SQL again. ``remove`` ends failed documents.
+``requeue`` and ``remove`` act on named documents, on the documents that a filter selects, or on all failed documents.
 """
 
 from typing import Annotated, Any
@@ -95,8 +96,11 @@ async def remove(
 async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
 ) -> None:
-    """Act on the named documents, or on those of the filters, or on all. Raises NothingSelected."""
-    # A document that the hub or a receiver has refused has no application to which it could return; a refused
+    """Act on the named documents, or on those of the filters, or on all.
+
+    Raises NothingSelected if there are no names and no filters, and ``everything`` is false.
+    """
+    # `requeue` leaves out documents that the hub or a receiver has refused: no application waits for them. A refused
     # submission by SQL can be submitted again.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     acts = FailedDocumentActs(session, operation, why)
@@ -123,7 +127,7 @@ class FailedDocumentActs:
         self._session = session
         self._operation = operation
         self._why = why
-        self.lk0s: dict[str, str] = {}  #: locators of the documents, by the name sent to the node
+        self.lk0s: dict[str, str] = {}  #: locator of each document, by the name that was sent to the node
         self.became: dict[str, dict[str, Any]] = {}  #: results of repeated submissions, by their old names
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:

@@ -21,7 +21,7 @@ from semq.foreign_text import in_page
 NAME_BYTES_MAX = 255  # limit of file names on the common file systems
 ENDING_BYTES_MAX = 24  # longest suffix that a shortened name keeps
 STDIN = "-"
-LARGE = 4 << 20  # bytes from which a file is read while it is sent
+LARGE = 4 << 20  # bytes; a larger file is read while it is sent
 _REFUSED = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some system refuses in file names
 
 
@@ -29,7 +29,7 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
     """Yield the name and the body of each file; the name ``-`` is standard input.
 
     Without files, standard input is read unless it is a terminal. All files are checked before the first one is
-    yielded, so that nothing is sent if one of them is empty. Raises NoFileNamed, EmptyDocument, UnreadableFile.
+    yielded, so that nothing is sent if one file is empty. Raises NoFileNamed, EmptyDocument, UnreadableFile.
     """
     if not files and sys.stdin.isatty():
         raise NoFileNamed
@@ -94,7 +94,7 @@ def write_body(folder: Path, document: Document) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             return _write(folder, name, document)
-        except OSError:  # the file system has a lower limit of names, or a folder has this name
+        except OSError:  # the file system allows only shorter names, or a folder has this name
             return _write(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document)
     except OSError as error:
         raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error

@@ -1,7 +1,8 @@
 """``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
-A document is acknowledged after it is printed, or is on the disk. A document that cannot be written is reported and not
-acknowledged. It does not block later documents, and is delivered again to the next command.
+A document is acknowledged after it is printed, or is on the disk; with ``--no-ack`` it is not acknowledged. A document
+that cannot be written is reported and not acknowledged. It does not block later documents, and is delivered again to
+the next command.
 """
 
 from base64 import b64encode
@@ -21,7 +22,7 @@ from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16
-UNWRITTEN_MAX = 16  # failed writes after which the command ends: the fault is that of the folder
+UNWRITTEN_MAX = 16  # unwritten documents after which the command ends: the folder itself has a fault
 
 
 @group.command()
@@ -57,9 +58,9 @@ class InboxReader:
         self.unwritten: set[str] = set()  #: locators of documents that could not be written
 
     async def run(self, user: str, count: int) -> bool:
-        """Receive until ``count`` documents are taken (0: no limit), one cannot be written, or none arrives.
+        """Receive until ``count`` documents are taken (0: no limit), or a document cannot be written, or none arrives.
 
-        Return whether a document could not be written, so that others may be waiting.
+        Return True if a document could not be written. Further documents may then wait at the node.
         """
         prefetch = (min(count - self.taken, PREFETCH) if count else PREFETCH) + len(self.unwritten)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:

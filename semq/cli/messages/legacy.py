@@ -19,7 +19,7 @@ from semq.cli.session import (
     on_node,
 )
 
-LINES_MAX = 20  # refused and unanswered rows that are printed
+LINES_MAX = 20  # largest number of printed rows that were refused or have no answer
 
 
 def import_rows(
@@ -106,6 +106,6 @@ async def _import(
 
 
 def _cause(row: Mapping[str, str]) -> str:
-    """Return why a row was not imported, with the code of a refusal only once."""
+    """Return why a row was not imported. The reason is left out if the detail begins with it: the code of a refusal."""
     reason, detail = row["reason"], row["detail"]
     return detail if detail.startswith(reason) else f"{reason}: {detail}"

@@ -38,7 +38,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0)
 
 
 class QueueSide(StrEnum):
-    """The queue of which messages are listed."""
+    """The queue whose messages are listed."""
 
     outbound = "outbound"
     inbound = "inbound"

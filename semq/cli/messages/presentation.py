@@ -42,12 +42,15 @@ FIRST_FACTS = (
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the short name of a message. For a node that does not state it, derive it from the locator."""
+    """Return the short name of a message, derived from the locator if the node does not state the name.
+
+    A locator without a short name is returned itself; a row without name and locator has an empty name.
+    """
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, Any]) -> str:
-    """Return the outcome of a message, or else its status."""
+    """Return the outcome of a message, or its status if it has no outcome; empty if it has neither."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
             return str(row[name])
@@ -83,7 +86,7 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def pieces_of(row: Mapping[str, Any]) -> str:
-    """Return delivered and total pieces ("3/8") of a document in pieces that is on its way; otherwise empty."""
+    """Return "3/8" if 3 of 8 pieces of a document are delivered; empty unless a document in pieces is on its way."""
     pieces = row.get("pieces")
     if not isinstance(pieces, Mapping) or "delivered" not in pieces:
         return ""
@@ -103,7 +106,7 @@ def document_name(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of one message that are not empty, those of FIRST_FACTS first."""
+    """Return the facts of one message, those of FIRST_FACTS first, without empty and false ones."""
     facts = {"name": name_of(shown)} | dict(shown)
     if "submission" in facts:  # a submission by SQL that the node has not accepted
         facts["submitted_at"] = facts.pop("accepted_at", None)
@@ -122,7 +125,7 @@ def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether a message is stuck, with the cause and the next step, or why it is not stuck."""
+    """Yield lines about the cause and the next step of a stuck message, or (``stuck`` None) why it is not stuck."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
@@ -153,7 +156,7 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message with their nodes, and what the trace lacks. ``full``: with all lines of details."""
+    """Print the events of a message, and notices about missing parts. ``full``: print all lines of details."""
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first_line} if full else line))

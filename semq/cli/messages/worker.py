@@ -95,12 +95,15 @@ def _first_handlers(module: object) -> Handlers | None:
 
 
 def application_traceback(error: BaseException | None) -> Iterator[str]:
-    """Yield the lines of a traceback, without the frames of this module and of Python's import."""
+    """Yield the lines of a traceback, without its last line and without frames of this module and of Python's import.
+
+    The error of the command contains the last line. ``error`` None: there are no lines.
+    """
     if error is None:
         return
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
     lines = traceback.format_list(frames[-FRAMES_MAX:])
-    # For a syntax error these are the file, the line and the position.
+    # A syntax error has lines before the last one: its file, its text and its position.
     lines += traceback.format_exception_only(error)[:-1]
     for entry in lines:
         yield from entry.rstrip("\n").split("\n")

@@ -1,7 +1,7 @@
 """``semq check SUBJECT``: one figure of a node, compared with a limit for a warning and one for an alarm.
 
 The exit status is that of the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. A node
-that cannot be reached is critical; a wrong argument, or a subject that this node does not have, is unknown.
+that cannot be reached is critical. Any other error, for instance a subject that this node does not have, is unknown.
 """
 
 import re
@@ -54,7 +54,7 @@ class Subject(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """The printed result of a check."""
+    """The printed result of a check. Value and limits are None if an error prevented the check."""
 
     subject: str
     level: Level
@@ -226,7 +226,7 @@ _compare_on_node = on_node(_compare)
 
 @wraps(_compare_on_node)
 def check(**arguments: Any) -> None:
-    """Run a check. An error is a result, too: CRITICAL or UNKNOWN."""
+    """Run a check. An error of SEMQ is a result, too: CRITICAL or UNKNOWN."""
     subject = arguments["subject"] if arguments["subject"] in SUBJECTS else "check"
     try:
         _compare_on_node(**arguments)

@@ -13,7 +13,7 @@ from semq.clock import SystemClock
 from semq.counters import COUNTERS
 from semq.sizes import size
 
-PAIRS_MAX, CAUSES_MAX = 10, 8  # shown lines
+PAIRS_MAX, CAUSES_MAX = 10, 8  # largest numbers of shown lines
 # Figure of the broker | its name on the screen
 BROKER_FIGURES = (("published", "messages published"), ("delivered", "messages delivered"))
 
@@ -65,7 +65,10 @@ async def _snapshot(session: Session, at: float) -> Snapshot:
 
 
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
-    """Return the change of each total per second since the previous snapshot; totals of a restarted node begin at 0."""
+    """Return the change of each total per second since the previous snapshot; empty for the first snapshot.
+
+    Totals of a node that was restarted in the meantime begin at 0.
+    """
     if before is None or now.at <= before.at:
         return {}
     previous = before.totals if before.status.get("started_at") == now.status.get("started_at") else {}

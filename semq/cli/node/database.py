@@ -135,7 +135,11 @@ def _print(json: bool, data: dict[str, object], text: str) -> None:
 
 @contextmanager
 def _database(config: Path, institution: str | None) -> Iterator[str]:
-    """Yield the URL of the node's database. An embedded server that does not run is started, and stopped afterwards."""
+    """Yield the URL of the node's database.
+
+    An embedded server that does not run is started, and stopped afterwards. Raises StoreUnavailable if the embedded
+    server of a virtual server does not run.
+    """
     from semq.store.postgres.errors import StoreUnavailable
 
     settings = read_config(config, institution)

@@ -2,7 +2,7 @@
 
 Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
 its node. The kinds of values that these commands use have a row in `READ`; Typer reads any other kind. `groups` and
-`main` make all commands of these classes.
+`main` give all commands the classes of this module.
 """
 
 import inspect
@@ -99,7 +99,10 @@ class ParameterReading:
         self._is_list = is_list
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value of a text. Raises BadParameter."""
+        """Return the value of a text, or the values of a list of texts; for None, None or an empty tuple.
+
+        Raises BadParameter.
+        """
         if value is None:
             return () if self._is_list else None
         try:

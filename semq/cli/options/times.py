@@ -18,9 +18,9 @@ def milliseconds_ago(text: str) -> int:
 
 
 def milliseconds_ahead(text: str) -> int:
-    """Return a date, or now plus a duration, in milliseconds since 1970 UTC. A number is returned as it is.
+    """Return a date, or now plus a duration, in milliseconds since 1970 UTC. Raises BadTime.
 
-    Raises BadTime.
+    A number without a unit is already in milliseconds since 1970 UTC.
     """
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else _milliseconds(text, 1)
 

@@ -1,7 +1,8 @@
 """Output of commands: tables for people or JSON for programs on standard output, all other text on standard error.
 
-No other module of the command line writes to a stream. Foreign text therefore always passes `semq.foreign_text`: no
-control character of a partner or an application reaches a terminal.
+No other module of the command line writes to a stream; only Typer prints its own help, errors and questions. Foreign
+text therefore always passes `semq.foreign_text`: no control character of a partner or an application reaches a
+terminal.
 """
 
 import logging
@@ -65,7 +66,7 @@ class Output:
         print(shown(text), flush=True)
 
     def screen(self, lines: Sequence[str]) -> None:
-        """On a terminal, replace the screen by these lines, cut to its size. Append them in a file or a pipe."""
+        """Replace the screen of a terminal by these lines, cut to its size. In a file or a pipe, append the lines."""
         if sys.stdout.isatty():
             width, height = shutil.get_terminal_size((WIDTH, 24))
             cut = [shown(line)[:width] for line in lines[: height - 1]]

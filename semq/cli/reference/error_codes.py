@@ -51,7 +51,7 @@ def lookup(
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Return a row for every class with a code of its own. A remedy that the class does not set is that of its base."""
+    """Return a row for every code. If the class of a code sets no remedy, the row has that of its nearest base."""
     classes = list(_classes())
     by_name = {definition.name: definition for definition in classes}
     rows: dict[str, dict[str, str]] = {}
@@ -70,7 +70,7 @@ def all_errors() -> list[dict[str, str]]:
 
 
 def _classes() -> Iterator[ast.ClassDef]:
-    """Return the classes of every module that defines errors."""
+    """Yield the classes of every module that defines codes of errors."""
     root = Path(semq.__file__).parents[1]
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
