@@ -2,7 +2,7 @@
 
 | module               | subject                                                                       |
 |----------------------|-------------------------------------------------------------------------------|
-| node                 | the node as a process; ``ports``: the part of it that operations use          |
+| node                 | the node as a process; ``ports``: the part that operations use                |
 | doors                | exchanges, queues and tables through which applications send and receive      |
 | link                 | the connections to the hub and to partners                                    |
 | pieces               | documents that are too large for one message                                  |

@@ -57,7 +57,9 @@ class HubAddress(msgspec.Struct, frozen=True):
 
 
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
-    """Get the first certificate, into slot active. Raises NoSuchFingerprint, RefusedByHub, DialFailed, KeyRefused.
+    """Get the first certificate, into slot active.
+
+    Raises NoSuchFingerprint, RefusedByHub, DialFailed, Unavailable, KeyRefused.
 
     An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
     same certificate for the same key.
@@ -77,9 +79,9 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 
 
 async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
-    """Get the next certificate, into slot next, and test it; the caller rotates. After a crash, repeating it continues.
+    """Get the next certificate, into slot next, and test it; the caller rotates. After a crash, call this again.
 
-    Raises RefusedByHub, DialFailed, Untrusted, KeyRefused.
+    Raises RefusedByHub, DialFailed, Unavailable, Untrusted, KeyRefused.
     """
     key_id = ring.slots().next
     untested = ring.certificate(key_id) if key_id else None
@@ -116,7 +118,10 @@ async def _request_certificate(
 async def _test_login(
     ring: KeyRing, hub: HubAddress, trust: TrustStore, certificate: NodeCertificate, clock: Clock
 ) -> None:
-    """Log in at the hub with the certificate before anything depends on it. Raises RefusedByHub, DialFailed."""
+    """Log in at the hub with the certificate before anything depends on it.
+
+    Raises RefusedByHub, DialFailed, Unavailable.
+    """
     context = client_context(trust, None, hub.tls_minimum)
     key_id = certificate.key_id
     load_pair(context, ring.certificate_path(key_id), ring.key_path(key_id), ring.passphrase())
@@ -128,7 +133,7 @@ async def _test_login(
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority. Raises NoSuchFingerprint unless it matches the operator's fingerprint; DialFailed."""
+    """Return the hub's authority. Raises DialFailed, and NoSuchFingerprint if the fingerprint is another one."""
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")

@@ -80,7 +80,7 @@ AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_CHECK_S = 10.0
 # NOTIFY starts a read immediately. This poll finds rows that were written without the functions of SQL.md.
 SQL_POLL_S = 10.0
-SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
+SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance for a rate or a quota
 
 
 class LocalNode(Node[LocalEngine]):
@@ -88,11 +88,11 @@ class LocalNode(Node[LocalEngine]):
 
     table = OPERATIONS
     companion_sections = ("folders", "webhooks", "http")
-    who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
-    renewing: Renewing | None = None  #: if the hub signs the certificate
-    sealing: Sealing | None = None  #: with certificates
-    offering: OfferingEnd | None = None  #: datagram channels of direct links; with [datagrams]
-    direct: DirectLinks | None = None  #: with [direct]
+    who: NodeIdentity | None = None  #: None if the node uses no certificates
+    renewing: Renewing | None = None  #: None without a hub, or if the link to the hub has no TLS
+    sealing: Sealing | None = None  #: None without certificates
+    offering: OfferingEnd | None = None  #: datagram channels of direct links; None without [direct] or [datagrams]
+    direct: DirectLinks | None = None  #: None without [direct]
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -324,7 +324,7 @@ class LocalNode(Node[LocalEngine]):
         await self.trust_changed()
 
     async def trust_changed(self) -> None:
-        """Apply changed authorities: to new connections, partners' certificates, and a new link."""
+        """Apply changed authorities to new connections and partners' certificates; end all links and dial again."""
         self.trust_widened()
         await self.uplink.restart()
         if self.direct is not None:

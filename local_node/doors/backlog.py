@@ -39,7 +39,7 @@ class Backlog:
         self._waiting = max(self._waiting - 1, 0)
 
     def report(self, report: Report) -> None:
-        """Report the number, at most a second old."""
+        """Report the number of waiting documents, from a count that is at most a second old or from a new count."""
         if self._now() - self._counted_at < FRESH_S:
             report(self._waiting)
         else:

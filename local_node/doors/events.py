@@ -42,7 +42,10 @@ class EventExchange:
 
 
 def routing_key(event: AppEvent) -> str:
-    """Return ``<event>.<target>.<type>``; dots within a word become dashes."""
+    """Return ``<event>.<target>.<type>``; dots in the type become dashes.
+
+    Without a target or a type, its place has ``none`` or ``any``.
+    """
     kind = (event.app_key.type or "any").replace(".", "-")
     return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"
 

@@ -30,7 +30,7 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-CHECKS_MAX = 10  # passes over ordered documents before a basic.get is answered as empty
+CHECKS_MAX = 10  # checks of a basic.get while ordered documents are searched; after them it is answered as empty
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
@@ -38,7 +38,7 @@ Count = Callable[[str, int], Awaitable[int]]  # the number of waiting documents 
 
 
 class InboxQueue(ServiceQueue):
-    """The consumers of one user: the next document goes to the one with credit that has waited longest."""
+    """The queue of one user. The consumers take turns: a document goes to the next consumer with credit."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class InboxQueue(ServiceQueue):
 
     # --- inside
     def begin(self) -> None:
-        """Continue with a new engine; pending requests stay pending."""
+        """Continue with a new engine; each pending basic.get stays pending."""
         self._engine().handover.feed(self.user)
         self._is_checking = False
         self._check()
@@ -177,7 +177,7 @@ class InboxQueue(ServiceQueue):
 
     def _check_failed(self, error: Exception) -> None:
         self._is_checking = False
-        if not isinstance(error, Unavailable):  # otherwise ``begin`` answers it with the next engine
+        if not isinstance(error, Unavailable):  # otherwise ``begin`` checks again, with the next engine
             self._answer_empty()
 
     def _answer_empty(self) -> None:
@@ -198,7 +198,7 @@ class InboxQueue(ServiceQueue):
     def _next_undelivered(self) -> Delivery | None:
         while self._undelivered:
             delivery = self._undelivered.popleft()
-            # otherwise it was finished in another way, or is delivered again
+            # A document that is not in ``out`` was finished in another way, or is delivered again.
             if delivery.bref in self._engine().handover.out:
                 return delivery
         return None
@@ -247,7 +247,7 @@ class Inboxes:
         return queue
 
     def users_present(self) -> list[str]:
-        """Return the users, by name, whose documents a program receives now."""
+        """Return the users whose documents a program receives now, sorted. The inbox without a user does not count."""
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
@@ -272,7 +272,7 @@ class Inboxes:
 
 
 class QueuesWithInboxes(dict[str, AnyQueue]):
-    """The queues of a virtual host, including every inbox by its name."""
+    """The queues of a virtual host, by name. An inbox is added when its name is first looked up."""
 
     def __init__(self, queues: Mapping[str, AnyQueue], inboxes: Inboxes) -> None:
         super().__init__(queues)

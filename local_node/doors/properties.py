@@ -26,7 +26,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
 
     A header that the application has set has priority over a property.
 
-    With ``reply_to``, the ``correlation_id`` is used for the answer. Raises FrameError.
+    With ``reply_to``, the ``correlation_id`` belongs to the answer and is not carried. Raises FrameError.
     """
     headers = header.headers or {}
     present = header.locate() if header.spans is None else header.spans
@@ -41,7 +41,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
 def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
     """Return the expiry (ms since 1970) from the property ``expiration``; None without it or with @ExpiresAt.
 
-    Raises PreconditionFailed unless it is a number.
+    Raises PreconditionFailed if the property is not a number.
     """
     if header.expiration is None or headers.get("@ExpiresAt") is not None:
         return None
@@ -51,7 +51,7 @@ def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -
 def with_delay(headers: Mapping[str, Any], now_ms: Callable[[], int]) -> dict[str, Any]:
     """Return the headers with @NotBefore for the header ``x-delay`` (milliseconds); @NotBefore has priority.
 
-    Raises BadAttribute unless it is a number of milliseconds.
+    Raises BadAttribute if ``x-delay`` is not a number from 0 to DELAY_MAX_MS.
     """
     delay = headers[DELAY]
     if headers.get("@NotBefore") is not None or delay is None:

@@ -1,8 +1,8 @@
 """Refused and withdrawn SQL submissions: their events and ledger lines, and the acts of operators on them.
 
 The row keeps document and reason. A refusal has its own locator, which the ledger and ``semq failed`` show. A
-submission that is tried again and accepted becomes a document with another locator. Used by ``sql_submissions`` and by
-the operations ``failed.requeue`` and ``failed.remove``.
+submission that is tried again and accepted becomes a document with another locator. Used by ``sql_submissions``, by
+``pieces.transfer``, and by the operations ``failed.requeue`` and ``failed.remove``.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     (row,) = rows
     at, lk0 = core.now_ms(), _locator(core, row)
     unit.taken_submissions[row.row_id] = lk0
-    if row.envelope and row.token:  # the application has a confirm for it, and may repeat it
+    if row.envelope and row.token:  # the application has received a confirm, and may submit the document again
         with suppress(BodyUnreadable):
             unit.register_cancelled(row.token, lk0, envelope_of(row).digest)
     events = _record_end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
@@ -88,13 +88,13 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
 
 
 def _unsettled(unit: Unit, query: OpenSubmission) -> list[Submitted]:
-    """Return the row that was asked for, unless earlier work of this unit has taken or refused it."""
+    """Return the row that the query found, unless earlier work of this unit has taken or refused it."""
     settled = {*unit.taken_submissions, *unit.refused_submissions}
     return [row for row in unit.found.get(query, ()) if row.row_id not in settled]
 
 
 def _locator(core: Core, row: Submitted) -> LK0:
-    """Return the locator of a refusal. A scheduled document has one already; otherwise the locator is new."""
+    """Return the locator under which a submission ends. A scheduled document has a locator; otherwise it is new."""
     return parse_lk0(row.lk0) if row.envelope else core.new_lk0()
 
 
@@ -130,7 +130,7 @@ def requeue_or_remove(
 
 
 def line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
-    """Return a ledger line about a refused submission."""
+    """Return a ledger line about a refused or withdrawn submission."""
     target = _target(row)
     return LedgerLine(
         at, Side.SENDER, event, str(lk0), str(target or row.target)[:140], app_key=_app_key(row), size=row.size,

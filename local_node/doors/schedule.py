@@ -43,7 +43,7 @@ class ScheduledDocuments:
             self._wait_for(at)
 
     def release(self, number: int, done: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        """Release one document before its time. NotThere if it is not scheduled (any more)."""
+        """Release one document before its time. ``failed`` gets NotThere if it is not scheduled (any more)."""
 
         def ended() -> None:
             self._released()

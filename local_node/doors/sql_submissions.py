@@ -58,7 +58,7 @@ class SqlSubmissions:
         self._withdrawn: set[int] = set()  #: rows that are being withdrawn; skipped if a read under way returns them
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
-        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
+        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
         self._must_read_again = False  #: another read is needed after the one under way
@@ -86,8 +86,9 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Withdraw a waiting submission. If it is being moved into tb_0031, wait for that: NotThere if it has become a
-        document.
+        """Withdraw a waiting submission; wait first if it is being moved into tb_0031.
+
+        ``failed`` gets NotThere if the submission has become a document.
         """
 
         def report(result: SubmissionResult) -> None:

@@ -41,7 +41,7 @@ from semq.umx_t.status import SaveFwd
 SEMQ = "semq"
 TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of its code
 
-# Error | reply code; all others are 406.
+# Error | reply code; all other errors have 406.
 REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
     errors.UnknownTarget: amqp.NotFound,
     errors.TargetNotAllowed: amqp.AccessRefused,
@@ -58,7 +58,7 @@ class Sizes(NamedTuple):
 
 
 def is_for_pieces(submission: Submission) -> bool:
-    """Whether a document may be sent in pieces: of class 3, neither ordered nor scheduled."""
+    """Whether a document may be sent in pieces: class 3, not ordered, not scheduled, and not to a group."""
     a = submission.attributes
     return a.save_fwd is SaveFwd.MUST and not (
         a.order_key or a.fixed or submission.not_before or is_group(submission.target)
@@ -88,8 +88,8 @@ class SubmitExchange(ServiceExchange):
     ) -> Upload | None:
         """Return the upload of a document that is sent in pieces; None if it fits into one message.
 
-        A fault of the document closes the channel before the body has arrived; if an answer was requested, the answer
-        reports the fault after the body.
+        Bad input closes the channel before the body has arrived, unless an answer was requested. Any other fault is
+        reported after the body.
         """
         size = header.body_size
         fault: SemqError | None = None
@@ -172,7 +172,7 @@ class _Confirmed:
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """Report that it is not committed, or that the outcome is unknown."""
+        """Report that the document is not committed, or that the outcome is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:

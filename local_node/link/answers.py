@@ -29,7 +29,7 @@ from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
 AT_ONCE = 4  # questions that are being answered
-IN_A_SECOND = 20  # questions of all partners per second: each reads the ledger
+IN_A_SECOND = 20  # questions per second, of all askers together: each reads the ledger
 BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")
 
@@ -51,7 +51,7 @@ class PassedQuestion(msgspec.Struct):
 
 
 class Answers:
-    """Answer questions on each session of the uplink."""
+    """Answers questions that arrive on the sessions of the uplink, and questions that partners ask directly."""
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node

@@ -140,7 +140,7 @@ class DirectLinks:
                 uplink.start()
 
     def dial_config_for(self, partner: Address, virtual_host: str) -> DialConfig | None:
-        """Return how to dial a virtual host of a partner; None if this node does not dial it."""
+        """Return how to dial a virtual host of a partner; None if this node does not dial the partner."""
         uplink = self.uplinks.get(partner)
         return uplink.dial_config_for(virtual_host) if uplink is not None else None
 
@@ -216,7 +216,7 @@ def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None
     """Return whether the hub has withdrawn a partner's certificate.
 
     ``listed_pems``: the certificates of the partner in the hub's directory; None if the directory never had any. A
-    certificate issued after all listed ones is a renewal that the directory has not reported yet.
+    certificate issued after all listed ones is not withdrawn: it is a renewal that the directory has not reported yet.
     """
     if listed_pems is None:
         return False

@@ -1,7 +1,7 @@
 """The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
 
-They lead to one hub: to its standby, to its other instances, or to the same process by another network. A name with
-several addresses in DNS is tried at all of them (``asyncio.loop.create_connection``).
+All of them lead to one hub: to its standby, to its other instances, or to the same process by another network. A name
+with several addresses in DNS is tried at all of them (``asyncio.loop.create_connection``).
 """
 
 import ssl
@@ -14,7 +14,7 @@ from semq.service.credentials.identity import must_be_hub
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 
-CONNECT_S = 3.0  # for an address among several: a machine that does not run gives no answer at all
+CONNECT_S = 3.0  # for partners, and for a hub with several addresses: a machine that does not run gives no answer
 
 
 def hub_dial_configs(
@@ -46,7 +46,7 @@ def _dial_config(
 
 @dataclass(slots=True)
 class DialAddresses:
-    """The addresses of a hub or of a partner, and the one that is dialled next; none at a node without a hub."""
+    """The addresses of a hub or of a partner, and which is dialled next. A node without a hub has no ``configs``."""
 
     configs: list[DialConfig]
     _place: int = 0

@@ -1,7 +1,7 @@
 """One request of a node to its hub, or to a partner, over a separate connection that ends with the answer.
 
-It uses the virtual host of enrolment and is independent of the link. Used by ``enrolment``, and by
-``operations.trace`` for the hub's records of messages.
+The connection uses the virtual host of enrolment and is independent of the link. Used by ``enrolment``, and by
+``operations.trace`` for the records that the hub or a partner has of a message.
 """
 
 import asyncio

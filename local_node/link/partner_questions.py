@@ -1,4 +1,4 @@
-"""Exchange ``semq.ask`` at a node with direct links: a partner that dials it asks about messages between the two.
+"""Exchange ``semq.ask`` at a node with direct links: a partner that dials this node asks about messages between both.
 
 The question and the form of the answer are those of a hub (PROTOCOL.md section 20), with the same story, rights and
 signature. Only the node that dials can ask in this way. Module ``answers`` answers.

@@ -50,7 +50,7 @@ WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # waiting parts of PRESENCE_PER_TURN records, above which the intake is not read
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
-PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
+PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the peer
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; beyond this they are dropped
 log = structlog.get_logger("semq.uplink")
 
@@ -194,11 +194,11 @@ class Uplink:
 
     @property
     def peer(self) -> PeerInfo | None:
-        """The other end of the present session."""
+        """The other end of the present session; None without a session."""
         return None if self.link is None or self._client is None else self._client.link.peer
 
     async def restart(self) -> None:
-        """End the session; a new one is dialled (for a new engine)."""
+        """End the session; a new one is dialled, for instance with a new engine or another certificate."""
         if self._client is not None:
             await self._client.close(1.0)
 
@@ -276,8 +276,10 @@ class Uplink:
         return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}
 
     def _peer(self, client: ClientLink) -> Address:
-        """Return the address of the peer. That of a partner is known: its certificate was checked at the dial. That of
-        the hub is in its certificate, or without TLS in its login properties. Raises WrongName.
+        """Return the address of the peer. Raises WrongName.
+
+        The address of a partner is known, and was compared with its certificate at the dial. The address of the hub is
+        in its certificate, or without TLS in its login properties.
         """
         if self._partner is not None:
             return self._partner
@@ -376,8 +378,8 @@ class Uplink:
     def _queue_presence(self, frame: Frame) -> bool:
         """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
 
-        Each turn processes one part, because each certificate costs the check of signatures. Presence of other speakers
-        is not queued: the engine refuses it at once.
+        Each turn processes one part, because the signatures of each certificate have to be checked. Presence of other
+        speakers is not queued: the engine refuses it at once.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False
@@ -408,7 +410,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under the name that it carries, or the hub's."""
+        """Record a refused frame in the ledger, under the node that it names; if that is no address, under the peer."""
         try:
             node = parse_address(source).node
         except SemqError:
@@ -433,7 +435,10 @@ def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:
 
 
 def _source_of(delivered: Delivered) -> str:
-    """Return the node that a frame names as its speaker, without its user; empty if unreadable."""
+    """Return the node that a frame names as its speaker, without the user.
+
+    A name that is no address is returned as it is; an empty text if the header cannot be read.
+    """
     try:
         name = (delivered.header.app_id or "")[:140]
     except SemqError:

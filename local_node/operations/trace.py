@@ -134,7 +134,8 @@ class Traces:
     ) -> tuple[Events, list[dict[str, str]]]:
         """Add the checked answer of the other end to the lines of the hub.
 
-        ``answer`` is its part of the hub's reply. Return all lines, and the parties without an answer.
+        ``hub``: the node that has replied, which is the other end itself after a direct question. ``answer``: the part
+        of this reply that comes from the other end. Return all lines, and the parties without an answer.
         """
         own_address = str(self._node.address)
         answerer = self._other_end(lk0, target)  # from the locator, not from the hub

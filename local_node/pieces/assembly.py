@@ -63,12 +63,12 @@ class JoinedDelivery(Delivery, frozen=True):
 
 
 class Assembly:
-    """Joins the documents that are given to applications."""
+    """Joins documents in pieces before applications receive them."""
 
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        self._pieces: dict[int, list[int]] = {}  #: rows of the pieces of each document that was given, by its row
+        self._pieces: dict[int, list[int]] = {}  #: by row of a document that an application has: rows of its pieces
         self._tasks: set[asyncio.Task[None]] = set()
 
     @staticmethod
@@ -83,7 +83,7 @@ class Assembly:
         task.add_done_callback(self._tasks.discard)
 
     def with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return the rows of documents, and the rows of their pieces, which end with them."""
+        """Return the rows of documents and of their pieces, which end in the same commit."""
         if not self._pieces:
             return list(brefs)
         return [row for bref in brefs for row in (bref, *self._pieces.pop(bref, ()))]

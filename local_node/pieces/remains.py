@@ -1,10 +1,11 @@
 """The removal of the pieces of documents that ended before they were complete.
 
-At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. The receiver
-gets a notice, an empty piece that names the document, also when a manifest was refused or cancelled: that notice is
-stored beside the pieces with the end of the manifest (``engine.sender.notices``). At the receiver:
-pieces of documents with a notice, and those that were recorded long ago, if this node does not have their manifest; the
-ledger keeps their lines.
+The sender removes pieces if no submission waits for them, except pieces of a body that is arriving. A receiver that
+may have pieces gets a notice: an empty piece that names the document. If a manifest was refused or cancelled, the
+notice was stored beside the pieces in the commit that ended the manifest (``engine.sender.notices``).
+
+The receiver removes pieces of a document with a notice, and pieces that were recorded more than KEPT_DAYS ago, unless
+it has their manifest. The ledger keeps their lines.
 """
 
 import asyncio
@@ -88,7 +89,7 @@ class Remains:
                 await self._remove(document, last + 1)
 
     async def _remove(self, document: int, count: int) -> None:
-        """Delete the pieces of a document, after the commit of the notice to its receiver if that may have some."""
+        """Delete the pieces of a document; if its receiver may have pieces, after the commit of the notice to it."""
         given_up = await self._given_up(document)
         if given_up is None:
             self._drop(document, count)
@@ -141,7 +142,7 @@ class Remains:
                     self._engine().answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
-        """Return the rows of an institution's pieces and notices, by document."""
+        """Return the rows of an institution's pieces and notices, by document; ``before_ms``: of earlier ones only."""
         brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
         while page := await self._store().read(views.arrived, source, after, PAGE, before_ms):

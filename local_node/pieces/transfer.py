@@ -41,7 +41,7 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; ot
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
-KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
+KEYS_MAX = 60  # repetitions of one piece after refusals for an old key, while the directory does not name the new key
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
 
@@ -110,7 +110,7 @@ class Transfers:
         self._store = store
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._under_way: dict[str, str] = {}  #: pieces that are messages, by name, with their LK0
+        self._under_way: dict[str, str] = {}  #: LK0 by name of the piece, for pieces that are messages
         self._names: dict[str, str] = {}  #: the same by LK0
         self._ended: dict[
             str, asyncio.Future[AppEvent]

@@ -2,7 +2,7 @@
 
 The document gets its name with the first byte, because the pieces are stored under it. The manifest is posted to the
 store after all pieces, so that it is committed after them; the application's confirm follows that commit. The pieces
-of an incomplete body are removed. Made by ``doors.submission``.
+of an incomplete body are removed. Used by ``doors.submission``.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,10 @@ class Upload(ArrivingDocument):
         pause: Callable[[bool], None],
         fault: Exception | None = None,
     ) -> None:
-        """``ended`` is called with True when the document is committed, with False when it will not be. ``pause`` stops
-        reading from the client, or continues it. With ``fault`` the body is dropped, and refused when it is complete.
+        """``ended`` is called with True when the document is committed, with False when the upload ends in another way.
+
+        ``pause`` stops reading from the client, or continues it. With ``fault`` the body is dropped, and refused when
+        it is complete.
         """
         super().__init__(size)
         self._engine = engine
@@ -156,7 +158,7 @@ class Uploads:
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
-        """Return a new body of this size."""
+        """Return the upload of a new body of this size."""
         upload = Upload(self._engine, size, self._has_ended, pause, fault)
         self._arriving[upload.document] = upload
         return upload

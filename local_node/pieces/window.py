@@ -2,14 +2,14 @@
 
 Other documents share writers, links and processors with pieces, and wait behind queued ones. So several pieces are
 under way only while receipts come about as fast as for a single piece, as on a link with high latency. Where pieces
-queue, at either node or between them, one is under way. Without other documents at this node, pieces may queue.
+queue, at either node or between them, only one is under way. Without other documents at this node, pieces may queue.
 """
 
 import asyncio
 from collections.abc import Callable
 
 UNDER_WAY_MAX = 4  # pieces: 1 MiB
-LATE_FACTOR = 1.5  # multiple of the time of a single piece above which pieces are queued
+LATE_FACTOR = 1.5  # multiple of the time of a single piece, above which pieces count as queued
 MEASURE_AGAIN = 64  # pieces, after which a single piece is measured again, since the latency of the link may change
 
 
@@ -18,7 +18,7 @@ class PieceWindow:
 
     def __init__(self, has_others: Callable[[], bool]) -> None:
         """``has_others``: whether this node has other documents at present."""
-        self.size = float(UNDER_WAY_MAX)  #: how many may be under way beside other documents
+        self.size = float(UNDER_WAY_MAX)  #: number of pieces that may be under way beside other documents
         self._has_others = has_others
         self.under_way = 0
         self._alone_s = 0.0

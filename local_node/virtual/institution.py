@@ -24,7 +24,7 @@ log = structlog.get_logger("semq.institution")
 
 
 class HostedInstitution:
-    """One institution: started, started again after a failure, stopped."""
+    """One institution: a task starts its node, starts it again after a failure, and stops it."""
 
     def __init__(
         self, name: str, file: Path, env: Mapping[str, str], clock: Clock, host: SharedHost, starts: asyncio.Semaphore

@@ -96,8 +96,8 @@ class VirtualServer:
     async def reload(self) -> dict[str, Any]:
         """Read the file again: start new institutions, end removed ones, reload the others; return the changes.
 
-        Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. A fault in the table of one institution keeps
-        its former settings and is reported. The data of a removed institution is kept.
+        Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. If the table of one institution has a fault,
+        the institution keeps its former settings, and the fault is reported. The data of a removed institution is kept.
         """
         async with self._reloading:
             names = (await asyncio.to_thread(read_server, self.file)).names

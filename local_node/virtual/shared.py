@@ -32,7 +32,7 @@ from semq.transport.turn import Turn
 THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema; those of institutions are copies of it
 CONNECT_S = 10
-LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll
+LEASE_FACTOR = 2.0  # the lease of a resting store lasts two polls, because the store renews it at each poll
 POLL_S = 10.0  # interval of the jobs of a node that search its database for work
 
 
@@ -198,7 +198,7 @@ class InstitutionDatabase(NodeDatabase):
         return await super().open()
 
     async def revive(self) -> str | None:
-        """Start the shared server again if it has died; return the URL of the institution's database in it."""
+        """Start the shared server again if it has died; return the URL of the database, or None if it is elsewhere."""
         if self._postgres.is_gone:
             await self._postgres.open()
         return database_url(self._postgres.url, self._institution) if self._is_shared else None
