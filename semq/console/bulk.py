@@ -4,7 +4,7 @@ Used by the pages ``failed`` and ``held``. A batch is one transaction of the nod
 batches. The work continues in the web process when the page is closed. If the process ends, the remaining messages stay
 unchanged, and the act can be prepared again.
 
-The audit log has a line for the begin of an act, and a line for its end. If the second line is missing, the act is
+The audit log has a line for the beginning of an act, and a line for its end. If the second line is missing, the act is
 running, or the end of a process has interrupted it (``interrupted``).
 """
 
@@ -23,7 +23,7 @@ from semq.web.services import Web
 
 log = structlog.get_logger("semq.console")
 ACTS_MAX = 50  # number of acts that a process remembers
-AUDIT_PREFIX = "bulk."  # of the names of acts in the audit log
+AUDIT_PREFIX = "bulk."  # prefix of the names of these acts in the audit log
 LINES_MAX = 200  # newest lines of the audit log that are searched for interrupted acts
 Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
 
@@ -45,7 +45,7 @@ class BulkAct:
     error: str = ""
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
-    asked: int | None = None  #: number of the line in the audit log at its begin
+    asked: int | None = None  #: number of the line in the audit log about the beginning
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
@@ -107,7 +107,7 @@ _acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # the a
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:
-    """Return a new act, which waits for its confirmation; forget the oldest act if there are too many.
+    """Return a new act, which waits for its confirmation. Beyond ACTS_MAX, forget the oldest act that does not run.
 
     ``facts``: fields of ``BulkAct``.
     """

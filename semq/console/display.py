@@ -73,7 +73,7 @@ def _ms(value: object) -> float:
 
 
 def span(_: Callable[[str], str], seconds: object) -> str:
-    """Return a duration in its two largest units."""
+    """Return a duration in its two largest units; an empty text if it is not a number."""
     if not isinstance(seconds, int | float):
         return ""
     if 0 < seconds < 1:
@@ -127,7 +127,7 @@ def name_of(row: Row) -> str:
 
 
 def document(row: Row) -> str:
-    """Return type and key of a document; without a key, its short name."""
+    """Return type and key of a document; without a key, its AppKey or else its short name."""
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
         return " ".join(part for part in (parts[1], parts[3]) if part)

@@ -54,7 +54,7 @@ class RunFolder:
 
 
 def reports_folder(settings: Settings) -> Path | None:
-    """Return the folder of reports; None without [reconcile], or if the folder is not on this machine."""
+    """Return the folder of reports; None without a usable [reconcile], or if the folder is not on this machine."""
     if not settings.reconcile or settings.file is None:
         return None
     try:
@@ -93,7 +93,7 @@ def find(folder: Path, day: str, name: str) -> RunFolder | None:
 
 
 def newest(settings: Settings) -> dict[str, Any] | None:
-    """Return the outcome of the current run of the newest date, for the overview; None without such a run."""
+    """Return date and outcome of the current run of the newest date, for the overview; None without such a run."""
     folder = reports_folder(settings)
     current = trend(folder, 1) if folder is not None else []
     return {"day": current[0].day, "outcome": current[0].outcome} if current else None

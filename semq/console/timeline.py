@@ -28,7 +28,7 @@ class Moment:
     att: int = 0  #: number of the attempt
     after_s: float = 0.0  #: time since the previous event
     is_gap: bool = False  #: whether the pause before the event is shown
-    is_proved: bool = True  #: whether a signature of the party proves the line
+    is_proved: bool = True  #: False for a line from another node's answer that has no signature
     is_next: bool = False  #: whether the event has not happened yet
 
 

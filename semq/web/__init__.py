@@ -13,6 +13,5 @@
 
 The node starts this process (``semq.service.companion``). The process uses the node over AMQP like any application, and
 reads the node's database for pages that no operation serves. Messages do not depend on this process: a slow page delays
-no commit.
-``semq.console`` has the pages of operators.
+no commit. ``semq.console`` has the pages of operators.
 """

@@ -58,7 +58,7 @@ def build(web: Web) -> ASGIApp:
 
 
 class FailureGuard:
-    """An ASGI application around another one: it logs unexpected failures, without the content of requests."""
+    """An ASGI application around another one: it logs and answers unexpected failures, without details of requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

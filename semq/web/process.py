@@ -1,7 +1,7 @@
 """``python -m semq.web --config FILE``: serve console and API of one node until a signal, or until the node ends.
 
-The process prints one line, ``console URL``: with the one-time link as long as nobody can sign in. ``semq.cli.web``
-also makes a link, by ``new_link``.
+The process prints one line: ``console URL``. The URL is a one-time link if nobody can sign in yet. ``semq.cli.web``
+makes further links by ``new_link``.
 """
 
 import asyncio

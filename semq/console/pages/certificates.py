@@ -16,12 +16,12 @@ ENDS_SOON_DAYS = 30  # fewer days are shown as a warning
 
 
 async def certificates(visit: Visit) -> Response:
-    """Show all certificates, ordered by their end."""
+    """Show all certificates: first the valid ones by their end, then revoked and expired ones."""
     return await _page(visit)
 
 
 async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Response:
-    """Return the page, and show a new token."""
+    """Return the page, with the new token if one was made."""
     is_hub = visit.web.settings.node.kind == "platform"
     rows: list[dict[str, Any]] = []
     tokens: list[dict[str, Any]] = []

@@ -104,7 +104,7 @@ async def act_stop(visit: Visit) -> Response:
 
 
 def _forgotten(visit: Visit) -> Response:
-    """Redirect to the list of messages, because this process does not know the act."""
+    """Redirect to the list of failed documents or of held copies, because this process does not know the act."""
     _ = translator(visit)
     text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "

@@ -53,7 +53,7 @@ async def messages(visit: Visit) -> Response:
 
 
 async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
-    """Redirect to the message of this name; without one, show the search page, which states that."""
+    """Redirect to the message of this name; if there is none, show the search page with a note about it."""
     try:
         row = await visit.ask("msg.show", id=name)
     except SemqError as error:
@@ -193,7 +193,7 @@ async def payload(visit: Visit) -> Response:
 
 
 def _readable(body: bytes) -> tuple[str, bool]:
-    """Return a payload as lines of text, or as hexadecimal numbers if it is not UTF-8, and whether it is the latter."""
+    """Return a payload as text, or as hexadecimal numbers if it is not text in UTF-8; and whether it is hexadecimal."""
     try:
         # The last character of a long payload may be cut off.
         text = codecs.getincrementaldecoder("utf-8")().decode(body, final=len(body) < SHOWN_MAX)

@@ -86,7 +86,7 @@ async def run(visit: Visit) -> Response:
 
 
 async def file(visit: Visit) -> Response:
-    """Return a file of a run. The report has its own styles, so a browser shows it in a sandbox."""
+    """Return a file of a run: the report as a page in a sandbox, which permits its own styles; others as downloads."""
     run_folder, name = await _run_of(visit), visit.request.path_params["file"]
     if name not in run_folder.files:
         raise NoSuchPage

@@ -1,6 +1,6 @@
 """Rates: a bucket of requests for each user or token, and a count of failed sign-ins for each address.
 
-Both keep at most NAMES_MAX names; beyond that the name with the oldest request is dropped.
+Both keep at most NAMES_MAX names; beyond that, the name whose last request is the oldest is dropped.
 """
 
 import math
@@ -11,7 +11,7 @@ from semq.clock import Clock
 from semq.web.errors import TooManyRequests
 
 NAMES_MAX = 10_000
-REFUSED_STEP_S = 0.5  # the duration of a refused sign-in is a multiple of it
+REFUSED_STEP_S = 0.5  # the duration of a refused sign-in is a multiple of this step
 OIDC_SIGN_IN_S = 600.0  # longest sign-in through a provider
 MINUTE_S = 60.0
 

@@ -32,7 +32,7 @@ from semq.web.errors import OidcAway, OidcRefused
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 PENDING_MAX = 1000
 CACHE_S = 3600.0  # for metadata and keys of the provider
-KEYS_S_MIN = 30.0  # shortest interval between two requests for its keys
+KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys of the provider
 ANSWER_MAX, TIMEOUT_S, SKEW_S = 1 << 20, 10.0, 60
 TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
 

@@ -2,7 +2,8 @@
 
 The provider is another site, and browsers send no cookie with ``SameSite=Strict`` after a redirect from another site.
 Therefore the cookie of a sign-in in progress is ``SameSite=Lax``. For the same reason the callback does not redirect to
-the requested page, for which the cookie of the session would be missing: it answers with a page that loads it.
+the requested page: after a redirect, the browser would request that page without the cookie of the session. The
+callback answers with a page of its own, which loads the requested page.
 """
 
 from starlette.responses import RedirectResponse, Response

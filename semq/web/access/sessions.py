@@ -81,7 +81,7 @@ class Sessions:
         await self._database.write(accounts.end_session, hash_of(secret))
 
     def forget(self) -> None:
-        """Forget what was looked up, because accounts have changed."""
+        """Look up each session again at its next use, because accounts have changed."""
         self._cache.clear()
 
     def secret_of(self, request: Request) -> str:
@@ -93,7 +93,7 @@ class Sessions:
         self._set(response, self.cookie, secret, int(self._http.session_s))
 
     def form_secret_of(self, request: Request) -> str:
-        """Return the secret of the forms that precede the sign-in."""
+        """Return the secret of the forms that precede the sign-in; an empty text without a cookie."""
         return request.cookies.get(self.form_cookie, "")
 
     def set_form_cookie(self, response: Response, secret: str) -> None:

@@ -1,4 +1,4 @@
-"""The sign-in: by the one-time link, with the password of an account, or with that of a user of the node.
+"""The sign-in: by the one-time link, with the password of an account, or with that of an administrator of the node.
 
 A refusal does not reveal its cause, neither by its text nor by its duration. Each sign-in begins a new session, so that
 a cookie set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
@@ -100,7 +100,7 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
 
 
 async def _is_right(web: Web, name: str, password: str) -> bool:
-    """Whether a user may sign in with this password; an administrator of the node gets an account at the first time."""
+    """Whether a user may sign in with this password; an administrator of the node then gets an account."""
     account = await web.database.read(accounts.account, name)
     if account is not None and account.password is not None:
         return await passwords.is_right(password, account.password) and account.disabled_at is None

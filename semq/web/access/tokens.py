@@ -28,12 +28,12 @@ class Tokens:
         )  #: by hash; with the time of reading
 
     def forget(self) -> None:
-        """Look up each token again at its next use, because one was revoked; ``knows`` still remembers them."""
+        """Look up each token again at its next use, because a token was revoked; ``knows`` does not change."""
         for hash_, (_, token) in self._cache.items():
             self._cache[hash_] = -math.inf, token
 
     def knows(self, text: str) -> bool:
-        """Whether a token was valid when it was last looked up."""
+        """Whether a token was valid when it was last looked up, and has not expired since."""
         _, token = self._cache.get(token_hash(text), (0.0, None))
         return token is not None and token.is_valid(self._clock.wall())
 

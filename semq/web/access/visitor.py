@@ -37,7 +37,7 @@ class Visitor:
     peer: str  #: address of the client
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
-    #: the connection of a user of the node, whose permissions the node checks
+    #: the connection of a user of the node, whose permissions the node checks; None for other visitors
     login: Client | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -76,7 +76,7 @@ def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any
 
 
 def described(document: Document) -> dict[str, Any]:
-    """Return the attributes of a received document, without its payload, by name."""
+    """Return the attributes of a received document by their names, without the payload."""
     return document.described() | {"bytes": document.size}
 
 

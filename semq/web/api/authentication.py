@@ -54,7 +54,7 @@ async def authenticated(request: Request, web: "Web") -> Visitor:
 
 
 async def _by_header(authorization: str, web: "Web", peer: str) -> Visitor | None:
-    """Return the visitor that the header ``Authorization`` names; None if it is not valid."""
+    """Return the visitor that the header ``Authorization`` names; None if token, user or password are not valid."""
     scheme, _, text = authorization.partition(" ")
     match scheme.lower():
         case "bearer":

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document, derived from the rows of the endpoints.
 
 ``openapi.local.json`` and ``openapi.hub.json`` beside this module are these documents as files;
-``tests/web/api/test_description.py`` compares.
+``tests/web/api/test_description.py`` compares the files with them.
 """
 
 import re

@@ -99,7 +99,7 @@ def _reserve(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
 
 
 def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
-    """Return documents as JSON, of which the size is known before the bodies are encoded."""
+    """Return documents as JSON. The size of the answer is computed before the bodies are encoded."""
     objects = [in_json(msgspec.json.encode(_attributes(lease), enc_hook=str).decode()).encode() for lease in leases]
     bodies = [lease.document.body for lease in leases]
     size = sum(map(len, _json_chunks(objects, [b""] * len(objects)))) + sum(4 * -(-len(body) // 3) for body in bodies)

@@ -30,7 +30,7 @@ class DocumentLease:
     document: Document
     pulled: PulledDocuments
     seconds: float
-    timer: asyncio.TimerHandle | None = None  #: None until the answer has been sent
+    timer: asyncio.TimerHandle | None = None  #: None until the end of the answer
 
 
 class Leases:
@@ -63,7 +63,7 @@ class Leases:
         return leases
 
     def begin(self, leases: Iterable[DocumentLease]) -> None:
-        """Begin the time of leases whose documents were sent to their owner, unless they are settled already."""
+        """Begin the time of leases, at the end of the answer with their documents; settled leases are left out."""
         loop = asyncio.get_running_loop()
         for lease in leases:
             if lease.id in self._open:

@@ -43,7 +43,7 @@ class Logins:
         self._key = draw_secret(32)
 
     async def visitor(self, name: str, password: str, peer: str) -> Visitor | None:
-        """Return the visitor; None if the node refuses user or password. Raises NodeUnreachable, TooManyRequests."""
+        """Return the visitor; None if user or password are not valid. Raises NodeUnreachable, TooManyRequests."""
         if name not in self._web.settings.amqp.users or not password.isprintable():
             return None
         login = self._known(name, password) or await self._open(name, password, peer)

@@ -1,6 +1,6 @@
 """Identifiers of the events that the latest streams have sent, by queue.
 
-``events`` uses them when a client continues a stream: it does not send the events again that the client has received.
+``events`` uses the identifiers when a client continues a stream, so as not to send again what the client has received.
 """
 
 from collections import OrderedDict, deque
@@ -26,7 +26,7 @@ class SentEvents:
         return streams[-1]
 
     def until(self, queue: str, last: str) -> set[str]:
-        """Return the events up to ``last`` in the stream that has sent it; an empty set if it is not remembered."""
+        """Return the events up to ``last`` in the stream that has sent ``last``; an empty set if no stream is known."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

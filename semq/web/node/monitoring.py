@@ -5,7 +5,8 @@
 | /livez              | everyone | 200 while this process serves, whatever the state of the node                      |
 | /readyz             | everyone | 200 if the node answers, its store is open and it is not drained, else 503         |
 | /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
-| /metrics, /detailed | viewers  | the figures of ``node.metrics``, as OpenMetrics if the request accepts that format |
+| /metrics            | viewers  | the figures of ``node.metrics``, as OpenMetrics if the request accepts that format |
+| /metrics/detailed   | viewers  | the same, with the figures of each partner                                         |
 
 Requests within a second share an answer of the node.
 """

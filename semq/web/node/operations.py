@@ -1,7 +1,7 @@
 """Operations of the node for visitors. An operation needs its role; acts and displays of payloads are recorded.
 
-An act has two lines in the audit log: one before the request to the node, and one with the outcome. If this process
-dies between them, the first line remains.
+A recorded operation has two lines in the audit log: one before the request to the node, and one with the outcome. If
+this process dies between them, the first line remains.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,10 @@ class Operations:
         self._audit = audit
 
     async def ask(self, who: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S) -> Any:
-        """Run an operation and return its result. ``patience_s``: longest wait for an answer; for acts at least ACT_S.
+        """Run an operation and return its result.
+
+        ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, and longer by the
+        argument ``timeout_s`` of the operation.
 
         Raises RoleMissing, NoSuchPage, BadArguments, RefusedByNode, NodeBusy, NodeUnreachable, NoAnswer,
         StoreUnavailable.

@@ -23,7 +23,7 @@ async def account(visit: Visit) -> Response:
 
 
 async def change_own_password(visit: Visit) -> Response:
-    """Change the visitor's own password and end its other sessions. Raises BadRequest, TooManyRequests."""
+    """Change the visitor's own password, and end the visitor's other sessions. Raises BadRequest, TooManyRequests."""
     fields = await visit.form()
     own = await visit.read(accounts.account, visit.who.name)
     visit.web.attempts.begin(visit.who.peer)

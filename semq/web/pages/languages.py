@@ -1,4 +1,4 @@
-"""Languages of pages: English in the sources, other languages from .po files, which are read at the start.
+"""Languages of pages: English is in the sources, other languages are in .po files, which are read at the start.
 
 ``semq_language`` is a cookie with the chosen language; without it the browser's Accept-Language decides.
 """

@@ -76,7 +76,7 @@ class Visit:
         return self._secret
 
     async def form(self) -> FormData:
-        """The fields of the form. Raises BadRequest, BodyTooLarge, TooManyRequests."""
+        """Return the fields of the form. Raises BadRequest, BodyTooLarge, BodiesFull."""
         if self._form is None:
             size = announced(self.request, FORM_MAX if self.is_signed_in else STRANGER_FORM_MAX)
             try:
@@ -113,7 +113,7 @@ class Visit:
         return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
 
     def may(self, right: str) -> bool:
-        """Whether a visitor is signed in and has a role."""
+        """Whether a visitor is signed in and has a role or scope."""
         return self._who is not None and self._who.may(right)
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:

@@ -91,7 +91,7 @@ class ByteBudget:
     def _admit(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._free:
             size, turn = self._waiting.popleft()
-            if turn.done():  # its request stopped waiting
+            if turn.done():  # the request no longer waits
                 continue
             self._free -= size
             turn.set_result(None)

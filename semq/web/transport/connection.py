@@ -57,7 +57,7 @@ class Connection(HttpToolsProtocol):
             self._certificate = hashlib.sha256(der).hexdigest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers."""
+        """Stop the timers, and reduce the number of connections from the address."""
         for timer in (self._head_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
@@ -135,7 +135,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def _expect_head(self) -> None:
-        """Limit the wait after bytes that belong to no request, at which uvicorn ends its limit of idle connections."""
+        """Limit the wait after bytes between two requests: uvicorn stops its timer for idle connections at any byte."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         is_idle = cycle is not None and cycle.response_complete and not cycle.more_body
         if is_idle and self._head_timer is None and not self.transport.is_closing():

@@ -10,7 +10,7 @@ from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 from semq.foreign_text import in_json
 from semq.web import errors as own
 
-# Class of the error | status; the first row that fits holds
+# Class of the error | status; the first row that fits decides
 STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.NotSignedIn, 401),
     (own.RoleMissing, 403),

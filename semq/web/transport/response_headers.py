@@ -6,7 +6,7 @@ CONTENT_SECURITY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-# Referrer-Policy same-origin, not no-referrer: otherwise browsers send `Origin: null` with forms.
+# Referrer-Policy is same-origin, because with no-referrer browsers send `Origin: null` with forms.
 ALWAYS = (
     (b"content-security-policy", CONTENT_SECURITY.encode()),
     (b"x-content-type-options", b"nosniff"),

@@ -117,6 +117,6 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 
 def unusable_pem(http: HttpSection, error: ssl.SSLError) -> Exception:
-    """Return the error for files that do not hold a certificate and its key."""
+    """Return the error for PEM files that cannot be used. It names the certificate, whichever file has the fault."""
     fault = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
     return unusable(fault) or fault
