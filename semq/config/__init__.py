@@ -13,8 +13,8 @@
 | defaults                        | names and values that are needed without settings                             |
 | errors                          | faults, and the errors that list them                                         |
 
-The modules that need pydantic are imported on first use: commands that only send a request to a running node do
-without them (``reach``).
+The modules that need pydantic are imported on first use. Commands that only send a request to a running node use
+``reach``, which does not need pydantic.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks together.
 
-``load`` is called by the nodes and by the command line. A variable is named by the path of a key, with two underscores
-between the parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) in variables become
+The nodes and the command line call ``load``. The name of a variable is the path of a key, with two underscores between
+the parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) in variables become
 lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
@@ -28,10 +28,10 @@ from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
-# Variables with the prefix that are not settings: those of the command line, and the usual ones for
-# tls.passphrase_variable and secrecy.bodies_key_variable.
+# Variables with the prefix that are not settings: variables of the command line, and the usual names for
+# tls.passphrase_variable and secrecy.bodies_key_variable. Callers leave out SEMQ_NODE, which looks like a key.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
-# Section | its keys whose values are paths relative to the file; `_finish` adds those of folders and webhooks
+# Section | its keys whose values are paths relative to the file; `_finish` adds node.data_dir, folders and webhooks
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
     ("cluster", ("trust",)),
@@ -48,11 +48,11 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     ``institution``: the institution to load, if the file has several. Paths become absolute: relative to the file, or
     to the working directory if the environment sets them.
 
-    Raises ConfigUnreadable if the file does not exist or is not TOML, ConfigInvalid with all faults.
+    Raises ConfigUnreadable if the file cannot be read or is not TOML, ConfigInvalid with the list of faults.
     """
     tables = read_toml(path)
     variables = all_variables = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
-    certificate, place = None, path  # `place` is the place of faults
+    certificate, place = None, path  # `place`: the file, and the table of the institution, in faults
     if institution is not None and path is not None:
         place = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
@@ -172,7 +172,10 @@ def _finish(
 
 
 def _nested_folders(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str]]:
-    """Yield key and fault of each folder in, or around, an earlier one: files of one would be documents of both."""
+    """Yield key and fault of each folder that lies in an earlier folder, or contains one.
+
+    Files of the inner folder would be documents of both folders.
+    """
     real_paths = [folder.path.resolve() for folder in folders]
     for number, path in enumerate(real_paths):
         for earlier in real_paths[:number]:
@@ -213,7 +216,7 @@ def _with_absolute_paths(
 
 
 def _variable(key: str, env: Mapping[str, str]) -> str | None:
-    """Return the environment variable that sets a key or a table that contains it, or None."""
+    """Return the environment variable that sets a key, or a table that contains the key; None if there is none."""
     parts = key.upper().split(".")
     by_upper = {name.upper(): name for name, value in env.items() if value}
     lengths = list(range(len(parts), 0, -1))
@@ -232,7 +235,7 @@ def _is_set_in(tables: Any, key: str) -> bool:
 
 
 def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
-    """Return the origin of a key: a variable, the file, or "environment" without a file."""
+    """Return the origin of a key: its variable, or else the file; "environment" if there is neither."""
     return _variable(key, env) or (str(path) if path else "environment")
 
 
@@ -253,7 +256,10 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
 
 
 def _suggestion(parts: list[str]) -> str:
-    """Return the end of a fault: a similar key of the same section, else of another section, else nothing."""
+    """Return the end of a fault, which suggests a similar key of the same section, or else of any section.
+
+    Empty if no key is similar.
+    """
     section, name = ".".join(parts[:-1]), parts[-1]
     in_section = {key: f"{section}.{key}".lstrip(".") for key in keys_of(parts[:-1])}
     in_all_sections = {key[-1]: ".".join(key) for key in all_keys()}

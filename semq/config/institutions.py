@@ -5,8 +5,9 @@
     [institutions."10008".hub]       keys of one institution; they replace those of the shared sections
 
 Keys of the process (the port and its TLS, the log) can be set in the shared sections only. An environment variable
-holds for all institutions, SEMQ_INSTITUTIONS__10008__HUB__PASSWORD for one. Each institution has a database of its own,
-in the Postgres server of ``[database]`` or in the embedded one of the virtual server.
+such as SEMQ_HUB__PASSWORD holds for all institutions, SEMQ_INSTITUTIONS__10008__HUB__PASSWORD for one institution. Each
+institution has a database of its own. Unless its own keys have a ``database.url``, the database is in the Postgres
+server of ``[database]``, or in the embedded server of the virtual server.
 """
 
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ class ServerSection(Section):
 
 
 class ServerSettings(Section):
-    """The settings of the process: [server], and the shared sections that it uses itself."""
+    """The settings of the process: [server], and the shared sections that the process uses itself."""
 
     server: ServerSection
     amqp: AmqpSection = AmqpSection()
@@ -127,15 +128,15 @@ def institution_tables(
 
 
 def environment_of(env: Mapping[str, str], institution: str) -> dict[str, str]:
-    """Return the variables that hold for one institution: its own replace those for all institutions."""
-    own = f"{INSTITUTION_PREFIX}{institution}{NESTED}".upper()  # prefix of its own variables
+    """Return the variables for one institution: variables for this institution replace those for all institutions."""
+    own = f"{INSTITUTION_PREFIX}{institution}{NESTED}".upper()  # prefix of the variables of this institution
     shared = {name: value for name, value in env.items() if not name.upper().startswith(INSTITUTION_PREFIX)}
     specific = {PREFIX + name[len(own) :]: value for name, value in env.items() if name.upper().startswith(own)}
     return {**shared, **specific}
 
 
 def server_url(process: ServerSettings) -> str | None:
-    """Return the URL of the Postgres server; None if it is an embedded one that does not run."""
+    """Return the URL of the Postgres server; None if the server is embedded and does not run."""
     return process.database.dsn or EmbeddedPostgres(process.server.data_dir).running_url()
 
 
@@ -161,7 +162,7 @@ def _process_keys(own: Mapping[str, Any]) -> list[str]:
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return shared tables in which the keys of an institution's tables are replaced."""
+    """Return the shared tables, in which keys of an institution's tables replace keys of the same name."""
     merged = dict(shared)
     for name, value in own.items():
         replaced = merged.get(name)

@@ -1,4 +1,4 @@
-"""The names of all keys, derived from the sections. `file` reports unknown keys and variables by them."""
+"""The names of all keys, derived from the sections. `file` finds unknown variables and similar names with them."""
 
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -14,7 +14,7 @@ def is_known(path: list[str]) -> bool:
 
 
 def keys_of(path: list[str]) -> list[str]:
-    """Return the keys of the section with this path; empty if its names are user-defined."""
+    """Return the keys of the section with this path; empty if the path is not that of a section."""
     type_ = _type_at(path)
     return list(type_.model_fields) if _is_section(type_) else []
 
@@ -57,7 +57,7 @@ def _is_section(type_: Any) -> bool:
 
 
 def _value_type(type_: Any) -> Any:
-    """Return the type of the values in a table of user-defined names, None for other types."""
+    """Return the type of the values in a table of user-defined names; None if the type is not such a table."""
     return _without_none(get_args(type_)[1]) if get_origin(type_) is dict else None
 
 

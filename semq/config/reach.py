@@ -1,8 +1,8 @@
 """The URL by which programs on the same machine reach a node, derived from its configuration.
 
-`url_of` derives it from settings. `admin_address_in` derives it from a file, for commands that only send a request to a
-running node: it reads only the keys that it needs, without importing the packages that check all keys. If it cannot
-read them, it calls ``load``, which reports all faults.
+`url_of` derives the URL from settings. `admin_address_in` derives the address from a file, for commands that only send
+a request to a running node. It reads only the keys of the address, without importing the packages that check all keys.
+If one of these keys is not valid, it calls ``load``, which reports all faults.
 """
 
 import tomllib
@@ -50,7 +50,7 @@ def url_of(settings: "Settings", port: int | None = None) -> str:
 def admin_address_of(settings: "Settings") -> AdminAddress:
     """Return the address of a node with the login of its first administrator.
 
-    Without an administrator it is the login of the first user, without users that of ``guest``.
+    If no user is an administrator, the login is that of the first user; without users it is that of ``guest``.
     """
     users = settings.amqp.users
     user = next((name for name, section in users.items() if section.is_admin), next(iter(users), GUEST))
@@ -63,10 +63,10 @@ def admin_address_of(settings: "Settings") -> AdminAddress:
 
 
 def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
-    """Return the same for a configuration file and an environment.
+    """Return the address of the node of a configuration file and an environment, as `admin_address_of` does.
 
-    For a file with several institutions, it is the address of the named one, or of the whole server. Raises
-    ConfigUnreadable, ConfigInvalid.
+    For a file with several institutions, the result is the address of the named institution, or without a name that of
+    the virtual server. Raises ConfigUnreadable, ConfigInvalid.
     """
     if institution is not None:
         from semq.config.file import load
@@ -108,7 +108,7 @@ def _users(section: Mapping[str, Any], passwords: Mapping[str, str]) -> dict[str
 
 
 def _is_admin(user: Mapping[str, Any]) -> bool:
-    """Do the same as ``AmqpUserSection.is_admin`` for a table."""
+    """Do the same as ``AmqpUserSection.is_admin`` for a table. Raises TypeError if a value is not valid."""
     admin = user.get("admin")
     if not isinstance(admin, bool | None):
         raise TypeError
@@ -123,7 +123,10 @@ def _authorities(path: Path, node: Mapping[str, Any], tls: Mapping[str, Any]) ->
 
 
 def _passwords(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords of users in the environment. Raises ValueError if it sets another key of SECTIONS."""
+    """Return the passwords of users in the environment, by user.
+
+    Raises ValueError if the environment sets another key of SECTIONS.
+    """
     passwords = {}
     for name, value in env.items():
         parts = name[len(PREFIX) :].lower().split(NESTED)

@@ -134,12 +134,12 @@ class Settings(BaseSettings):
 
     @property
     def institution(self) -> str | None:
-        """The institution whose settings these are, if the file has several; otherwise None."""
+        """The institution whose settings these are; None if the file is that of one node."""
         return self._institution
 
     @property
     def port_certificate(self) -> Path | None:
-        """The certificate of a port that several institutions share, if it has TLS."""
+        """The certificate of the port that several institutions share; None without TLS, or without such a port."""
         return self._port_certificate
 
     def set_institution(self, institution: str | None, port_certificate: Path | None) -> None:
@@ -326,7 +326,7 @@ def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the settings that would expose passwords or documents to a network, unless ``allow_plain`` permits it."""
+    """Yield the faults of connections without TLS: exposure to a network without ``allow_plain``, missing passwords."""
     amqp, hub = settings.amqp, settings.hub
     if not (amqp.tls or amqp.allow_plain or is_loopback(amqp.host)):
         yield "amqp.host", "other machines could connect without TLS: set amqp.tls, or amqp.allow_plain to permit it"
@@ -368,11 +368,11 @@ class _Leaf(NamedTuple):
     value: Any
     section: type[BaseModel]
     field: str
-    list_key: str = ""  #: key of the list of sections in which the setting is set; empty for all other settings
+    list_key: str = ""  #: key of the list of sections, if the setting is set in such a list; otherwise empty
 
 
 def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
-    """Yield the settings in a section, a table, or a single value. ``prefix``: its key with a dot at the end."""
+    """Yield the settings in a section, a table, or a single value. ``prefix``: key of ``value`` and a dot, or empty."""
     if isinstance(value, Section | BaseSettings):
         for name in type(value).model_fields:
             yield from _leaves(getattr(value, name), f"{prefix}{name}.", type(value), name)
