@@ -3,13 +3,14 @@
 Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
 shows an uncommitted event, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
 document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
-restarts has spans only of documents that it sends or delivers again.
+restarts has spans only of documents that it sends or delivers again. At its sender, a document without a receipt ends
+when it is sent.
 
 | span    | node     | from                    | to                                      | parent            |
 |---------|----------|-------------------------|-----------------------------------------|-------------------|
 | submit  | sender   | submitted               | committed                               | the application's |
 | deliver | sender   | accepted                | the receipt or another end is committed | submit            |
-| forward | hub      | arrived                 | passed on, or refused                   | submit            |
+| forward | hub      | arrived                 | passed on, refused or dropped           | submit            |
 | store   | hub      | custody taken           | released, or refused                    | submit            |
 | record  | receiver | arrived                 | committed                               | submit            |
 | wait    | receiver | recorded, or last given | given to the application                | record            |

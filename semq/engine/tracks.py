@@ -1,8 +1,8 @@
 """Tracks: the waiting rows of one destination, or of one user, by source and priority; each track has its own cursor.
 
 Sources take turns, so that a flood of one keeps no other waiting; within a source the highest priority goes first.
-Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing
-messages, by ``receiver.user_queue`` for deliveries to applications.
+Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing messages, and by
+``receiver.user_queue`` for deliveries to applications.
 """
 
 from collections.abc import Sequence

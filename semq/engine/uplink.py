@@ -13,7 +13,7 @@ DIRECTLY = "by the direct link"  #: remark of the ledger about a message that is
 
 
 class NodeSessions:
-    """The present link and the hub at its end, and the direct links. Changed by ``local_engine`` only."""
+    """The session with the hub, and the direct sessions with partners. Changed by ``local_engine`` only."""
 
     def __init__(self, own: Address) -> None:
         self._own = own
@@ -45,7 +45,7 @@ class NodeSessions:
         return True
 
     def direct(self, dest: Address) -> Link | None:
-        """Return the direct session with a partner, if there is one."""
+        """Return the direct session with a partner; None if there is none."""
         links = self._direct.get(dest)
         return links[0] if links else None
 
@@ -55,7 +55,7 @@ class NodeSessions:
         return list(self._direct)
 
     def way(self, dest: Address) -> Link | None:
-        """Return the session that frames for a node take now."""
+        """Return the session that frames for a node take now; None if there is none."""
         return self.direct(dest) or self.link
 
     def note_documents(self, link: Link, number: int) -> None:

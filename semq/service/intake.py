@@ -1,11 +1,10 @@
 """The intake: queues of received frames, by speaker, until the frames are decoded and passed to the engine.
 
 A speaker is a session at a hub, and a partner at a local node. The intake keeps one speaker from delaying the others
-and
-from filling the memory. Speakers take turns. A turn of the event loop passes on a bounded number of frames, and none
-while too many earlier ones are not committed. The node limits the waiting frames of one speaker: the hub stops reading
-from a session (its publishes are not settled); a local node drops the frames of a partner beyond a number of bytes,
-because one session carries all partners.
+and from filling the memory. Speakers take turns. A turn of the event loop passes on a bounded number of frames, and
+none while too many earlier ones are not committed. The node limits the waiting frames of one speaker: the hub stops
+reading from a session (its publishes are not settled); a local node drops the frames of a partner beyond a number of
+bytes, because one session carries all partners.
 """
 
 from collections import deque

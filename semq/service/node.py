@@ -60,7 +60,7 @@ NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
 # Sections of the configuration whose program has another name than semq.SECTION, or more rights.
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-DATABASE_CHECK_S = 10.0  # a dead server is not noticed by connections that its child processes still hold
+DATABASE_CHECK_S = 10.0  # a dead server whose child processes still hold the connections shows no error
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -107,7 +107,8 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """Load the node's identity. Called when the database is open, before anything is built."""
+        """Load the node's identity. Called when the database is open, and again after a standby; nothing is built
+        yet."""
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context of the node's own port, or None for a port in clear."""
@@ -283,7 +284,7 @@ class Node(Generic[E]):
             self._restart = asyncio.get_running_loop().create_task(self._restart_engine())
 
     def offered(self) -> Mapping[str, OfferedOperation]:
-        """Return the operations for the companion_sections of this node."""
+        """Return the operations that the exchange ``semq.admin`` offers."""
         return self.operations
 
     def _check_database(self) -> None:
@@ -337,7 +338,7 @@ class Node(Generic[E]):
     async def _begin_sessions_again(self) -> None:
         """Call ``begin_sessions`` until it succeeds or the store is lost again.
 
-        It may fail because the database becomes unavailable before the writer notices its loss.
+        ``begin_sessions`` may fail because the database becomes unavailable before the writer notices the loss.
         """
         while not self._is_lost:
             try:
@@ -427,8 +428,7 @@ class Node(Generic[E]):
 
     @property
     def link_bytes_max(self) -> int:
-        """The largest body that a link between nodes accepts, in bytes: at least that of all packets and permitted
-        documents.
+        """The largest body that a link between nodes accepts, in bytes: no packet and no permitted document is larger.
 
         The body of a larger message is read and dropped, so that the refusal can name the message.
         """

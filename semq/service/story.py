@@ -27,7 +27,8 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-# Detail of the line by which the receiver's import of a legacy message tells the sender's import of the arrival.
+# Detail of the line that the receiver's import writes for a legacy message. The sender's import learns from this line
+# that the message has arrived.
 IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
 

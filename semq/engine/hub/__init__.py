@@ -2,7 +2,7 @@
 
 | module         | subject                                                        |
 |----------------|----------------------------------------------------------------|
-| speakers       | checks of every packet: who may state what of whom             |
+| speakers       | checks whether the sender of a packet may state its records    |
 | forwarding     | messages for present targets (H1-H4, H14, H15)                 |
 | forward_notes  | Ack-Fwd, held back for a moment (H3)                           |
 | custody        | stored copies for absent targets, and their rows               |
@@ -11,7 +11,7 @@
 | copy_acts      | acts of an operator of the hub on copies (H16-H18)             |
 | sessions       | nodes that are online                                          |
 | user_reports   | users who receive now, passed on to partners                   |
-| stores         | the hub's own store, and permanently lost ones                 |
+| stores         | the store of this instance, and the retired stores             |
 | instances      | other instances of the hub: their stores and the nodes at them |
 | fronts         | sessions of nodes at all instances                             |
 | carrier        | messages between instances, and the port that sends them       |

@@ -109,8 +109,8 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to those stores; return a packet of the other records, or
-        None.
+        """Send records about copies in other stores to those stores; return a packet of the other records, None if
+        there are none.
         """
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}

@@ -14,7 +14,7 @@ INTRODUCTIONS_MAX = 10  # a minute, of one session
 
 @dataclass(slots=True)
 class PresentNode:
-    """A node that is online: its link, and the messages forwarded on it without an Ack2 so far."""
+    """A node that is online: its link, and the messages of class 3 forwarded on the link without an Ack2 so far."""
 
     link: Link
     is_here: bool = True  #: at this instance (``instances``)

@@ -2,11 +2,11 @@
 
 | module     | subject                                                              |
 |------------|----------------------------------------------------------------------|
-| recording  | what arrives is recorded exactly once and acknowledged (R1, R2)      |
-| ledger     | which messages have arrived                                          |
-| reacks     | ReAck, ReAck2 and inquiries about what was recorded (R3-R5, R7, R8)  |
-| handover   | received documents reach the application (R6)                        |
-| user_queue | what waits for one user's consumers: turns of sources, priority      |
+| recording  | recording of messages, exactly once, and their Acks (R1, R2)         |
+| ledger     | the entries of the messages that have arrived                        |
+| reacks     | ReAck, ReAck2, inquiries about recorded messages (R3-R5, R7, R8)     |
+| handover   | handover of received documents to the application (R6)               |
+| user_queue | documents that wait for one user's consumers: turns, priority        |
 | order      | documents with an order key, one at a time                           |
 | pieces     | bounds of documents in pieces                                        |
 | delivery   | progress of the application with a document: all its changes         |

@@ -105,8 +105,8 @@ class ApplicationAnswers:
         return Handled(self._core, self._handover, unit, answer)
 
     def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """Deliver the documents of an answer again, because its commit failed; this engine or, if the store is lost,
-        its successor does that. An act changes nothing then. Both call ``failed``, if it is given."""
+        """Deliver the documents of an answer again, because its commit failed. After an act there is nothing to deliver
+        again. Call ``failed``, if it is given."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.

@@ -31,7 +31,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: the last known end of the incarnation, above all of ``heap``
+    closed: int | None = None  #: end of the incarnation, above all of ``heap``; None: not known
 
 
 class BlockedOrders:

@@ -2,7 +2,7 @@
 
 | module    | subject                                                                   |
 |-----------|---------------------------------------------------------------------------|
-| binding   | which attributes the seal of a document binds                             |
-| sealing   | session keys, sealing, opening, signing, and whether a statement counts   |
+| binding   | the attributes that the seal of a document binds                          |
+| sealing   | session keys, sealing, opening, signing, and checks of signatures         |
 | testimony | the check of each packet at a local node: source, addressee, message      |
 """

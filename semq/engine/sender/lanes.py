@@ -54,8 +54,8 @@ class Carrier(Protocol):
         """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now."""
 
     def remark(self, dest: str) -> str:
-        """Return the remark for the ledger about the session by which messages for a destination leave now; mostly
-        empty."""
+        """Return the remark for the ledger about the session by which messages for a destination leave now; empty
+        unless the session is direct."""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""

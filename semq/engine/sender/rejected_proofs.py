@@ -47,8 +47,8 @@ class RejectedProofs:
     def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
         """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
 
-        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a
-        sealed document that is under no older key of this node: another node made the copy that was rejected.
+        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a sealed
+        document that is under no older key of this node: then another node made the rejected copy.
         """
         if row.void or row.outcome is not None:
             return None

@@ -1,7 +1,7 @@
 """Resealing: documents that a receiver refused for a missing key, its own or the signer's, are sent again.
 
-PROTOCOL.md sections 12 and 18: the refused message stays REJECTED, as in the event for its application. The
-same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
+PROTOCOL.md sections 12 and 18: the refused message stays REJECTED in the ledger, as in the event for its application.
+The same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
 certificate and signed with this node's present key. A document that was refused in clear (class 2, which its receiver
 refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names another key. Both
 ledgers link the two messages. Refused documents are searched when such a refusal arrives, and when the directory names

@@ -60,7 +60,8 @@ class Schedule:
         self._slices.append(self._open)
 
     def make_due(self, first: int, last: int, due: float) -> None:
-        """Ask about all rows of a span at ``due``, replacing their plan. For the start of a process."""
+        """Ask about all rows of a span at ``due``, replacing their plan: at the start of the process, or for an
+        operator."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
         self._open = None

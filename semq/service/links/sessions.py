@@ -203,7 +203,7 @@ class Links:
     # --- login
     def opened(self, session: SessionInfo) -> None:
         """Accept the login of a node. End its session if it has no common version of the protocol, uses the name of
-        another node, or states a store that is unreadable or refused."""
+        another node, or makes a statement about its store that is unreadable or refused."""
         properties = session.client_properties
         try:
             agree(properties.get(PROPERTY))

@@ -116,7 +116,7 @@ def _meaning(struct: type[msgspec.Struct], name: str) -> dict[str, str]:
 
 @cache
 def descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the descriptions of the fields, by name."""
+    """Return the description of each field that has one, keyed by the name of the field."""
     schema = msgspec.json.schema(struct)
     fields = schema["$defs"][schema["$ref"].rpartition("/")[2]]["properties"]
     return {name: text for name, field in fields.items() if (text := _description(field))}

@@ -1,8 +1,8 @@
 """Operations ``broker.*`` of ``semq.admin``: queues, consumers, connections, channels, exchanges, bindings.
 
-Rows are sorted by name and returned in pages. ``vhost`` and ``name`` (a prefix of the row's main name) filter,
-``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request makes one pass over the
-names in the event loop; only the rows of the page are built.
+Rows are sorted by virtual host and name, and returned in pages. ``vhost`` and ``name`` (a prefix of the row's main
+name) filter, ``limit`` bounds the page, ``next`` of an answer is ``after`` of the next request. A request makes one
+pass over the names in the event loop; only the rows of the page are built.
 """
 
 import heapq
@@ -115,7 +115,7 @@ def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
 
 
 def consumers(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the consumers, by queue."""
+    """Yield the consumers, each with a key that begins with virtual host and queue."""
     for session, channel in _channels(server):
         for consumer in list(channel.consumers.values()):
             key = (session.vhost.name, consumer.source.name, consumer.tag, str(session.info.peer), str(channel.number))
@@ -137,7 +137,7 @@ def workers(server: AmqpServer) -> Iterator[Entry]:
 
 
 def connections(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the open connections, by user."""
+    """Yield the open connections, each with a key that begins with virtual host and user."""
     for session in _sessions(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer))
         yield key, partial(_connection, key, session)
@@ -154,7 +154,7 @@ def _connection(key: Key, session: Any) -> Row:
 
 
 def channels(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the channels, by user."""
+    """Yield the channels, each with a key that begins with virtual host and user."""
     for session, channel in _channels(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer), f"{channel.number:05}")
         yield key, partial(_channel, key, channel)
@@ -184,7 +184,7 @@ def _exchange(key: Key, exchange: Any) -> Row:
 
 
 def bindings(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the bindings, by source."""
+    """Yield the bindings, each with a key that begins with virtual host and source."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
             for binding in list(exchange.bindings):

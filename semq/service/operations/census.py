@@ -37,7 +37,7 @@ class Census:
     as_of: int  #: milliseconds since 1970 UTC
     groups: list[dict[str, Any]]  #: groups of rows (``semq.store.views.census``); ``cause``: name of a cause, or None
     failed: dict[str, list[int]]  #: numbers of the failed rows, by side
-    submitted: dict[str, int]  #: numbers of submissions: refused, waiting, scheduled, in pieces
+    submitted: dict[str, int]  #: counts of the submissions that are not accepted, by state
     late_in_pieces: int = 0  #: documents in pieces that are overdue
 
 

@@ -1,7 +1,7 @@
 """Operations that read messages: lists, one message, its trace, its body, counts, stuck messages.
 
-``local_node.operations.trace`` and ``platform_node.ask_exchange`` have the operation ``msg.trace`` on the trace of this
-module. ``overview`` has the operations for large queues.
+The operation ``msg.trace`` is in ``local_node.operations.trace`` and ``platform_node.ask_exchange``, which use the
+trace of this module. ``overview`` has the operations for large queues.
 """
 
 from base64 import b64encode
@@ -164,10 +164,9 @@ class MessageReading:
         return {name: record[name] for name in ("outcome", "ended_at", "reason") if record.get(name)}
 
     async def trace(self, name: str) -> dict[str, Any]:
-        """Return this node's ledger lines about one message: of several with a key, about the newest one.
-
-        ``others`` names the others. A refused SQL submission that was tried again also has the lines under its earlier
-        names (``before``). A document to a group has the lines of its first members, and the number of all
+        """Return this node's ledger lines about one message; if several messages have the key, about the newest one.
+        ``others`` names the other messages. A refused SQL submission that was tried again also has the lines under its
+        earlier names (``before``). A document to a group has the lines of its first members, and the number of all
         (``members``).
         """
         store = self._node.store

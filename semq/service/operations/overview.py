@@ -85,7 +85,7 @@ class SelectMessages(Arguments, frozen=True, kw_only=True):
     pieces: OfPieces = False
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that select something."""
+        """Return the arguments that have a value: not None, and not empty."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value not in (None, "")}
 

@@ -82,10 +82,10 @@ class Reloading:
             log.exception("not_reloaded")
 
     async def reload(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Return the keys that have ``changed``, the keys that wait for a ``restart``, and the users whose sessions
-        have ``ended``.
+        """Read the configuration and apply it. Return the keys that have ``changed``, the keys that wait for a
+        ``restart``, and the users whose sessions have ``ended``.
 
-        ``dry_run``: change nothing. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
+        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
         """
         async with self._lock:
             node, before = self._node, self._node.settings

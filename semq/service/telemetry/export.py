@@ -132,7 +132,8 @@ class SpanExport:
         self._note_result(answer.fault)
 
     def _remove(self, batch: list[Span], dropped: int) -> None:
-        """Remove the first spans of the queue, and count them."""
+        """Remove the batch from the queue and count its spans as exported, except for the number that was
+        ``dropped``."""
         for _ in batch:
             self._queue.popleft()
         self.exported += len(batch) - dropped
