@@ -75,7 +75,7 @@ class RolledHub(Protocol):
         """Trust an additional authority; links are kept."""
 
     async def trust_changed(self) -> None:
-        """Trust the changed list of authorities, and end every link."""
+        """Trust the changed list of authorities, and end every session with a certificate."""
 
     @property
     def store_name(self) -> str:

@@ -113,7 +113,7 @@ class Membership:
         self.carrier.begin(self._life, self.store, self.store_questions)
 
     def stores(self) -> list[StoreName]:
-        """Return the stores of the hub in the order in which they were added, without retired ones."""
+        """Return the stores that an instance has opened and that are not retired, in the order of their addition."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def served(self) -> list[str]:

@@ -299,7 +299,7 @@ class HubNode(Node[HubEngine]):
         self._check_certificates()
 
     async def trust_changed(self) -> None:
-        """Apply changed authorities to new connections, the institutions' certificates and every link."""
+        """Apply changed authorities as ``trust_widened`` does, and end every session with a certificate."""
         self.trust_widened()
         self.guard.end_all("the hub trusts other authorities now")
 

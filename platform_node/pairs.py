@@ -1,8 +1,8 @@
 """Pairs of institutions that may exchange documents, and pairs that changed definitions would stop.
 
 Agreements decide; without any agreement, ``may_send_to`` of the configuration decides. With at least one agreement,
-only documents with an agreement are allowed: importing the first one stops every pair that it does not name. Used by
-``directory`` and ``operations.definitions``.
+only documents with an agreement are allowed: the import of a first agreement stops every pair that it does not name.
+Used by ``directory`` and ``operations.definitions``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
 """The AMQP properties of a document, besides its UMX-T attributes.
 
 Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
-therefore travel as headers, bound like all headers. The receiver's application gets the first two as properties again;
-its ``message_id`` is the LK0. The property ``expiration`` becomes ``@ExpiresAt``; the header ``x-delay`` becomes
-``@NotBefore``. Used by ``submission`` and ``inbox``.
+therefore travel as headers; a seal or signature covers them like all headers. The receiver's application gets the first
+two as properties again; its ``message_id`` is the LK0. The property ``expiration`` becomes ``@ExpiresAt``; the header
+``x-delay`` becomes ``@NotBefore``. Used by ``submission`` and ``inbox``.
 """
 
 from collections.abc import Callable, Mapping

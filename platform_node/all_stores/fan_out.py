@@ -48,7 +48,7 @@ class ManyStores(Protocol):
     store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
-        """Return the stores of the hub in the order in which they were added, without retired ones."""
+        """Return the stores that an instance has opened and that are not retired, in the order of their addition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def find(visit: Visit, key: str) -> BulkAct | None:
 
 
 def recent(visit: Visit) -> list[BulkAct]:
-    """Return the acts that were started, the newest first."""
+    """Return the acts that were started or discarded, the newest first."""
     return [act for act in reversed(list(_acts.get(visit.web, {}).values())) if act.state != "prepared"]
 
 

@@ -95,5 +95,8 @@ def event_text(document_event: DocumentEvent) -> str:
 
 
 def event_id(document_event: DocumentEvent) -> str:
-    """Return the identifier of an event, which is the same whenever the event is sent again."""
+    """Return the identifier of an event, which is the same whenever the event is sent again.
+
+    Events about refused documents without a token share one identifier.
+    """
     return f"{document_event.lk0 or document_event.token}:{document_event.kind}:{document_event.attempt}"

@@ -1,4 +1,4 @@
-"""Connections of the node's users: each user has a connection of its own, so that the node checks its permissions.
+"""Connections of the node's users: each user has a separate connection, so that the node checks the user's permissions.
 
 A connection is opened with the password of the first request and kept for a while; later requests with the same
 password use it. Only a keyed hash of the password is kept.
@@ -35,7 +35,7 @@ class Logins:
     """The connections of users, by name."""
 
     def __init__(self, web: LoginServices, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use`` returns whether a visitor has open leases or event streams, which need the connection."""
+        """``is_in_use`` returns whether leases, event streams or long polls of a visitor need the connection."""
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()

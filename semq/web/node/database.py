@@ -1,4 +1,4 @@
-"""The node's database for the web process: views in read-only transactions with a time limit, and its own tables.
+"""The node's database for the web process: views in read-only transactions with a time limit, and the process's tables.
 
 The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The URL is
 looked up for each connection, because an embedded server may not run yet. Queries are functions that get a SQLAlchemy

@@ -7,6 +7,6 @@
 | ranges                   | requests for some bytes of a body                                        |
 | hosts                    | the host names that requests may use                                     |
 | response_headers         | what a browser may do with an answer                                     |
-| event_stream, streams    | server-sent events; the limit of open streams per user                   |
+| event_stream, streams    | server-sent events; the limit of open streams and long polls per visitor |
 | failures                 | errors as pages or problem documents                                     |
 """

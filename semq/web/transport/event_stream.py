@@ -43,7 +43,8 @@ async def with_heartbeat(events: AsyncIterator[str], on_end: Callable[[], None])
                 return
     finally:
         on_end()
-        # In a task of its own: when the browser disconnects, this task is cancelled, and it could not wait any more.
+        # A separate task closes the events: the present task is cancelled when the browser disconnects, and then
+        # cannot wait any more.
         closing = asyncio.get_running_loop().create_task(_close(events, upcoming))
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)

@@ -1,4 +1,4 @@
-"""Open event streams: their number for each visitor, which is limited."""
+"""Open event streams and long polls of inboxes: their number for each visitor, which is limited."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from semq.web.errors import TooManyRequests
 
 
 class Streams:
-    """The numbers of open streams, by the key of the visitor."""
+    """The numbers of open streams and long polls, by the key of the visitor."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
         self._open: Counter[str] = Counter()
 
     def has(self, key: str) -> bool:
-        """Whether a visitor has an open stream."""
+        """Whether a visitor has an open stream or long poll."""
         return key in self._open
 
     def enter(self, key: str) -> Callable[[], None]:
-        """Count a stream; return the function to call at its end. Raises TooManyRequests."""
+        """Count a stream or long poll; return the function to call at its end. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:
             raise TooManyRequests("Too many event streams are open.", at_most=self._at_most)
         self._open[key] += 1
