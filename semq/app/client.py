@@ -1,8 +1,8 @@
 """An application's connection to its node: send, receive, follow the outcome of a document, query the node.
 
-``Client`` is the asynchronous half of the library. Every call has a time limit in seconds and survives a restart of the
-node within it. Documents are sent with a token (a random one by default), so that a repeat after a lost connection is
-not accepted as a second document.
+``Client`` is the asynchronous half of the library. Every call has a time limit in seconds, and survives a restart of
+the node within this time. Documents are sent with a token (a random one by default), so that a repeat after a lost
+connection is not accepted as a second document.
 """
 
 from collections.abc import Mapping
@@ -93,11 +93,12 @@ class Client:
         ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since
         1970 UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until that time;
         ``Sent.lk0`` is then the name of the submission, by which ``look`` and ``wait_for_delivery`` find the later
-        message. A ``FileBody`` is read while it is sent, which extends the time limit by a second for each MiB. Large
-        documents are sent in pieces (PROTOCOL.md section 24), and ``Sent.lk0`` is the name of the submission, too.
+        message. A ``BlockBody`` (for instance ``FileBody``) is read while it is sent; it extends the time limit by a
+        second for each MiB. Large documents are sent in pieces (PROTOCOL.md section 24); ``Sent.lk0`` is then the name
+        of the submission, too.
 
-        Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
-        document may be sent again with the same ``token``, which makes the repeat safe.
+        Raises RefusedByNode (with the node's code), LoginRefused, NodeUnreachable, NodeBusy, NoAnswer; after the last
+        three the document may be sent again with the same ``token``, which makes the repeat safe.
         """
         # Imported here, because the import takes longer than a command that only asks a node.
         from semq.umx_t.attributes import submission_headers
@@ -164,7 +165,9 @@ class Client:
         )
 
     async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
-        """Take documents on demand instead of by an iteration; each is settled later, in any order.
+        """Take up to ``at_most`` documents on demand instead of by an iteration; wait up to ``wait_s`` for the first.
+
+        Each document is settled later, in any order.
 
         Raises RefusedByNode, NodeUnreachable, LoginRefused.
         """
@@ -185,9 +188,10 @@ class Client:
     ) -> Subscription[DocumentEvent]:
         """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
-        Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;
-        it is deleted when it had no consumer for ``expires_s`` seconds. An event is acknowledged when the next one is
-        requested, or with ``behind`` after that many further requests, for programs that forward events.
+        Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps
+        events; the node deletes it after ``expires_s`` seconds without a consumer (None: never). An event is
+        acknowledged when the next one is requested, or with ``behind`` after that many further requests, for programs
+        that forward events.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -218,9 +222,9 @@ class Client:
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
         """Wait until the receiving node has committed a document (SS_ACK2). ``look`` lists the forms of its name.
 
-        Raises NotDelivered for any other outcome, NotYetKnown after the time limit (the document has not
-        failed), NoReceiptRequested (class 1 or 2 without ``ack2``), RefusedByNode if the node knows no such document,
-        NodeUnreachable, NodeBusy, NoAnswer.
+        Raises NotDelivered for any other outcome, NotYetKnown after the time limit (the document has not failed),
+        NoReceiptRequested if this node will never know the outcome (for instance class 1 or 2 without ``ack2``),
+        RefusedByNode if the node knows no such document, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 

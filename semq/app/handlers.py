@@ -89,7 +89,8 @@ class Handlers:
         """Register a function for documents whose AppKey has these parts; an empty part matches all.
 
         ``retries`` is the number of attempts after the first, each after a pause that doubles from ``backoff_s`` to
-        ``backoff_s_max``. Raises ValueError for a kind that already has a function, and for negative numbers.
+        ``backoff_s_max``. Raises ValueError for a kind that already has a function, for negative numbers, and for a
+        time limit of 0.
         """
         kind = (domain, type, subtype)
         if kind in self._functions:
@@ -105,7 +106,7 @@ class Handlers:
 
     @property
     def kinds(self) -> Mapping[tuple[str, str, str], Handler]:
-        """The registered functions by domain, type and subtype."""
+        """The registered functions, keyed by domain, type and subtype."""
         return self._functions
 
     def find(self, app_key: AppKey) -> Handler:

@@ -1,4 +1,4 @@
-"""Documents taken on demand: consumption ends when documents have arrived, and they stay unacknowledged until settled.
+"""Documents taken on demand: consumption ends when documents have arrived; each is unacknowledged until it is settled.
 
 Used by ``semq.web``, which returns documents in the answer to one request and settles them on a later request.
 """
@@ -25,7 +25,10 @@ class PulledDocuments:
         self._unsettled = len(documents)
 
     async def note_settled(self) -> None:
-        """Note that one more document is settled; return when the node has read that. Raises NodeUnreachable."""
+        """Note that one more document is settled; return when the node has read the acknowledgement.
+
+        Raises NodeUnreachable.
+        """
         self._unsettled -= 1
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before
@@ -36,13 +39,13 @@ class PulledDocuments:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the channel has ended: the documents are delivered again."""
+        """Whether the channel has ended; the node then delivers the unsettled documents again."""
         return not self._channel.is_open
 
 
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
-    """Take up to ``at_most`` documents, but none after their size has reached BYTES_MAX; wait up to ``wait_s`` for the
-    first.
+    """Take up to ``at_most`` documents, but no more after their total size has reached BYTES_MAX; wait up to ``wait_s``
+    for the first.
 
     Raises RefusedByNode, NodeUnreachable, LoginRefused.
     """

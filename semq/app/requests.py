@@ -1,6 +1,6 @@
 """Requests to a node: a message with ``reply_to``, and one JSON answer, matched by correlation id.
 
-Used for ``semq.admin`` (one operation per message) and for documents, whose answer has their locator. Requests share a
+A request is an operation for ``semq.admin`` or a document; the answer to a document has its locator. Requests share a
 channel. A large request has a channel of its own, because a refusal for its size closes the channel. Used by
 ``client``.
 """

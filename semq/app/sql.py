@@ -37,7 +37,7 @@ class SubmissionState:
     """The state of a submission."""
 
     state: str  #: SUBMITTED, SCHEDULED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
-    lk0: str  #: name of the document or of the refusal; empty before acceptance
+    lk0: str  #: name of the document or of the refusal; empty before acceptance or refusal
     reason: str  #: code and text, or empty
     changed_at: datetime
 

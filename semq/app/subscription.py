@@ -1,7 +1,7 @@
 """The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries that outlives the connection.
 
 After the loss of a connection it reconnects and consumes again; the node redelivers unsettled deliveries. Refusals (no
-such queue, not allowed) are raised. Closing returns unsettled deliveries to their queue.
+such queue, not allowed) are raised as RefusedByNode. ``aclose`` returns unsettled deliveries to their queue.
 """
 
 import asyncio
@@ -60,7 +60,10 @@ class Subscription(Generic[T]):
         self.opened = 0  #: number of times that consumption has begun, including reconnections
 
     async def open(self) -> Self:
-        """Begin to consume now instead of with the first step. Raises the errors of the iteration."""
+        """Begin to consume now instead of with the first step of the iteration.
+
+        Raises RefusedByNode, LoginRefused, NodeUnreachable, as each step does.
+        """
         if self._channel is None or not self._channel.is_open:
             await self._begin()
         return self
@@ -100,7 +103,7 @@ class Subscription(Generic[T]):
         raise StopAsyncIteration
 
     def settle(self, keep: int = 0) -> None:
-        """Acknowledge the returned deliveries, except for the last ``keep``."""
+        """Acknowledge the deliveries that the iteration has yielded, except for the last ``keep``."""
         while len(self._unsettled) > keep:
             tag = self._unsettled.popleft()
             if self._channel is not None and self._channel.is_open:

@@ -23,12 +23,13 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 class Sent:
     """An accepted document: the node has committed it."""
 
-    lk0: str  #: the source locator, its permanent name
+    #: the source locator, its permanent name; the name of the submission for a later time, in pieces or to a group
+    lk0: str
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
-    not_before: int = 0  #: time of its release, in milliseconds since 1970 UTC
-    members: int = 0  #: number of messages to the members of a group; ``lk0`` names all of them together
+    not_before: int = 0  #: time of its release, in milliseconds since 1970 UTC; 0 for now
+    members: int = 0  #: number of messages to the members of a group, which ``lk0`` names together; 0 for other targets
 
     @property
     def name(self) -> str:
@@ -125,7 +126,7 @@ class Document:
         return self.body.blocks() if isinstance(self.body, SpooledBody) else (self.body,)
 
     def drop_body(self) -> None:
-        """Release the memory or the file of the body, of a document that only has to be settled."""
+        """Release the memory or the file of the body, if the document only has to be settled."""
         self.body = b""
 
     @property
@@ -153,7 +154,10 @@ class Document:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection that delivered it has ended: it is then delivered again, and cannot be settled."""
+        """Whether the connection that delivered it has ended: it is then delivered again, and cannot be settled.
+
+        Always true for a document from ``semq.app.sql``, which ``done`` and ``park`` settle.
+        """
         return self._channel is None or not self._channel.is_open
 
     async def ack(self) -> None:

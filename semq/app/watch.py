@@ -124,7 +124,7 @@ class Watch:
             del self._waiting[lk0]
 
 
-# Last event of a received document at this node | its outcome
+# Status, or last event in the ledger, of a received document at this node | its outcome
 OUTCOME_OF_RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 
@@ -139,7 +139,8 @@ def read_fate(record: Mapping[str, Any]) -> Fate | None:
 def has_no_outcome(record: Mapping[str, Any]) -> bool:
     """Return whether the node will never learn the outcome: it forwarded the document, or no receipt was requested.
 
-    A document without a row and without an outcome in the ledger had no receipt requested: rows are kept for receipts.
+    ``record`` has no outcome. If its row was deleted (``cleaned``), no receipt was requested, because a row is kept
+    until its receipt arrives.
     """
     if record.get("direction") == "RELAYED" or record.get("cleaned"):
         return True

@@ -51,7 +51,10 @@ class Authority:
     def issue(
         self, key: PublicKey, node: Address, now: datetime, days: float, host_names: tuple[str, ...] = ()
     ) -> NodeCertificate:
-        """Sign a certificate for a node's key. Raises RequestRefused for a weak key or an impossible host name."""
+        """Sign a certificate for a node's key, valid for ``days``, but not beyond the authority's own certificate.
+
+        Raises RequestRefused for a weak key or an impossible host name.
+        """
         if not is_strong(key):
             raise RequestRefused("The kind or size of the key is not accepted.")
         until = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
@@ -80,7 +83,7 @@ class Authority:
         return read_certificate(certificate.public_bytes(serialization.Encoding.DER))
 
     def write(self, folder: Path, passphrase: bytes | None) -> None:
-        """Write key and certificate to a folder. The key is first, so that there is no certificate without its key."""
+        """Write key and certificate to a folder. The key is written first, so that no certificate lacks its key."""
         write_key(folder / KEY_FILE, self.key, passphrase)
         write_safely(folder / CERTIFICATE_FILE, self.pem)
 

@@ -99,7 +99,11 @@ def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
 
 
 def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
-    """Read a key. Raises KeyRefused: missing, readable by others, of an unaccepted kind, or wrong passphrase."""
+    """Read a key.
+
+    Raises KeyRefused if the file is missing, readable by other users or not a key, if the key is of an unaccepted kind,
+    or if the passphrase is missing or wrong.
+    """
     data = read_private(path)
     # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced
     # (``KeyRing.encrypt_clear_keys``).

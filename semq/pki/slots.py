@@ -8,8 +8,8 @@ One folder::
     trust.pem               the authorities of an enrolled node
 
 A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
-whose certificate has been requested or not used yet; the certificate of ``active`` is presented on links; ``previous``
-was active before, and its certificate is still valid, because the two ends of a link change keys at different times.
+whose certificate has been requested, or has arrived and is not used yet. The certificate of ``active`` is presented on
+links. ``previous`` was active before; it is kept, because the two ends of a link change keys at different times.
 Older keys are ``retired``, and deleted when no document sealed for them can still be in transit.
 """
 
@@ -61,7 +61,8 @@ class Identity:
 
     certificate: NodeCertificate
     key: PrivateKey
-    keys: Mapping[str, PrivateKey] = field(default_factory=dict)  #: by key id: active, next, previous, retired
+    #: keyed by key id: the keys in all slots (active, next, previous, retired)
+    keys: Mapping[str, PrivateKey] = field(default_factory=dict)
 
     @property
     def node(self) -> Address:
@@ -70,7 +71,7 @@ class Identity:
 
 
 class KeyRing:
-    """The slots of one node, on disk. Only one process may use them: the node, or the command line while it is
+    """The slots of one node, on disk. Only one process may use them: the node, or the command line while the node is
     stopped.
     """
 
@@ -81,7 +82,7 @@ class KeyRing:
 
     # --- reading
     def slots(self) -> Slots:
-        """Return the content of the slots file. Raises KeyRefused if it cannot be read."""
+        """Return the content of the slots file; empty slots if there is no file. Raises KeyRefused."""
         path = self.folder / SLOTS_FILE
         try:
             return msgspec.json.decode(path.read_bytes(), type=Slots)
@@ -112,12 +113,12 @@ class KeyRing:
         return read_key(self.key_path(name), self.passphrase())
 
     def certificate(self, name: str) -> NodeCertificate | None:
-        """Return the certificate of the key with this id, or None if it has only been requested."""
+        """Return the certificate of the key with this id, or None if no certificate has been stored yet."""
         path = self.certificate_path(name)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 
     def chain(self, name: str) -> list[x509.Certificate]:
-        """Return the intermediate certificates between the certificate of a key and its authority."""
+        """Return the intermediate certificates between the certificate of a key and the authority; usually none."""
         path = self.certificate_path(name)
         return _chain(path.read_bytes()) if path.exists() else []
 
@@ -154,7 +155,7 @@ class KeyRing:
         return key
 
     def retire_next(self, now: datetime) -> None:
-        """Retire the key in slot next, for which no certificate will be requested. It may still open documents."""
+        """Retire the key in slot next, if there is one: it will not become active, but may still open documents."""
         slots = self.slots()
         if slots.next is not None:
             self._save(replace(slots, next=None, retired=(*slots.retired, RetiredKey(slots.next, now))))

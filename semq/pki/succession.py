@@ -2,7 +2,7 @@
 
 A hub makes the statement when it changes its authority (``platform_node.authority_roll``). A node
 (``local_node.succession``) accepts the new authority only if it trusts the former authority, whose key has signed the
-statement. So only the holder of that key can add an authority to a node's list.
+statement. So only the holder of that key can add an authority to a node's list in this way.
 """
 
 from base64 import b64decode, b64encode
@@ -24,9 +24,9 @@ LABEL = "semq authority succession 1"  # of the signed data
 
 
 class Succession(msgspec.Struct, frozen=True):
-    """The statement."""
+    """A statement that one authority follows another."""
 
-    former: str  #: SHA-256 of the former authority
+    former: str  #: SHA-256 of the former authority's certificate, hexadecimal
     pem: str  #: certificate of the new authority
     signature: str  #: by the former authority, in base64
 
@@ -37,7 +37,7 @@ class Succession(msgspec.Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the new authority."""
+        """SHA-256 of the new authority's certificate, hexadecimal."""
         return fingerprint_of(self.new)
 
 

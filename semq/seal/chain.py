@@ -30,7 +30,7 @@ class ChainLink:
     day: str  #: ISO date, UTC
     place: int  #: position in the chain, counted from 1
     first: int  #: number of the first line
-    last: int
+    last: int  #: number of the last line; equal to ``first`` in a link without lines
     count: int  #: number of lines
     before: bytes  #: hash of the previous link; 32 zero bytes for the first link
     hash: bytes

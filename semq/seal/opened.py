@@ -29,7 +29,7 @@ def unwrap_session_key(
     find_own_key: FindOwnKey,
     find_signer_key: FindSignerKey,
 ) -> bytes:
-    """Return the session key in @SessionKey (``text``). The arguments before the callbacks are those of ``SealScope``.
+    """Return the session key in @SessionKey (``text``). ``alg`` to ``resent`` are fields of ``SealScope``.
 
     Raises SealMalformed, KeyUnknown (its text names the key, for the sender), SignerUnknown, SignatureWrong or
     SealBroken.
@@ -57,8 +57,8 @@ class OpenedKeys:
         self._opened: OrderedDict[tuple[str, str, str, str, str, str], Opening] = OrderedDict()
 
     def get(self, text: str, alg: str, key_id: str, source: str, target: str, resent: str = "") -> Opening:
-        """Return the session key of a message. Raises the errors of ``unwrap_session_key``, and SealMalformed if
-        @SessionKey is missing.
+        """Return the operations with the session key of a message. Raises the errors of ``unwrap_session_key``, and
+        SealMalformed if @SessionKey is missing.
         """
         cache_key = (text, alg, key_id, source, target, resent)
         opening = self._opened.get(cache_key)

@@ -5,8 +5,8 @@
 Documents sent together to one institution are the leaves of a hash tree (``receipts``); its root, the number of leaves
 and both institutions are signed once, and each document carries its path to the root. A leaf binds every attribute that
 the sender set, the place of the message, the digest of the payload and the size of the body, but nothing that changes
-in transit. A seal proves the sender, too, but only to a node that can open it; a signature also proves the sender to
-other nodes, and of documents in clear.
+in transit. A seal proves the sender, too, but only to a node that can open it. A signature proves the sender to every
+node, and also exists for documents in clear.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     path: tuple[bytes, ...]
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
-        """Return the data that the sender has signed, if ``facts`` are those of the document."""
+        """Return the data that the sender has signed, if ``facts`` are the facts that the sender has bound."""
         root_ = root_of_path(_leaf(facts, self.size), self.place, self.path)
         return _message(source, target, self.document_count, root_)
 

@@ -1,9 +1,9 @@
 """The file that proves a delivery to anyone, offline: ``semq msg prove`` writes it, ``semq verify`` reads it.
 
-It holds the receiver's statement about one message, the path from it to the root of the packet, the signature and the
-certificate chain. For a sealed document the digest in the statement is salted (``session.salted_digest``); the file
-then includes the salt, so that the document itself can be compared. This module checks the file alone; its caller must
-also verify the certificate against the authorities (``semq.pki``).
+The file holds the receiver's statement about one message, the path from the statement to the root of the packet's hash
+tree, the signature and the certificate chain. For a sealed document the digest in the statement is salted
+(``session.salted_digest``); the file then includes the salt, so that the document itself can be compared. This module
+checks the file alone; its caller must also verify the certificate against the authorities (``semq.pki``).
 """
 
 from hashlib import sha256
@@ -35,9 +35,9 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     at: int  #: time of the receiver's statement, milliseconds since 1970 UTC
     reason: str = ""
     salt: bytes | None = None  #: salt of a sealed document, to calculate its digest
-    place: int  #: index among the statements of the packet
-    count: int
-    path: list[bytes]
+    place: int  #: index of the statement in the packet, from 0
+    count: int  #: number of statements in the packet
+    path: list[bytes]  #: hashes of the neighbours from the statement to the root; empty for no neighbour
     signature: bytes
     certificates: list[str]  #: PEM: the receiver's certificate, then those between it and the authority
 

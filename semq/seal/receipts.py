@@ -27,7 +27,7 @@ HASH_LENGTH = 32
 class Statement(NamedTuple):
     """A receiver's statement about one message."""
 
-    receiver: str  #: address of its node
+    receiver: str  #: address of the receiver's node
     lk0: str
     status: str  #: RECV, REJ, VOID, SETTLED
     digest: str  #: as sent with the message, hexadecimal

@@ -1,22 +1,22 @@
 """Session keys at their sender: creation, nonces, limits.
 
-**Why a nonce never repeats under a key.** A session key is 32 random bytes, drawn by the process that uses it, held in
-its memory only for sealing, and used for one pair of institutions. The nonce is a counter of 32 bits, which starts at 0
-with the key, rises with each use, and is kept beside the key in memory, followed by 64 random bits for this one
-message. There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a
+**Why a nonce never repeats under a key.** A session key is 32 random bytes, used for one pair of institutions. The
+process that seals with it has drawn it, and holds it in memory. A nonce consists of a counter of 32 bits and of 64
+random bits for this one message. The counter starts at 0 with the key, rises with each use, and is kept beside the key
+in memory. There is no state that a crash could lose or a backup could restore: after a crash, a restart, a restore, a
 clone of the machine's disk or a lost store, the process draws other keys. A decision that is taken twice (a unit that
 Postgres refused) takes two nonces. The stored copy of a key (wrapped for its own institution, ``wrapped_for_storage``)
-is used to wrap it again and to prove digests; no caller makes a ``SessionKey`` from it, so nothing is sealed under a
-key of an earlier process. Only a memory snapshot of a machine that is resumed twice restores key and counter together:
-then the random part distinguishes the nonces of the two copies (two messages with one count collide with a probability
-of 2**-64).
+is used to wrap the key again and to prove digests; no caller makes a ``SessionKey`` from the copy, so nothing is sealed
+under a key of an earlier process. Only a memory snapshot of a machine that is resumed twice restores key and counter
+together: then the random part distinguishes the nonces of the two copies (two messages with one count collide with a
+probability of 2**-64).
 
-A session key is replaced after a number of messages, of bytes, or a time, long before AES-GCM requires it (NIST SP
+A session key is replaced after a number of messages or bytes, or after a time, long before AES-GCM requires it (NIST SP
 800-38D: 2**32 uses).
 
-Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and its
-public id, which commits to it: no two keys have the same session id, so nobody can make an AES-GCM ciphertext that
-opens under two keys.
+Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
+public session id. The id commits to the key: no two keys have the same id, so nobody can make an AES-GCM ciphertext
+that opens under two keys.
 """
 
 import hmac
@@ -76,15 +76,18 @@ class Opening:
             raise SealBroken from error
 
     def salt(self, name: str) -> bytes:
-        """Return the salt for the digest of one message. It may be published to prove this digest: it says nothing
-        about other digests.
+        """Return the salt for the digest of one message; ``name`` is the LK0 under which its payload was sealed.
+
+        The salt may be published to prove this digest: it reveals nothing about other digests.
         """
         salt = self._digests.copy()  # the key was hashed once for the session
         salt.update(name.encode())
         return salt.digest()
 
     def digest(self, name: str, payload_digest: bytes) -> bytes:
-        """Return the public digest of a message. It binds the payload; without the key, no guess can be tested."""
+        """Return the public digest of a message, which binds the payload. Without the key, nobody can test a guess of
+        the payload.
+        """
         return salted_digest(self.salt(name), payload_digest)
 
 

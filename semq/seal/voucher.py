@@ -26,7 +26,7 @@ def with_vouchers(pem: str, node: str, fingerprint: str, keys: Iterable[PrivateK
 
 
 def is_vouched(pem: str, node: str, fingerprint: str, keys: Mapping[str, PublicKey]) -> bool:
-    """Return whether one of the keys (by key id) vouches for a certificate."""
+    """Return whether one of the keys vouches for a certificate. ``keys`` is keyed by key id."""
     message = _message(node, fingerprint)
     return any(_is_valid(keys[name], signature, message) for name, signature in _vouchers(pem) if name in keys)
 
