@@ -92,7 +92,8 @@ def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return each institution once.
 
-    ``online``: at any instance; ``held``: the number of its copies in all stores; and the facts of its process.
+    The row says whether the institution is online at any instance, how many copies all stores hold for it, and which
+    process serves it.
     """
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
