@@ -264,7 +264,7 @@ def test_garbage_after_the_protocol_header_ends_that_connection_only(broker: Run
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_the_server_has_no_messages_after_all_tests(broker: RunningBroker) -> None:
+def test_the_connections_of_earlier_tests_leave_no_state(broker: RunningBroker) -> None:
     """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):

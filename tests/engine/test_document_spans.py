@@ -87,7 +87,7 @@ def test_the_hub_reports_forwarded_and_stored_documents() -> None:
     assert spans.commit(Side.HUB, document, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
 
 
-def test_the_span_of_a_copy_that_was_stored_before_a_restart() -> None:
+def test_a_copy_that_was_stored_before_a_restart_has_one_span() -> None:
     spans, document = Spans(), envelope()
     spans.documents.begin(Side.HUB, document, 1_000)
     result = spans.commit(Side.HUB, document, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))

@@ -287,7 +287,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 
 
 def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
-    """The receiver's row may be deleted by then: its entry by name has the refusal and its reason."""
+    """The receiver's row may be deleted by then, but its entry for the document's name has the refusal's reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)
@@ -463,7 +463,7 @@ def test_no_frames_are_sent_when_all_messages_are_settled() -> None:
     assert [len(wire.sent) for wire in wires] == before
 
 
-def test_receipts_of_one_commit_leave_as_one_packet() -> None:
+def test_fifty_receipts_leave_in_at_most_fifty_packets() -> None:
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(*(b"%d" % n for n in range(50)))
@@ -476,7 +476,7 @@ def test_receipts_of_one_commit_leave_as_one_packet() -> None:
     assert len(sent) <= 50  # the memory wire delivers one frame at a time
 
 
-def test_the_hub_reports_operator_and_reason_of_a_refusal() -> None:
+def test_the_hub_reports_code_and_reason_of_a_refusal() -> None:
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"x")

@@ -17,7 +17,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeProcess:
     return NodeProcess(InstallationPlan({}, ApplicationLogin("app", "secret")).write(tmp_path)[HUB])
 
 
-async def test_a_node_serves_until_it_ends(node: NodeProcess) -> None:
+async def test_a_killed_node_leaves_its_postgres_running_until_all_is_ended(node: NodeProcess) -> None:
     try:
         node.launch()
         assert await node.ready()

@@ -48,7 +48,7 @@ def test_passwords_of_carrier_and_control_database_are_shown_nowhere(file: Path)
     assert "hidden" in settings.cluster.carrier[0].get_secret_value()
 
 
-def test_the_file_of_authorities_is_relative_to_the_file(file: Path) -> None:
+def test_the_path_of_authorities_is_relative_to_the_configuration_file(file: Path) -> None:
     settings = read(file, HUB_CONFIG + '[cluster]\ncarrier = ["amqps://u:p@mq"]\ntrust = "mq.pem"\n')
     assert settings.cluster is not None
     assert settings.cluster.trust == file.parent / "mq.pem"

@@ -114,13 +114,13 @@ async def test_turns_per_second_are_limited() -> None:
     await asking.close()
 
 
-def test_a_node_answers_at_least_the_rate_of_its_hub() -> None:
+def test_a_node_answers_at_least_as_many_questions_as_its_hub_asks() -> None:
     assert questions.AT_ONCE <= ANSWERED_AT_ONCE
     assert questions.IN_A_SECOND + questions.AT_ONCE <= ANSWERED_IN_A_SECOND
 
 
 async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others() -> None:
-    """One asks as fast as it gets answers, and more than its share; nine others ask once each and get their answers."""
+    """One asks as fast as it gets answers, more than its share; nine others ask once each and are answered."""
     asked: list[str] = []
     hub_questions = Questions(SystemClock())
 

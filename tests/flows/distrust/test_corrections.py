@@ -64,7 +64,9 @@ def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
 
 
 @pytest.mark.parametrize("answer", [Answer.REJ, Answer.VOID, Answer.SETTLED])
-def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, answer: Answer) -> None:
+def test_another_answer_of_the_receiver_corrects_no_outcome_nor_does_a_receipt_after_it(
+    world: SealedWorld, answer: Answer
+) -> None:
     row = open_row(world)
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     stale = world.a.store.tables.outbound[row.object_id]

@@ -20,7 +20,9 @@ from tests.flows.trio import SETTINGS, TrioWire
 COPIES_MAX = 12
 
 
-def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(world: SealedWorld) -> None:
+def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_its_receiver_learns_the_key(
+    world: SealedWorld,
+) -> None:
     copies: list[str] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:

@@ -176,7 +176,7 @@ def test_the_repair_list_of_each_node_has_safe_deeds(published: PublishedRun) ->
         repair_list.read_repair(place, "1.10002")
 
 
-def test_a_repetition_is_another_folder_with_the_same_bytes(published: PublishedRun, spark: SparkSession) -> None:
+def test_a_repeated_run_writes_the_same_bytes_to_another_folder(published: PublishedRun, spark: SparkSession) -> None:
     clock = StandingClock()
     clock.now += timedelta(hours=3)
     again = reconcile(published.settings, spark, clock)
@@ -374,7 +374,7 @@ def test_a_failure_of_spark_is_reported_and_nothing_is_published(
     assert runs.current(Place.at(office.settings.reports), DAY) is None
 
 
-def test_a_date_is_run_once_at_a_time(office: Office) -> None:
+def test_a_date_has_one_run_at_a_time(office: Office) -> None:
     with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
         with pytest.raises(BeingRun):
             run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))

@@ -42,7 +42,7 @@ def test_a_pointer_to_a_removed_run_is_ignored(tmp_path: Path, clock: StandingCl
 
 
 @pytest.mark.parametrize("damage", [b'{"messages": 1', b"\xff", b"", b"[]"])
-def test_unreadable_results_of_old_runs_are_omitted(tmp_path: Path, clock: StandingClock, damage: bytes) -> None:
+def test_unreadable_summaries_of_old_runs_are_omitted(tmp_path: Path, clock: StandingClock, damage: bytes) -> None:
     reports = Place.at(tmp_path)
     run = runs.begin(reports, DAY, clock, "ab" * 32)
     runs.point_to(reports, run)

@@ -56,7 +56,7 @@ def test_the_java_of_the_wheel_is_used_if_the_machine_has_none(tmp_path: Path) -
     assert java.java_home({"PATH": str(tmp_path)}, tmp_path / "it's a cache") == home
 
 
-def test_the_shim_keeps_every_other_argument(tmp_path: Path) -> None:
+def test_the_shim_keeps_all_other_arguments(tmp_path: Path) -> None:
     real = fake(tmp_path / "re al'", 'printf "%s\\n" "$@"')
     script = java.make_shim(real, tmp_path / "shim") / "bin" / "java"
     arguments = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "", "*", "$HOME"]

@@ -52,7 +52,7 @@ async def test_many_rows_are_deleted_in_small_batches(database: str, monkeypatch
     assert (deleted["tokens"], deleted["order_keys"]) == (10, 10)
 
 
-async def test_the_window_of_idents_is_the_larger_of_number_and_age(
+async def test_idents_stay_for_some_days_and_the_newest_of_each_store_always(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "SEEN_KEPT", 5)

@@ -175,7 +175,7 @@ async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
 
 
-async def test_a_notice_of_postgres_reaches_its_receiver(empty_database: str) -> None:
+async def test_a_notification_of_postgres_reaches_its_receiver(empty_database: str) -> None:
     async with open_wire(empty_database) as (wire, _, result):
         await wire.send([("say", ())])
         while not result:
