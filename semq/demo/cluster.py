@@ -1,8 +1,9 @@
 """The demo with a hub of several instances: two instances with a store each, and a standby of the second one.
 
-10008 and five receivers connect to both instances; a broker carries messages between the instances. Documents for
-56001, which is offline, wait in the second store. The second instance is killed while 10008 sends more documents. The
-institutions then connect to the first instance, and the standby takes over the second store.
+Of 10008 and the five receivers, three institutions connect to the first instance and three to the second one; a broker
+carries messages between the instances. Documents for 56001, which is offline, wait in the second store. The second
+instance is killed while 10008 sends more documents. Its institutions then connect to the first instance, and the
+standby takes over the second store.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The installation of the demo: a hub and two institutions, or six with several instances of the hub."""
+"""The installation of the demo.
+
+It is a hub and two institutions, a hub of several instances and six institutions, or two institutions without a hub.
+"""
 
 from pathlib import Path
 
@@ -23,8 +26,9 @@ def write_configuration(
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the current hour, UTC. ``secure``: links have TLS and certificates, and signed extracts are sent as
-    documents. ``direct``: the institutions have a direct link. ``consoles``: each node has a console. ``shared``: URL
-    of a database; if given, the hub has two instances and a standby, and this is the store of the second instance.
+    documents unless ``direct``. ``direct``: the institutions have a direct link. ``has_hub``: false for institutions
+    with a direct link only. ``consoles``: each node has a console. ``shared``: URL of a database; if given, the hub has
+    two instances and a standby, and the database is the store of the second instance.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # twelve hours from now, so that the demo is within one business date
     every: dict[str, Value] = {

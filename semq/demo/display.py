@@ -16,7 +16,7 @@ from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
-SHOWN_MAX = 120  # with more documents, only every second, third and so on has lines
+SHOWN_MAX = 120  # from this number of documents on, only every second document has lines, later every third, ...
 # Count in the result of `tracker` | its description in the box
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
@@ -77,7 +77,7 @@ class Display:
             self._say_about(document, f"read and acknowledged by the application of {document.target}")
 
     def _say_about(self, document: TrackedDocument, text: str, style: str = "") -> None:
-        """Print a line about a document, unless there are more than SHOWN_MAX and this one is left out."""
+        """Print a line about a document, unless there are SHOWN_MAX documents or more and this one is left out."""
         step = len(self._tracker.documents) // SHOWN_MAX + 1
         if document.number % step == 0:
             self.say(f"{document.number:4} {document.name}  {text}", style)

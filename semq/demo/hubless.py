@@ -1,7 +1,7 @@
-"""The demo without a hub: 10008 and 56001 have a direct link, which is only configured at both nodes.
+"""The demo without a hub: 10008 and 56001 have a direct link, which needs only the configuration of both nodes.
 
-An authority that both trust has issued their certificates, and 10008 dials 56001. Documents for 56001 wait at 10008
-while 56001 is offline.
+Both nodes trust one authority, which has issued their certificates; 10008 dials 56001. Documents for 56001 wait at
+10008 while 56001 is offline.
 """
 
 from semq.demo.configuration import RECEIVER, SENDER, write_configuration

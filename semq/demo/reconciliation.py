@@ -1,7 +1,8 @@
 """The last step of the demo: every node extracts its ledger, and Spark compares the extracts.
 
-The step runs the commands that operators use. With certificates, signed extracts are sent as documents, and the
-institutions apply the signed repair list. If Spark is not installed, the step installs it, or is skipped.
+The step runs the commands that operators use. With ``--secure``, unless there is a direct link, signed extracts are
+sent as documents, and the institutions apply the signed repair list. If Spark is not installed, the step installs it,
+or is skipped.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ REQUIRED_PACKAGES = ("pyarrow", "pyspark")
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
 DATE = ("--business-date", "today")
 HUB_LINE_LOST = "hub_has_no_trace"  # finding of the reconciliation
-IDLE_S, COLLECTS_MAX = 2, 15  # wait of one `collect` for an extract, and number of repetitions
+IDLE_S, COLLECTS_MAX = 2, 15  # seconds that one `collect` waits for an extract; number of calls
 Say = Callable[[str], None]
 
 
@@ -39,7 +40,7 @@ class Reconciliation:
     report: str = ""
     planted: list[dict[str, str]] = field(default_factory=list)
     found: int = 0  #: planted defects that the report lists
-    forgotten: int = 0  #: messages whose line a killed hub had not written: it writes lines of forwards later
+    forgotten: int = 0  #: messages whose line is missing because the hub was killed: it writes lines of forwards later
     strange: int = 0  #: all other exceptions in the report
     detail: str = ""  #: last line of a failed command, or the reason why the step was skipped
     repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: counts of repairs by node and result
@@ -54,15 +55,16 @@ class Reconciliation:
 async def reconcile(
     places: Mapping[str, NodePlace], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
 ) -> Reconciliation:
-    """Extract the ledgers, plant defects if ``inject``, compare; if ``secure``, sign extracts and apply repairs.
+    """Extract the ledgers, plant defects if ``inject``, and compare the ledgers.
 
-    The comparison runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
+    If ``secure``, collect the signed extracts before, and apply the signed repair list afterwards. The comparison
+    runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
     """
     if not await _install_spark(say):
         return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
-        # The sender's extract comes last: with certificates it is sent as a document, which no extract may contain.
+        # 10008 comes last: it may send its extract as a document, and no extract may contain lines of that document.
         for name in sorted(places, key=lambda name: name == SENDER):
             await _run("extract", "--config", places[name].config, *DATE)
         if secure:
@@ -125,7 +127,7 @@ def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bo
 
 
 async def _install_spark(say: Say) -> bool:
-    """Install Spark unless it is installed; return whether it is installed then."""
+    """Install Spark if it is missing, by the program ``run``; return whether Spark is installed afterwards."""
     if all(find_spec(name) for name in REQUIRED_PACKAGES):
         return True
     if not RUN.exists():

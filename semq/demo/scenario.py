@@ -1,7 +1,7 @@
 """The steps of the demo: send while 56001 is online, then while it is offline, start it, check queues, reconcile.
 
-The applications run as tasks beside the steps: those of the receivers receive documents, that of 10008 follows the
-events and waits for each outcome. ``cluster`` and ``hubless`` override some steps.
+The applications run as tasks beside the steps: the applications of the receivers receive documents, the application of
+10008 follows the events and waits for each outcome. ``cluster`` and ``hubless`` override some steps.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ POLL_S = 0.1
 async def run(
     kind: "type[Scenario]", options: Namespace, console: Console
 ) -> tuple[dict[str, Any], Reconciliation | None]:
-    """Run a kind of demo; return the counts, and the result of the reconciliation or None.
+    """Run a kind of demo; return the counts, and the result of the reconciliation (None: ``--no-reconcile``).
 
     SIGINT and SIGTERM cancel the demo. The folder is removed except for the report, unless options keep it.
     """
@@ -76,7 +76,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
-        """Run all steps; return the counts, and the result of the reconciliation or None."""
+        """Run all steps; return the counts, and the result of the reconciliation (None: ``--no-reconcile``)."""
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
@@ -212,7 +212,7 @@ class Scenario:
         self._exits.callback(task.cancel)  # called before the wait, because callbacks run in reverse order
 
     async def _receive(self, documents: Subscription[Document]) -> None:
-        """Write each document that a receiver receives to a file, then acknowledge it. One task each."""
+        """Write each document of a receiver to a file, then acknowledge the document. Each receiver has one task."""
         async for delivered in documents:
             self._tracker.delivery(delivered)
             # With the locator in its name, the same file is written if the document is delivered again.
@@ -247,7 +247,7 @@ class Scenario:
                 self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:
-        """Wait for the outcome of a document: a killed node may not have sent its event."""
+        """Wait for the outcome of a document. Its event may be missing, because a killed node has not sent it."""
         while not document.is_final:
             try:
                 await self._clients[SENDER].wait_for_delivery(document.lk0, self._options.patience_s)
@@ -258,7 +258,7 @@ class Scenario:
                 await asyncio.sleep(POLL_S)  # the node is unavailable for the moment
 
     async def _wait(self, expectation: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition. After a timeout the demo continues, because the counts show what is missing."""
+        """Wait for a condition. After a timeout the demo continues, because the counts at the end show the fault."""
         for _ in range(int(self._options.patience_s / POLL_S)):
             if await condition():
                 return
@@ -274,7 +274,7 @@ class Scenario:
         return bool(is_linked and is_sealable and all(partner.get("online") for partner in partners))
 
     async def _are_stored(self) -> bool:
-        """Return whether the hub has stored all documents that have not ended."""
+        """Return whether the hub has stored all documents that have not ended; if so, their state is ``stored``."""
         waiting = [document for document in self._tracker.documents.values() if not document.is_final]
         stores = [name for name in self.hubs() if name in self._clients]
         if sum((await self._rows_left(*stores)).values()) < len(waiting):
@@ -292,7 +292,7 @@ class Scenario:
         return not any((await self._rows_left()).values())
 
     async def _rows_left(self, *names: str) -> dict[str, int]:
-        """Return the number of rows by queue, of the named nodes or of all."""
+        """Return the number of rows by queue, of the named nodes; without names, of all nodes with a client."""
         rows = {}
         for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")

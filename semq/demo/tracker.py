@@ -1,8 +1,9 @@
 """The documents of the demo: their files, their states, and the counts at the end.
 
-States follow from events at 10008 and deliveries at the receivers. Events may arrive repeatedly, late or out of order;
-the state of a document never goes back. Documents are identified by their AppKeys, which 10008 chooses, because an
-event or a delivery may arrive before the answer to the submit.
+States follow from the answers and events of 10008's node, and from the number of rows at the hub. Events may arrive
+repeatedly, late or out of order; the state of a document never goes back. Deliveries at the receivers are recorded
+beside the state. Documents are identified by their AppKeys, which 10008 chooses, because an event or a delivery may
+arrive before the answer to the submit.
 """
 
 import time
@@ -47,7 +48,7 @@ class TrackedDocument:
     digest_sent: str = ""  #: SHA-256 according to the node of 10008
     received: dict[str, str] = field(default_factory=dict)  #: SHA-256 of each received body, by LK0
     submitted: float = 0.0  #: monotonic seconds
-    took_ms: float = 0.0  #: from submit to SS_ACK2
+    took_ms: float = 0.0  #: milliseconds from the submit to the present state
     was_stored: bool = False
     reason: str = ""
 
@@ -64,7 +65,10 @@ class TrackedDocument:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder and its subfolders in the order of their names, without hidden ones."""
+    """Return the files of a folder and its subfolders in the order of their paths; empty if it is not a folder.
+
+    Hidden files, and all files in hidden folders, are left out.
+    """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
@@ -91,7 +95,7 @@ class DocumentTracker:
     now: Callable[[], float] = time.monotonic
     documents: dict[AppKey, TrackedDocument] = field(default_factory=dict)
     repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
-    duplicates: int = 0  #: repeated deliveries without the mark, or of unknown documents: never allowed
+    duplicates: int = 0  #: all other repeated or unexpected deliveries: never allowed
 
     def submitting(self, document: TrackedDocument, body: bytes) -> None:
         """Record that the application of 10008 is about to submit a document."""
@@ -103,7 +107,10 @@ class DocumentTracker:
         self.advance(document, "accepted")
 
     def advance(self, document: TrackedDocument | None, state: str, reason: str = "") -> None:
-        """Record a state of a document that the node of 10008 reports; ignore events without a state in STATES."""
+        """Record a state of a document, unless the document already has this state, a later one, or an outcome.
+
+        An unknown document (None) and a state that is not in STATES are ignored.
+        """
         if document is None or state not in STATES:
             return
         document.was_stored |= state == "stored"
@@ -126,7 +133,7 @@ class DocumentTracker:
             self.duplicates += 1
 
     def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
-        """Return the counts, which ``--json`` prints. ``left``: rows by queue. ``restarts``: restarts of nodes."""
+        """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: unexpected ends of nodes."""
         documents = list(self.documents.values())
         accepted = [document for document in documents if document.lk0]
         delivered = [document for document in accepted if document.state == "delivered"]

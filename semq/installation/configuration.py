@@ -39,7 +39,7 @@ class NodePlace:
     node_id: str
     folder: Path
     login: ApplicationLogin
-    port: int = 0  #: AMQP port; 0: another one at each start
+    port: int = 0  #: AMQP port; 0: the node chooses a free port at each start
     tls: bool = False  #: the AMQP port has TLS
 
     @property
@@ -71,7 +71,7 @@ class NodePlace:
 
     @property
     def url(self) -> str:
-        """The AMQP URL for applications, if the port is not 0."""
+        """The AMQP URL for applications. Not valid if the configured port is 0: then see ``url_at``."""
         return self.url_at(self.port)
 
 
@@ -102,8 +102,8 @@ class InstallationPlan:
         """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
         Of several instances, the first must serve before the others start: its database is the control database.
-        ``links``: ports of proxies, by the name of the node that connects to them instead of to the hub or the carrier;
-        under DIRECT, those to which the first node of the direct link connects.
+        ``links``: by name of the connecting node, the ports of proxies that replace those of the hub or the carrier;
+        under DIRECT, the ports of proxies to which the first node of the direct link connects.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
@@ -137,7 +137,10 @@ class InstallationPlan:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
 
     def _direct(self, places: Mapping[str, NodePlace], ports: Sequence[int] | None) -> dict[str, Rows]:
-        """Return the rows of the direct link at both ends, by name. ``ports``: of proxies before the listening end."""
+        """Return the rows of the direct link at both ends, by name.
+
+        ``ports``: ports of proxies before the listening end; None: the dialling end connects without a proxy.
+        """
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
@@ -154,7 +157,7 @@ class InstallationPlan:
         """Return the ports to which each node connects. Institutions begin with different instances of the hub."""
         hubs = [places[name].port for name in self.hubs]
         standby = [places[STANDBY].port] if self.shared else []
-        ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub; any port is valid
+        ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # a local node must name a hub; nothing listens here
         if CARRIER in places:
             ports |= {name: [places[CARRIER].port] for name in self._processes_of_hub()}
         for number, name in enumerate(self.institutions):
@@ -182,7 +185,7 @@ class InstallationPlan:
             rows["database.url"] = self.shared
         rows["cluster.carrier"] = [replace(place, tls=False).url_at(port) for port in carrier] or [self.carrier]
         if number > 1:
-            with EmbeddedPostgres(place.folder / HUB) as control:  # its URL is known when it has run once
+            with EmbeddedPostgres(place.folder / HUB) as control:  # its port is chosen at its first start
                 rows["cluster.control"] = control.url
             if self.secure:
                 rows["tls.dir"] = f"{HUB}/pki"
@@ -218,7 +221,8 @@ def toml(rows: Rows) -> str:
 def free_ports(count: int) -> list[int]:
     """Return different free ports of the loopback address.
 
-    They are below the ports of outgoing connections, because the system could use one of those before the node does.
+    They are below the range of ports for outgoing connections: the system could take a port of this range before the
+    node listens on it.
     """
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):

@@ -21,7 +21,7 @@ from semq.store.postgres.ledger_partitions import make_ahead
 from semq.store.postgres.schema_version import head
 
 VARIABLE = "EMPTY_DATABASE_FOLDER"
-CLUSTER, PASSWORD = "data", "password"  # what a copy has; ports, logs and locks belong to one server
+CLUSTER, PASSWORD = "data", "password"  # the contents of a copy; ports, logs and locks belong to one server
 
 
 def copy_empty_database(data_dir: Path) -> None:
@@ -36,7 +36,10 @@ def copy_empty_database(data_dir: Path) -> None:
 
 
 def _home_of_original(folder: Path) -> Path:
-    """Return the files to copy: those for the present programs, tables and date. Make them if there are none."""
+    """Return the folder to copy, for the present version of Postgres, version of the tables and date.
+
+    Make the folder if it does not exist.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
     place = folder / f"{find_programs().version}-{head()}-{today}"

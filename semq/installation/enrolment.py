@@ -18,9 +18,9 @@ CERTIFICATE_DAYS = 90.0
 
 
 async def ensure_enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) -> NodeCertificate:
-    """Return the certificate of a node that does not run. Enrol the node at the hub if it has none, or if ``again``.
+    """Return the certificate of a node that does not run.
 
-    Raises SemqError, OSError.
+    Enrol the node at the hub if it has no certificate, or if ``again``. Raises SemqError, OSError.
     """
     ring = ring_of(load(node.place.config, {}))
     if ring.is_enrolled and not again:
@@ -32,7 +32,7 @@ async def ensure_enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = 
 
 
 def install_certificates(places: Iterable[NodePlace]) -> None:
-    """Create an authority that these nodes, which have no hub, trust; install a certificate of it at each node."""
+    """Create an authority for nodes without a hub. Each node trusts the authority and gets a certificate from it."""
     now = SystemClock().wall()
     authority = create_authority("the institutions", now)
     for place in places:

@@ -14,7 +14,7 @@ from semq.installation.errors import NodeNotStarted
 from semq.store.embedded.server import EmbeddedPostgres
 
 MODULES = {"platform": "platform_node", "local": "local_node"}  # kind of node | module that runs it
-STOP_S = 90.0  # time for an orderly end, before the process is killed
+STOP_S = 90.0  # time for an orderly end; then the process is killed
 POLL_S = 0.1
 
 
@@ -61,7 +61,7 @@ class NodeProcess:
 
     @property
     def database(self) -> str:
-        """The URL of the embedded database, while it runs."""
+        """The URL of the embedded database; valid while the database runs."""
         return EmbeddedPostgres(self.place.data_dir).url
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class NodeProcess:
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
     def console(self) -> str:
-        """Wait for the address of the console, which a node with [http] prints; empty if the node ends instead."""
+        """Wait for the address of the console, which a node with [http] prints; return it, or "" if the node ends."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
@@ -136,7 +136,7 @@ class NodeProcess:
         self.forget()
 
     def forget(self) -> None:
-        """Release a process that has ended."""
+        """Close the pipe of a process that has ended, and drop the process."""
         process, self.process = self.process, None
         if process is not None and process.stdout is not None:
             process.stdout.close()
@@ -148,7 +148,7 @@ class NodeProcess:
             self.postgres.stop()
 
     def lock_holder(self) -> int | None:
-        """Return the id of the process that has the lock of the data directory, or None."""
+        """Return the id of the process that has the lock of the data directory; None if no process has it."""
         with suppress(OSError, ValueError), (self.place.data_dir / "postgres" / "lock").open("r+") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

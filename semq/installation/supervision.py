@@ -1,4 +1,4 @@
-"""A node that is started again after an unexpected end, and that ends with the process that has started it.
+"""A node that is started again after an unexpected end, and is stopped when the process that started it ends.
 
 Used by the demo, whose users may ``kill -9`` a node and start it by hand. The supervisor therefore tries again while
 another process has the lock of the data directory, and ``stop`` also ends a node that a user has started.
@@ -46,7 +46,7 @@ class SupervisedNode(NodeProcess):
     async def ready_and_supervised(self) -> None:
         """Wait until the launched node serves, and supervise it from then on. Raises NodeNotStarted."""
         while not await self.ready():
-            if await self.ended() >= 0:  # it ended itself: no signal ended it
+            if await self.ended() >= 0:  # an exit status: no signal has ended the node
                 raise NodeNotStarted(node=self.name, log=self.log_tail())
             self.deaths += 1
             self._report(f"{self.name} was killed while it started; it is started again")
@@ -54,7 +54,7 @@ class SupervisedNode(NodeProcess):
         self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self.name}")
 
     async def stop(self) -> None:
-        """Stop the node, and a process that a user has started on the same data directory."""
+        """Stop the node, and any process that a user has started on the same data directory; wait STOP_S at most."""
         await self._end_supervision()
         await asyncio.to_thread(self.end)
         waited_s = 0.0
