@@ -3,7 +3,7 @@
 | phase    | signs  | the hub trusts | request to a node                  | ends when every node that counts        |
 |----------|--------|----------------|------------------------------------|-----------------------------------------|
 | believe  | former | both           | trust the new authority, too       | trusts both                             |
-| renew    | new    | both           | renew its certificate              | has logged in with a new certificate    |
+| renew    | new    | both           | renew its certificate              | uses a certificate of the new authority |
 | withdraw | new    | new            | trust the former authority no more | confirms that it does not               |
 | done     | new    | new            | as in withdraw, if it was offline  |                                         |
 

@@ -92,8 +92,8 @@ def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return each institution once.
 
-    The row says whether the institution is online at any instance, how many copies all stores hold for it, and which
-    process serves it.
+    A row says whether the institution is online at any instance, and how many copies all stores hold for it. It also
+    has the facts of the process of the institution's node.
     """
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
