@@ -96,7 +96,7 @@ def test_a_lost_ack2_is_found_by_inquiry_and_nothing_is_delivered_twice(ack2: bo
     assert trio.a.reported.kinds[-1] == "delivered"
 
 
-def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
+def test_a_lost_message_is_sent_again_with_the_same_lk0() -> None:
     trio = Trio()
     seen: list[Data] = []
 
@@ -146,7 +146,7 @@ def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
 
 
 @pytest.mark.parametrize("who", ["a", "b", "hub"])
-def test_a_crash_in_the_middle_loses_and_repeats_nothing(who: str) -> None:
+def test_a_crash_in_the_middle_loses_nothing_and_marks_every_repeat(who: str) -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"1", b"2")

@@ -20,7 +20,7 @@ from tests.flows.trio import SETTINGS, TrioWire
 COPIES_MAX = 12
 
 
-def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_its_receiver_learns_the_key(
+def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key_is_known(
     world: SealedWorld,
 ) -> None:
     copies: list[str] = []
