@@ -2,7 +2,7 @@
 
 UMX-T attributes are in the content header, @AppData is the body. A frame that is passed on unchanged keeps the header
 and body with which it arrived; those of all other frames are built here. Used by both kinds of nodes, at both ends of a
-link.
+link, and by ``semq.carrier``.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The directory of partners at a local node, from the records of its hub, in bounded memory; without a hub, from the
 configuration.
 
-Filled by ``local_engine``; used by ``sender.submission`` before a document is accepted.
+Filled by ``local_engine``; used by ``sender.submission`` and ``sender.groups`` before a document is accepted.
 """
 
 from collections.abc import Iterable, Sequence

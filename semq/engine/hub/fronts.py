@@ -102,7 +102,7 @@ class Fronts:
         return session is not None and not session.is_here
 
     def link(self, life: int, node: str, number: int) -> CarriedLink | None:
-        """Return the link to a session at another instance, if it is in use."""
+        """Return the link to a session at another instance; None if this engine does not use that session."""
         session = self._hub.sessions.get(node)
         link = session.link if session is not None else None
         is_used = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)

@@ -279,7 +279,8 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces."""
+        """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces. None: it
+        is not refused."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:

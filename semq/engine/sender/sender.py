@@ -63,7 +63,8 @@ class Sender:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """S2: SS_SENT and the attempt are committed, then the message leaves."""
+        """S2: mark the row as SS_SENT and count the attempt; return the message, which leaves after the commit. None:
+        nothing is sent."""
         after = AfterOutbound(self.core.now_ms())
         self.rows.hear(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)

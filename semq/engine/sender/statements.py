@@ -67,7 +67,8 @@ class Statements:
         self.core.violation(self.unit, Side.SENDER, error, ident, str(self.source))
 
     def row(self, lk0: LK0) -> Outbound | None:
-        """Return the row of a message, if it is still here and has the message's full identity (rule N6)."""
+        """Return the row of a message; None if it is no longer here, or its number belongs to another message (rule
+        N6)."""
         row = self.unit.outbound.get(lk0.object_id)
         return row if row is not None and row.lk0 == lk0 else None
 

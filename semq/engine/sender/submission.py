@@ -189,9 +189,8 @@ class Acceptance:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """Return a fault that depends on the time, if the document has a token: it may have been accepted before.
-
-        Raises the fault of a document without a token.
+        """Return the fault, at this time, of a document with a token, because the document may have been accepted
+        before; None without a fault. Raises the fault of a document without a token.
         """
         try:
             if is_later:
@@ -462,7 +461,8 @@ class _UnitAcceptance:
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
-        """Class 1 and 2 have rows only while a receipt is owed, or class 2 while it cannot be sent (section 5.1)."""
+        """Whether a document has a row. Classes 1 and 2 have rows only while a receipt is owed, or class 2 while it
+        cannot be sent (section 5.1)."""
         if row.save_fwd is SaveFwd.MUST or row.ack2:
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now

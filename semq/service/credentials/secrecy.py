@@ -51,7 +51,7 @@ def sealing_of(
 
 
 def vault_of(settings: Settings) -> Vault | None:
-    """Return the encryption of stored bodies, if configured. Raises KeyRefused, VaultLocked."""
+    """Return the encryption of stored bodies; None if none is configured. Raises KeyRefused, VaultLocked."""
     secrecy = settings.secrecy
     master = Passphrase(secrecy.bodies_key_file, secrecy.bodies_key_credential, secrecy.bodies_key_variable).read()
     return None if master is None else Vault(master, draw_secret(SALT_LENGTH), draw_secret)

@@ -99,7 +99,7 @@ def _head_text(link: ChainLink | None) -> str:
 
 
 def _read_head(text: str | None) -> tuple[int, bytes] | None:
-    """Return number and hash of a text of ``_head_text``."""
+    """Return number and hash of a text of ``_head_text``; None for None."""
     if text is None:
         return None
     number, _, hash_ = text.partition(":")
