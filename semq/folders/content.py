@@ -26,8 +26,8 @@ class FileContent:
     def __init__(self, file: Offered, handle: int) -> None:
         self._file = file
         self._handle = handle
-        self.digest = ""
-        self.beginning = b""  #: enough bytes to recognise the content type
+        self.digest = ""  #: SHA-256; empty before ``measure``
+        self.beginning = b""  #: enough bytes to recognise the content type; empty before ``measure``
 
     def __del__(self) -> None:
         os.close(self._handle)
@@ -36,7 +36,7 @@ class FileContent:
         return self._file.size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes; may be called again. Raises FileChanged in place of the last block, OSError."""
+        """Yield the bytes; may be called again. Raises FileChanged instead of yielding the last block; OSError."""
         position = 0
         while position < self._file.size:
             block = os.pread(self._handle, min(BLOCK, self._file.size - position), position)

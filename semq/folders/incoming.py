@@ -24,7 +24,7 @@ from semq.umx_t.short_name import short_name
 
 log = structlog.get_logger("semq.folders")
 
-PREFETCH = 32  # documents that are written at the same time
+PREFETCH = 32  # documents that are written at the same time, at most
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between two attempts while the folder cannot be written
 
 
@@ -50,7 +50,7 @@ class Incoming:
             await self._tasks.run(documents)
 
     async def _deliver(self, lk0: str) -> None:
-        """Write a document until that succeeds, then acknowledge it."""
+        """Write a document, then acknowledge it. Try again until it is written, or the node takes it back."""
         pause_s = PAUSE_S_MIN
         while not self._tasks.last(lk0).is_gone:
             try:
@@ -76,7 +76,10 @@ class Incoming:
             del self._being_written[path]
 
     def _reserve(self, document: Document) -> Path:
-        """Return the path of a document: by its key; with its short name, if another document has that path."""
+        """Return the path of a document: by its key, or by its short name if the key has no file name.
+
+        If another document has this path, the short name is added. The path is reserved until ``_write`` has ended.
+        """
         plain = self._layout.arrived / _source(document.source)
         for part in document.app_key[1:3]:
             plain = _folder(plain / fit(part)) if part else plain
@@ -95,7 +98,7 @@ class Incoming:
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder; with another name if a file has this path, because senders choose the names."""
+    """Return the path of a folder, with ``~folder`` added if a file has this path: senders choose the names."""
     is_file = os.path.lexists(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_file else path
 
@@ -111,7 +114,7 @@ def _note(document: Document) -> dict[str, Any]:
 
 
 def _source(text: str) -> str:
-    """Return the folder of a sender: ``10008``, or ``10008@buyer`` for a user."""
+    """Return the folder of a sender: ``10008``, ``10008@buyer`` for a user, ``TYPE.ID`` for other types of node."""
     try:
         address = parse_address(text)
     except BadAddress:

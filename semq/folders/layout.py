@@ -1,7 +1,7 @@
 """The folders of one root, the names of files in them, and the notes beside files.
 
-A note is a JSON file beside the file of a document, named after it. The note is written before the file appears under
-its name, so that every reader of the file finds the note. Names from other systems are made valid here.
+A note is a JSON file beside the file of a document: NAME.semq.json beside NAME. The note is written before the file
+appears under its name, so that every reader of the file finds the note. Names from other systems are made valid here.
 """
 
 import json
@@ -67,10 +67,11 @@ class Layout:
             folder.mkdir(parents=True, exist_ok=True)
 
     def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
-        """Return at most ``at_most`` files in ``out``, the oldest first.
+        """Return at most ``at_most`` files in ``out``, sorted by the time of their last modification.
 
-        Hidden files, files whose names end as in NOT_OFFERED, everything that is no regular file, and the folders of
-        the targets ``without`` are left out.
+        If there are more files, the result is an arbitrary selection, not the oldest ones. Hidden files, files whose
+        names end as in NOT_OFFERED, everything that is no regular file, and the folders of the targets ``without`` are
+        left out.
         """
         files = list(islice(_files(self.out, without), at_most))
         return sorted(files, key=lambda file: (file.modified_ns, file.path))
@@ -100,8 +101,9 @@ class Layout:
     ) -> Path | None:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
-        Return the new path. If another file has it, ``name`` is added, or a number. ``expected``: the file that was
-        sent; another file that has taken its path in the meantime is put back, and the result is None. Raises OSError.
+        Return the new path. If another file has this path, ``name`` or a number is added to it. ``expected``: the file
+        that was sent; if another file has taken its path in the meantime, that file is put back, and the result is
+        None. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         destination = free(folder / with_room_for_note(relative_path), name)
@@ -120,7 +122,10 @@ class Layout:
 
 
 def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
-    """Yield the files below a folder; ``depth``: number of folders from ``out``, which bounds the search."""
+    """Yield the files below a folder. ``without``: names directly in the folder that are left out.
+
+    ``depth``: number of folders from ``out``, which bounds the search.
+    """
     for entry in _entries(folder):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
             continue

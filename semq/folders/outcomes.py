@@ -1,4 +1,6 @@
-"""Outcomes of sent documents: written into the notes beside their files. A failed file is moved to ``failed``.
+"""Outcomes of sent documents: written into the notes beside their files.
+
+The file of a document that was not delivered is moved to ``failed``; if a later event corrects this, it is moved back.
 
 Outcomes come as events from a durable queue of the node, which keeps them while this process does not run.
 """
@@ -27,7 +29,7 @@ log = structlog.get_logger("semq.folders")
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # then the file is missing: the file of this name in ``out`` is another one
+SEARCHES_MAX = 150  # after these searches, the file of this name in ``out`` is taken for another one
 
 
 class Outcomes:
@@ -49,7 +51,10 @@ class Outcomes:
                     await self._process(event)
 
     async def _process(self, event: DocumentEvent) -> None:
-        """Find the file of a document and write the outcome; without a file, another application has sent it."""
+        """Find the file of a document and write the outcome. If no file is found, the event is ignored.
+
+        Then another application has sent the document, or somebody has removed the file.
+        """
         for layout in self._layouts:
             for _ in range(SEARCHES_MAX):
                 path = await asyncio.to_thread(_find, layout, event)
@@ -81,7 +86,7 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document, or None. It may be in ``failed``: a later event can correct an outcome."""
+    """Return the file of a document; None if there is none. An earlier event may have moved it to ``failed``."""
     name = short_name(_submission(event))
     for relative_path in map(with_room_for_note, _relative_paths(layout, event)):
         for plain in (layout.sent / relative_path, layout.failed / relative_path):
@@ -100,7 +105,7 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
-    """Yield the files of the same name, whose names have a mark. They can only exist beside ``plain``."""
+    """Yield the files whose names are that of ``plain`` with a mark. They can exist only if ``plain`` exists."""
     if event.token and os.path.lexists(plain):
         yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
 
@@ -130,9 +135,10 @@ def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
 
 
 def _of_group(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
-    """Return the outcomes of a document to a group by member; when all members have one, also the outcome of the whole.
+    """Return the outcomes of a document to a group, by member.
 
-    This is DELIVERED, or the outcome of the first member that did not get the document.
+    When all members have an outcome, the result also has the outcome of the document: DELIVERED, or the outcome of the
+    first member that did not get the document.
     """
     assert event.group is not None
     members = {**note.get("members", {}), event.target: {"member": event.group.member, **outcome}}

@@ -32,7 +32,7 @@ FILES_MAX = 20_000  # files of one search; further files are found by the next s
 PARALLEL_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
 # Between two attempts while the node is unavailable, or accepts no documents for a target
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
-SEARCH_S = 30.0  # longest time between two searches if no change is reported
+SEARCH_S = 30.0  # time between two searches if no change is reported, and no file or target waits
 
 
 class _Incomplete(NamedTuple):
@@ -132,7 +132,7 @@ class Outgoing:
         return frozenset(name for name, target in self._waiting_targets.items() if target.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
-        """Return the files that have not changed for long enough; remember the others."""
+        """Return the files that have not changed for ``settle_s``; remember the other files, except unmoved ones."""
         now, previous = self._clock.monotonic(), self._incomplete
         self._incomplete, complete = {}, []
         for file in offered:
@@ -148,7 +148,7 @@ class Outgoing:
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files, several in parallel. Raises Unavailable as soon as the node does not accept a file."""
+        """Send files, several in parallel. Raises Unavailable as soon as the node does not answer for one file."""
         running: set[asyncio.Task[None]] = set()
         try:
             for file in files:
@@ -163,7 +163,10 @@ class Outgoing:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _send(self, file: Offered) -> None:
-        """Send one file and move it; a refused file goes to ``failed``. Raises Unavailable."""
+        """Send one file and move it; a refused file goes to ``failed``. If the node is busy, delay the target's files.
+
+        Raises Unavailable.
+        """
         target = file.path.relative_to(self._layout.out).parts[0]
         if target in self._paused_targets():
             return
@@ -191,7 +194,7 @@ class Outgoing:
         log.warning("target_waits", target=target, error=str(error), again_in_s=round(pause_s, 1))
 
     async def _submit(self, file: Offered) -> Sent | None:
-        """Submit a file; return None if it has changed or was removed. Raises BadInput, Unavailable."""
+        """Submit a file; return None if it has changed or was removed. Raises BadInput, NodeBusy, Unavailable."""
         if file.size > self._document_max:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
@@ -257,7 +260,7 @@ async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
 
 
 def _token(file: Offered, digest: str) -> str:
-    """Return the token of a file with this content, by which the node recognises a repeat after a crash."""
+    """Return the token of a file with this digest. By the token, the node recognises a repeat after a crash."""
     identity = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
     return sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 

@@ -79,7 +79,7 @@ class Root:
         self._states = states
 
     def lock(self, locks: ExitStack) -> None:
-        """Hold the root for this process, until ``locks`` ends. Raises FolderInUse, FolderUnusable."""
+        """Hold the root for this process until ``locks`` is closed. Raises FolderInUse, FolderUnusable."""
         if not self.is_locked:
             locks.enter_context(_locked(self.layout))
             self.is_locked = True

@@ -1,8 +1,8 @@
 """The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
 A repeat of the import skips these rows. Entries are written after the node's answer, many in one transaction. If the
-import ends before the entry of an accepted row is written, the node recognises the row by its token, which it keeps for
-``token_days``.
+import ends before the entry of an accepted row is written, the node recognises the row by its token. The node keeps
+tokens for seven days (``Keep.token_days`` in ``semq.store.postgres.housekeeping``).
 """
 
 import sqlite3
@@ -16,7 +16,10 @@ TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT 
 
 
 class ImportJournal:
-    """The journal in a file; ``file`` None: in memory, for dry runs. All methods raise JournalUnusable."""
+    """The journal in a file; ``file`` None: in memory, for dry runs.
+
+    All methods except ``close`` raise JournalUnusable.
+    """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -36,7 +39,7 @@ class ImportJournal:
             raise JournalUnusable(file=str(self._file), cause=str(error)) from error
 
     def known(self, tokens: Sequence[str]) -> set[str]:
-        """Return those of the tokens whose rows were accepted."""
+        """Return the tokens whose rows were accepted."""
         placeholders = ",".join("?" * len(tokens))
         query = f"SELECT token FROM taken WHERE token IN ({placeholders})"
         with self._faults():

@@ -103,7 +103,7 @@ class OldTable:
     """The mapping of one older table."""
 
     kind: str  #: tb_0031, tb_0030 or tb_0032
-    name: str  #: in the older database
+    name: str  #: name in the older database, with a schema if it contains a dot
     columns: Mapping[str, str]  #: column by meaning
     status: Mapping[str, str]  #: status by value of the column
 
@@ -113,7 +113,7 @@ class OldTables:
     """The mapping of all older tables, in the order of the import."""
 
     tables: tuple[OldTable, ...]
-    encoding: str  #: of payloads that are texts
+    encoding: str  #: encoding of payloads that are texts: one of ENCODINGS
 
 
 def read_mapping(file: Path | None) -> OldTables:

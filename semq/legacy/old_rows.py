@@ -33,7 +33,7 @@ class RowTask(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reason why a row cannot be imported. If the node refuses the document, the reason is its error code."""
+    """The reason why a row cannot be imported. If the node refuses a row, the report has the error code."""
 
     BAD_ID = "its record number is not a number"
     SAME_ID = "another row has its record number"
@@ -69,7 +69,7 @@ class OldRow:
     status: str
     lk0: str = ""  #: locator of the message in the older SEMQ; empty for to-do rows
     target: str = ""
-    sender: str = ""  #: user who sends a message within the institution; otherwise empty
+    sender: str = ""  #: user who sends a message within the institution; empty for other messages
     app_key: AppKey = NO_KEY
     save_fwd: int = 3
     ack2: bool | None = None
@@ -84,9 +84,9 @@ class OldRow:
 
 
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
-    """Return the row with its task. ``values``: by meaning, without the payload; ``own``: institution of the node.
+    """Return the row with its task. ``values``: by meaning; ``own``: institution of the node.
 
-    Raises OldRowRefused.
+    The payload, if it is among the values, is ignored. Raises OldRowRefused.
     """
     row = {name: _text(value) for name, value in values.items()}
     object_id = _whole_number(row.get("object_id", ""), Reason.BAD_ID)
@@ -96,7 +96,7 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
 
 
 def read_payload(value: Any, encoding: str) -> bytes:
-    """Return the bytes of a payload. Raises OldRowRefused."""
+    """Return the bytes of a payload. ``encoding``: that of a text. Raises OldRowRefused, also for None (no payload)."""
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""One import: source, journal and node are opened, and closed at the end. Called by the command ``semq import``."""
+"""One import: the source and the journal are opened, and closed at the end. Called by the command ``semq import``."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,9 +32,11 @@ async def run_import(
     resend_unanswered: bool = False,
     progress: Callable[[str], None] = lambda text: None,
 ) -> ImportReport:
-    """Import all rows, or only count them in a dry run. Raises BadMapping, NotAnInstitution, JournalUnusable.
+    """Import all rows through a connected client, or only count the rows in a dry run.
 
-    Also raises the errors of ``open_source``, and those of a node that cannot be reached.
+    Raises BadMapping, NotAnInstitution, JournalUnusable, the errors of ``open_source``, and Unavailable if the node
+    does not answer at the start. If the node or the source stops answering later, the report has the reason
+    (``stopped``).
     """
     tables = read_mapping(mapping)
     own = parse_address(str((await client.request("node.status"))["node"]))

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-LISTED_MAX = 1000  # rows in the list; all rows are counted, and --rejects writes all of them
+LISTED_MAX = 1000  # rows in the list; further rows are counted, and --rejects writes them, too
 
 
 @dataclass(slots=True)
@@ -14,7 +14,7 @@ class TableReport:
     rows: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     results: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)  #: number of rows that were not imported, by reason
+    reasons: Counter[str] = field(default_factory=Counter)  #: number of rejected rows, by reason
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for ``--json``."""
@@ -31,8 +31,8 @@ class ImportReport:
     node: str
     dry_run: bool
     tables: dict[str, TableReport] = field(default_factory=dict)
-    listed: list[dict[str, Any]] = field(default_factory=list)  #: rows that were not imported
-    stopped: str = ""  #: the reason why the import stopped early
+    listed: list[dict[str, Any]] = field(default_factory=list)  #: the first rows that were not imported
+    stopped: str = ""  #: the reason why the import stopped early; empty if it did not
 
     def total(self, result: str) -> int:
         """Return the number of rows with a result, in all tables."""

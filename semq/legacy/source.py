@@ -1,8 +1,8 @@
 """Rows of an older SEMQ: of any database that SQLAlchemy reads, or of CSV files. A few rows are in memory at a time.
 
-Rows of a database come in the order of their record numbers, those of a CSV file in the order of the file. A row
-contains its payload unless it is large; ``payload`` returns it in any case. Methods block, and are called by one thread
-at a time.
+Rows of a database come in the order of their record numbers, rows of a CSV file in the order of the file. A row of a
+database contains its payload unless the payload is large; ``payload`` also returns a large payload. Methods block, and
+are called by one thread at a time.
 """
 
 import csv
@@ -19,11 +19,11 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 
-ROWS = 200  # rows that are fetched at a time
+ROWS = 200  # rows that are fetched from a database at a time
 SMALL = 1 << 16  # bytes of the largest payload that is read with its row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
-# Drivers for URLs that name none, as in OPERATIONS.md; SQLAlchemy's defaults are others.
+# Drivers for URLs that name none, as in OPERATIONS.md; SQLAlchemy has other defaults.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 Values = dict[str, Any]  # values of a row by meaning
 PAYLOAD, SIZE = "payload", "size"  # meanings; the size is not a column of the older table
@@ -35,7 +35,10 @@ class OldSource(Protocol):
     name: str  #: URL without the password, or path
 
     def has(self, table: OldTable) -> bool:
-        """Whether the source has a table. Raises BadMapping if a required column is missing."""
+        """Whether the source has a table. Raises BadMapping if a required column is missing.
+
+        The other methods may be called only for a table that the source has.
+        """
 
     def rows(self, table: OldTable) -> Iterator[Values]:
         """Yield the rows as values by meaning."""
@@ -97,7 +100,7 @@ class DatabaseSource:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Raise errors of the database as errors of the import, without a password."""
+        """Raise errors of the database as errors of the import, which name the URL without its password."""
         try:
             yield
         except (NoSuchModuleError, ModuleNotFoundError) as error:

@@ -24,8 +24,8 @@ from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
 PARALLEL_MAX = 32  # submissions without an answer
-PARALLEL_BYTES_MAX = 32 << 20  # bytes of their payloads, unless a single payload is larger
-PROGRESS_S = 2.0  # between two lines of progress
+PARALLEL_BYTES_MAX = 32 << 20  # bytes of payloads without an answer, unless a single payload is larger
+PROGRESS_S = 2.0  # seconds between two lines of progress
 SHOWN_MAX = 300  # characters of a field in a line about a row that was not imported
 FIELDS = ("table", "record", "reason", "detail")
 Entry = tuple[str, str, str]  # of the journal: token, outcome, LK0
@@ -59,9 +59,9 @@ class Transfer:
         self._progress = progress
         self._printed_at = time.monotonic()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._bytes = 0  #: of the payloads under way
+        self._bytes = 0  #: sum of the payloads under way
         self._notes: list[OldRow] = []  #: received rows that the node has to note
-        self._entries: list[Entry] = []  #: that are not written yet
+        self._entries: list[Entry] = []  #: entries that are not in the journal yet
 
     async def run(self) -> None:
         """Import all tables. If the node or the source stops answering, the report has the reason."""
@@ -132,7 +132,10 @@ class Transfer:
             self._under_way.add(task)
 
     async def _is_missing(self, row: OldRow, counts: TableReport) -> bool:
-        """Ask the receiver about a message that may have arrived; return whether it has to be sent."""
+        """Ask the receiver about a message that may have arrived; return whether the message has to be sent.
+
+        Without an answer it is sent only with ``resend_unanswered``.
+        """
         await self._finish_submissions()  # earlier messages of the older queue are sent first
         try:
             answer = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
@@ -161,8 +164,8 @@ class Transfer:
             self._bytes -= len(body)
 
     async def _send(self, row: OldRow, body: bytes) -> tuple[str, bool]:
-        """Submit a row; return its new LK0, and whether the node had it already. Raises RefusedByNode, Unavailable."""
-        if row.sender:  # a sending user can only be named in the operation
+        """Submit a row; return its new LK0, and whether its token was known. Raises RefusedByNode, Unavailable."""
+        if row.sender:  # only the operation can name a sending user
             answer = await self._client.request(
                 "msg.submit",
                 {

@@ -7,7 +7,7 @@ in JSON. A local node starts this program (``python -m semq.webhooks``) if [[web
 | module      | subject                                                                        |
 |-------------|--------------------------------------------------------------------------------|
 | messages    | documents and events as requests                                               |
-| destination | one address: the check of its hosts, the request, the circuit breaker          |
+| destination | one address: the check of its host, the request, the circuit breaker           |
 | deliveries  | documents and events of one webhook, posted until they are answered            |
 | process     | the process with all webhooks of one configuration                             |
 """

@@ -1,9 +1,10 @@
 """Delivery of documents and events to the address of one webhook. Called by ``process``.
 
 A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
-answer, or answers 429, 502, 503 or 504, documents wait, because the application is only temporarily unavailable. A
-document that fails ``attempts`` times is also set aside if as many other documents succeed in the meantime, or if the
-answer is an error of the application, such as 500. Therefore failing documents do not delay others permanently.
+answer, or answers 429, 502, 503 or 504 or with Retry-After, documents wait, because the application is only temporarily
+unavailable. A document that fails ``attempts`` times is also set aside if the address accepts or refuses as many other
+requests in the meantime, or if the answer is an error of the application, such as 500. Therefore failing documents do
+not delay others permanently.
 """
 
 import asyncio
@@ -63,7 +64,11 @@ class Deliveries:
                     await self._post_event(of_event(event))
 
     async def _post_event(self, request: WebhookRequest) -> None:
-        """Post an event until it is answered. An event that is refused, or fails too often, is dropped and logged."""
+        """Post an event until the address accepts it.
+
+        The event is dropped and logged if the address refuses it, or answers with an error of the application after
+        ``attempts`` attempts.
+        """
         attempt = 0
         while True:
             attempt += 1
@@ -78,7 +83,7 @@ class Deliveries:
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, lk0: str) -> None:
-        """Post a document until it is answered, set aside, or taken back by the node."""
+        """Post a document until the address accepts it, it is set aside, or the node takes it back."""
         request, attempt = of_document(self._tasks.last(lk0)), 0
         successes_before = self._destination.successes
         while not self._tasks.last(lk0).is_gone:
@@ -99,7 +104,7 @@ class Deliveries:
                 await self._wait(attempt, lk0, error)
 
     def _has_failed(self, attempts: int, successes: int, error: SemqError) -> bool:
-        """Whether further attempts are given up. ``successes``: of other requests since the first attempt."""
+        """Whether further attempts are given up. ``successes``: answers to other requests since the first attempt."""
         attempts_max = self._settings.attempts
         is_about_request = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
         return attempts >= attempts_max and (successes >= attempts_max or is_about_request)
@@ -111,9 +116,9 @@ class Deliveries:
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
-        """Park a document with a reason, or without it if the node does not accept the reason.
+        """Park a document with a reason; without a reason if the node does not accept it.
 
-        If the connection is lost before, the document is delivered again.
+        If the connection is lost before the document is parked, the document is delivered again.
         """
         error = error.with_remedy(
             RefusedByWebhook.remedy

@@ -1,8 +1,9 @@
-"""The address of one webhook: the check of its hosts, the request, and the circuit breaker for an address that fails.
+"""The address of one webhook: the check of its host, the request, and the circuit breaker for an address that fails.
 
-The host is resolved for each request, all its addresses are checked, and the connection goes to a checked address, so
+The host is resolved for each request, all its IP addresses are checked, and the connection goes to a checked one, so
 that the name cannot resolve differently between check and use. Redirects are not followed and cookies are not stored.
-Only the status line counts as the answer; a slow or endless body has no effect. Used by ``deliveries``.
+The status and Retry-After decide; the body is only a reason for people, and is read for BODY_S at most. Used by
+``deliveries``.
 """
 
 import asyncio
@@ -58,13 +59,13 @@ class Webhook:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
-        self._probe_lock = asyncio.Lock()  #: held by the only request while the circuit is open
+        self._probe_lock = asyncio.Lock()  #: held by the only request while `_turn` makes requests wait
         self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
         self._retry_after = 0.0  #: monotonic seconds: the end of the pause that the address demanded by Retry-After
         self._failed_at = -math.inf  #: monotonic seconds: the latest failure
         self._pauses = 0  #: number of consecutive pauses, each longer than the previous one
         self.failures = 0  #: number of consecutive failures
-        self.successes = 0
+        self.successes = 0  #: number of answers with which the address accepted or refused a request
 
     async def close(self) -> None:
         """End the connections."""
@@ -111,8 +112,8 @@ class Webhook:
     def _count_failure(self, began_at: float, error: SemqError, retry_after_s: float = 0.0) -> None:
         """Count a failure of a request that began at ``began_at``, and set the pause after it.
 
-        The pause lasts ``retry_after_s`` if that is longer. It grows once for all requests that were under way at the
-        same time, because they fail for the same reason.
+        The pause lasts ``retry_after_s`` if that is longer, but RETRY_AFTER_S_MAX at most. It grows once for all
+        requests that were under way at the same time, because they fail for the same reason.
         """
         self.failures += 1
         self._states.count(self._settings.name, "failed")
@@ -127,7 +128,10 @@ class Webhook:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait while the circuit is open; at its end, one request at a time tests whether the address works again."""
+        """Wait for the end of the pause of an open circuit, or of Retry-After.
+
+        Then one request at a time tests whether the address works again.
+        """
         if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
             yield
             return
@@ -137,7 +141,7 @@ class Webhook:
             yield
 
     async def _send(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
-        """Return the status, the beginning of the answer, and the seconds of Retry-After."""
+        """Return the status, the beginning of the answer, and the seconds of Retry-After (0 without it)."""
         addresses = await self._addresses()
         *first_addresses, last_address = addresses
         connect_s = self._settings.timeout_s / len(addresses)  # an address without an answer leaves time for the next
@@ -227,7 +231,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _retry_after_s(text: str, now: datetime) -> float:
-    """Return the seconds of Retry-After, given as a number or as a date."""
+    """Return the seconds of Retry-After, given as a number or as a date; 0 if it is missing, past or unreadable."""
     try:
         return max(float(text), 0.0) if text.replace(".", "").isdecimal() else _seconds_until(text, now)
     except (ValueError, TypeError, OverflowError):
