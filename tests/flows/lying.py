@@ -53,8 +53,7 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(world: SealedWorld, node: Local) -> Receipt:
-    """Return the record of a ReAck2 of a node; it states a far too high floor for the present incarnation of the node.
-    """
+    """Return the record of a ReAck2 of a node; it states a far too high floor for the node's present incarnation."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})

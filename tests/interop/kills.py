@@ -37,7 +37,7 @@ QUEUES: dict[str, dict[str, object]] = {
 }
 PERSISTENT = 2
 REJECTED_EVERY, RETURNED_EVERY = 5, 7
-KEPT_EVERY = 41  # deliveries with such a number stay unacknowledged until the kill
+KEPT_EVERY = 41  # most deliveries with a multiple of this number stay unacknowledged until the kill
 
 
 @dataclass
@@ -170,7 +170,7 @@ def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
-    """Yield all messages of a queue; wait until ``at_least`` messages have arrived, which are being dead-lettered."""
+    """Yield the number of each message; wait up to a minute for ``at_least`` of them, as dead letters may be late."""
     patience = time.monotonic() + 60
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)

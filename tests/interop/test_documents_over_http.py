@@ -1,4 +1,4 @@
-"""A large document through real processes: bounded memory, and exactly one document over kills of node and web process.
+"""A large document through real processes: bounded memory, and exactly one document despite kills of both processes.
 
 The size in MiB may be given: ``./run python -m tests.interop.test_documents_over_http 1024``.
 """
@@ -37,7 +37,7 @@ class PartedBody:
 
     def __init__(self, size_mib: int) -> None:
         self.size_mib = size_mib
-        self.sent = 0  #: parts of the latest reading
+        self.sent = 0  #: number of the part that was read last, from 0
         self.digest = hashlib.sha256(b"".join(map(self.part, range(size_mib)))).hexdigest()
 
     @staticmethod

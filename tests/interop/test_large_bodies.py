@@ -29,7 +29,7 @@ def peak_mib(pid: int) -> int:
 
 @contextmanager
 def channel_of_bounded_node(folder: Path) -> Iterator[BlockingChannel]:
-    """Return a channel to a started node, which is killed at the end and must not have grown."""
+    """Return a channel to a started node, which is killed at the end; its memory must grow by less than GROWTH_MIB."""
     with node_process(folder) as (process, port):
         before = peak_mib(process.pid)
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))

@@ -1,4 +1,4 @@
-"""The hub's directory of certificates: certificates that nodes send, checks of them, and their number."""
+"""The hub's directory of certificates: what nodes send is checked, and the number of certificates is limited."""
 
 from datetime import UTC, datetime, timedelta
 

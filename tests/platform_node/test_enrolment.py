@@ -92,7 +92,7 @@ async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
 
 
 async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InProcess) -> None:
-    """Its use is stored in the transaction that stores the certificate."""
+    """The use of a token is stored in the transaction that stores the certificate."""
     hub = await inprocess.secure_hub()
     result = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)

@@ -16,7 +16,7 @@ from semq.umx_t.agreement import ANY
 
 @dataclass(frozen=True)
 class Allowed:
-    """The terms of an institution in the configuration; None: it may send to all."""
+    """The targets that the configuration allows to an institution; None: it may send to all."""
 
     may_send_to: list[str] | None = None
 

@@ -102,7 +102,7 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
 
 
 async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> None:
-    """Certificates that live for a minute and a half: the jobs renew them."""
+    """The jobs of the nodes renew certificates that are valid for a minute and a half."""
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
         a = await inprocess.secure_local("10008", hub)

@@ -83,7 +83,7 @@ class InProcess:
         return node
 
     async def secure_hub(self, more: str = "") -> HubNode:
-        """Return a hub with TLS and an authority of its own, which accepts no passwords of nodes."""
+        """Start and return a hub with TLS and an authority of its own, which accepts no passwords of nodes."""
         text = re.sub("^password = .*\n", "", HUB_CONFIG, flags=re.MULTILINE)
         return await self.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
 
@@ -91,7 +91,7 @@ class InProcess:
         return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
 
     async def started(self, settings: Settings) -> LocalNode:
-        """Return a local node with these settings."""
+        """Start and return a local node with these settings."""
         node = LocalNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
@@ -109,7 +109,7 @@ class InProcess:
         await enrol(ring_of(settings), address, answer["fingerprint"], answer["token"], SystemClock())
 
     async def secure_local(self, name: str, hub: HubNode, more: str = "") -> LocalNode:
-        """Return an enrolled node that logs in by its certificate."""
+        """Enrol, start and return a node that logs in by its certificate."""
         settings = self.secure_settings(name, hub, more)
         await self.enrol(settings, hub)
         return await self.started(settings)

@@ -55,7 +55,7 @@ async def test_a_flood_of_one_speaker_does_not_delay_another_speaker() -> None:
         desk.intake.put("quiet", n, 10)
     first = await desk.turn()
     assert sum(len(frames) for _, frames in first) <= FRAMES_PER_TURN
-    assert desk.processed("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
+    assert desk.processed("quiet") == [0, 1, 2]  # in the first turn, although frames for ten turns were there before
     await until_empty(desk)
     assert desk.processed("flood") == list(range(10 * FRAMES_PER_TURN))
     assert max(sum(len(frames) for _, frames in turn) for turn in desk.turns) <= FRAMES_PER_TURN

@@ -58,7 +58,7 @@ async def body_by_command(node: LocalNode) -> bytes:
 
 @pytest.fixture
 async def sender(inprocess: InProcess) -> tuple[LocalNode, Any, int]:
-    """A node with a document in pieces for a node that is away, its administrator, and the port of the hub."""
+    """Return a node with a document in pieces for an absent node, its administrator's link, and the hub's port."""
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, LATE)
     await linked(a)

@@ -70,7 +70,7 @@ def _described(holder: object) -> str:
 
 @pytest.fixture(autouse=True)
 def older_objects_frozen() -> Iterator[None]:
-    """Exclude older objects than the test's own from collections, which would take most of the time otherwise."""
+    """Exclude objects that are older than the test from collections: they would take most of the time."""
     gc.freeze()
     yield
     gc.unfreeze()

@@ -25,7 +25,7 @@ ATTRIBUTE = "PLANTED-key-4711"
 
 
 class Tap:
-    """A port that leads to another one and records all bytes."""
+    """A port that forwards to another port and records the bytes of both directions."""
 
     def __init__(self, target: int) -> None:
         self.recorded = bytearray()

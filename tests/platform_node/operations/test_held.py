@@ -90,7 +90,8 @@ async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, mo
         assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NO_TARGET_KNOWN}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)
-        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The hub knows no institution 1.56001."]  # its marker
+        # The second line is the refusal of the sender's marker.
+        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The hub knows no institution 1.56001."]
     await until(lambda: scene.hub.engine.custody.held == {"1.88001": 1})
     assert await scene.outcome(others[0]) == "None"
     failed = await scene.semq("failed", "list", "--json", node=scene.node)

@@ -1,4 +1,4 @@
-"""A companion of a node is restarted when it ending, stopped with the node, and ending if the node dies."""
+"""A companion of a node is started again when it ends, is stopped with the node, and ends if the node dies."""
 
 import asyncio
 import sys

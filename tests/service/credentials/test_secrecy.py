@@ -34,7 +34,7 @@ async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
 
 
 async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
-    """Send a document, and return when it is delivered."""
+    """Send a document, wait until it is delivered, and return the result of its submission."""
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
     answer = await ask(admin, "msg.submit", document)

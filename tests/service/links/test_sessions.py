@@ -151,7 +151,7 @@ FALSE_STATEMENTS: dict[str, Frame] = {
 
 
 async def test_every_false_statement_is_refused_and_noted(scene: LinksScene) -> None:
-    """They are sent one after the other over one link, which stays up."""
+    """The statements are sent one after the other over one link, which stays up."""
     honest_counts = scene.honest.engine.core.counters.counts
     for count, (what, frame) in enumerate(FALSE_STATEMENTS.items(), 1):
         await scene.send(frame)
@@ -237,7 +237,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
 async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene, lie: dict[str, str]) -> None:
-    """One job writes the statements of all nodes together, so that this one would make it fail for all."""
+    """One job writes the statements of all nodes together: a malformed one would make it fail for all."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)
@@ -301,7 +301,7 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
 
 
 async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(scene: LinksScene) -> None:
-    """Otherwise its second consumer would not make it online, while the node counts its link as up."""
+    """If it stayed, its second consumer would not bring the node online, although the node counts its link as up."""
     await scene.link.close()
     await until(lambda: "1.10008" not in scene.hub.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)

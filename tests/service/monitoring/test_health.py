@@ -46,7 +46,7 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
 
 
 def path(**facts: Any) -> dict[str, Any]:
-    """Return a status with a closed path for datagrams, for which there have been documents since."""
+    """Return a status with a closed path for datagrams, although it has documents; ``facts`` replace values."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
     return STATUS | {"datagrams": {"peers": {"2.hub": closed | {"recent_here": NONE, "recent_there": NONE} | facts}}}
 
