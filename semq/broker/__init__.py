@@ -11,8 +11,9 @@
     server.block_publishers("low on disk")        # connection.blocked to publishers; None unblocks them
     await server.stop(drain_s=5.0)                # connection.close 320 to all, waits for them and for the store
 
-``store``: a ``MessageStore`` of ``semq.store.broker.operations``; None keeps durable objects in memory only. ``turn``
-may be shared with dialled links.
+``store``: a ``MessageStore`` of ``semq.store.broker.operations``; with None, durable objects are kept in memory only
+and end with the process. ``turn``: the object that ends each turn of the event loop (``semq.transport.turn``); links
+that the node opens itself may share it; None makes a new one.
 
 **Users** (``users``): ``UserTable([User(name, digest_of(password), {vhost: Permissions(configure, write, read)},
 loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism, sasl.Credentials,
@@ -28,9 +29,9 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
     class Inbox(ServiceQueue):                    # super().__init__(name)
         def may_attach(self, session, exclusive) -> AmqpError | None
         def attach(self, consumer); def detach(self, consumer)
-        def resume(self, consumer)                  # its credit may have increased: check consumer.credit
+        def resume(self, consumer)                  # the consumer may have room again: check consumer.credit
         def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
-        def get(self, getter)                     # basic.get: getter.answer(ServiceDelivery | None, left), now or later
+        def get(self, getter)                # basic.get: getter.answer(ServiceDelivery | None, remaining), now or later
         def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later
 
     consumer.credit; consumer.session; consumer.tag; consumer.arguments; consumer.no_ack
@@ -38,8 +39,8 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
     consumer.cancel()
 
 ``session`` is a ``SessionInfo``: ``user peer vhost client_properties connected_at state close(AmqpError)``.
-``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers callbacks for connections that open the
-virtual host and that end.
+``server.vhosts[name].hooks.append(SessionHooks(on_open, on_close))`` registers two callbacks: the first is
+called when a connection has opened the virtual host, the second when such a connection has ended.
 
 **Publishing by the node itself** (``vhost.VirtualHost``)::
 
@@ -52,7 +53,7 @@ virtual host and that end.
 ``read_messages(queue_id, positions, done)`` and ``async load() -> StoredState``; the operations are dataclasses there.
 ``no_store`` has ``NoStore``, for queues in memory only. Bodies larger than
 ``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
-``BrokerLimits.window``, the later messages are in the store only (``pages``).
+``BrokerLimits.window``, only the first and the newest messages are in memory (``pages``).
 
 | modules                               | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|

@@ -1,5 +1,5 @@
-"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``
-and ``restoration``.
+"""The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``,
+``restoration`` and ``queue``.
 
 Arguments that are not in the table are stored, shown and otherwise ignored, as RabbitMQ does with most; they are not
 compared when a queue is declared again. The texts of reasons are RabbitMQ's.
@@ -26,7 +26,7 @@ class BadArgumentError(ValueError):
 
 
 class Overflow(Enum):
-    """The action of a full queue on another message."""
+    """The action of a full queue when another message arrives."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"

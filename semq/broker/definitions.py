@@ -1,8 +1,8 @@
-"""The exchanges, queues and bindings of a virtual host, by name, and the operations on them.
+"""The exchanges, queues and bindings of a virtual host, and the operations on them.
 
-Pure state: no users, no permissions, no sockets; ``commands`` checks those before it calls this module. Durable changes
-are added to the journal in the same call, so the changes of one turn become one list for the store. Raises the
-AmqpErrors of ``refusals``. ``vhost.VirtualHost`` derives from it and adds the routing of messages.
+Pure state without users, permissions and sockets; ``commands`` checks permissions before it calls this module. Durable
+changes are added to the journal in the same call, so the changes of one turn become one list for the store. Raises the
+AmqpErrors of ``refusals``. ``vhost.VirtualHost`` derives from ``Definitions`` and adds the routing of messages.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class VhostLimits:
 
 
 class Definitions:
-    """The names of one virtual host."""
+    """The exchanges and queues of one virtual host, keyed by name; their bindings are in the exchanges."""
 
     def __init__(self, name: str, env: Environment, new_queue_id: Callable[[], int], limits: VhostLimits) -> None:
         self.name = name

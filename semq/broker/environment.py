@@ -1,6 +1,6 @@
 """The objects that the queues of a virtual host share: clock, timers, journal, memory gauge, callbacks.
 
-Made by ``server`` for each virtual host; read by ``queue`` and ``vhost``.
+Made by ``server`` for each virtual host; used by ``queue``, ``definitions``, ``vhost`` and ``channel``.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,9 @@ class DeathReason(Enum):
 
 
 class Environment:
-    """The objects that all queues of a virtual host share. The callbacks get the queue concerned as first argument."""
+    """The objects that all queues of a virtual host share. ``on_dead`` and ``on_unused`` get the queue as first
+    argument.
+    """
 
     __slots__ = ("clock", "journal", "long_tasks", "memory", "on_changed", "on_dead", "on_unused", "pager", "timers")
 

@@ -15,8 +15,8 @@ def generated_name(prefix: str, clock: Clock) -> str:
 
 
 def reply_address(clock: Clock) -> str:
-    """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts, the second with the padding of
-    base64.
+    """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts joined by a dot, the second with the
+    padding of base64.
     """
     return f"{generated_name('', clock)}.{_letters(clock)}"
 

@@ -13,12 +13,15 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """The limits; sizes in bytes of message bodies."""
+    """The limits; sizes are in bytes. Unless a comment states otherwise, the size of a message includes its header and
+    the overhead of the objects in memory (``bodies.weight``), but not a large body that is in the store.
+    """
 
     output_bytes: int = 256 * 1024  # produced for one connection in one turn, before deliveries to it pause
     in_hand_bytes: int = 16 * MIB  # published by one connection and not yet settled, before reading from it pauses
     in_hand_count: int = 20_000
-    unacked_bytes: int = 256 * MIB  # delivered to one connection and not yet acknowledged, before deliveries pause
+    # bodies delivered to one connection and not yet acknowledged, before deliveries pause
+    unacked_bytes: int = 256 * MIB
     unacked_count: int = 200_000
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
@@ -28,8 +31,8 @@ class BrokerLimits:
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
     spill_from: int = 4 * MIB  # larger bodies are passed to the store as they arrive, and are never complete in memory
-    window: int = 16_384  # messages of one queue that stay in memory; later ones are in the store only
-    window_bytes: int = 16 * MIB
+    window: int = 16_384  # messages of one lane (priority) of a queue that stay in memory
+    window_bytes: int = 16 * MIB  # bodies of all messages of a queue that stay in memory
     # in all queues, in transactions and waiting for the store: above this, publishers are blocked
     memory_high: int = 1024 * MIB
     memory_low: int = 896 * MIB  # and below this, unblocked

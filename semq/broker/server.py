@@ -114,7 +114,7 @@ class AmqpServer:
                 self.bodies, self.memory, self.timers, self.clock, config.limits.window, config.limits.window_bytes
             )
         )
-        # Larger bodies are refused at their content header, or drained by a service that answers them: see ``arrival``.
+        # Larger bodies are refused at their content header, unless a service accepts or drains them (``arrival``).
         self.message_max = config.connection.body_max
         spill_from = min(config.limits.spill_from, self.message_max + 1)
         self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
@@ -169,11 +169,15 @@ class AmqpServer:
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """Add an empty virtual host. If the store has rows of this name, they are restored at the next start."""
+        """Add an empty virtual host. If the store has rows of a virtual host of this name, the next start restores
+        them.
+        """
         self.vhosts[name] = self._make_vhost(name)
 
     def apply_limits(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
-        """Apply changed limits. Objects above them remain; a connection keeps the limits on open work of its start."""
+        """Apply changed limits. Objects beyond a limit remain, and an open connection keeps its limits. ``window``,
+        ``window_bytes`` and ``spill_from`` apply only to a server that is made later.
+        """
         self.limits = limits
         self.listener.config = replace(
             self.listener.config,

@@ -44,7 +44,7 @@ class Confirmed:
 class ServiceNacked:
     """The service could not accept the message; the publisher may repeat it.
 
-    A channel without confirms has no nack, so it is closed with ``error``, if there is one.
+    Without confirms a channel has no nack: it is closed with ``error``, or, if ``error`` is None, nothing is sent.
     """
 
     error: AmqpError | None = None
@@ -52,7 +52,7 @@ class ServiceNacked:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedToSender:
-    """A mandatory message has no receiver: it is returned with this code and text, and confirmed."""
+    """The message has no receiver. It is confirmed; a mandatory one is returned first, with this code and text."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
@@ -105,7 +105,7 @@ class ServiceExchange(Exchange):
     """
 
     is_service = True
-    drains: ClassVar[bool] = False
+    drains: ClassVar[bool] = False  #: larger messages are not refused, but passed without their body
     streams: ClassVar[bool] = False  #: large bodies arrive in parts (``arriving``); only its own ``body_max`` counts
     __slots__ = ("body_max", "service_type")
 
@@ -155,7 +155,9 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """Number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it rises."""
+        """The number of messages that may be delivered now. After 0, ``ServiceQueue.resume`` is called when it may have
+        risen.
+        """
 
     def deliver(
         self,
@@ -215,22 +217,22 @@ class ServiceQueue:
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:
-        """Add a consumer. It has received its tag; deliveries may begin immediately."""
+        """Add a consumer. Its client has been sent consume-ok; deliveries may begin immediately."""
         raise NotImplementedError
 
     def detach(self, consumer: ServiceConsumer) -> None:
-        """Remove a consumer. Its deliveries may still be settled while its channel is open, otherwise they are settled
-        as lost.
+        """Remove a consumer. While its channel is open, the client may still settle its deliveries; those that are open
+        when the channel ends are settled as lost.
         """
         raise NotImplementedError
 
     def resume(self, consumer: ServiceConsumer) -> None:
-        """Note that the consumer's credit has risen above zero."""
+        """Note that the consumer's credit may have risen; it may still be zero."""
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note settled deliveries, collected over one read of the consumer's socket, in order. ``consumer`` is None
-        after ``get``.
+        """Note deliveries that were settled in the same way, in order; one call for each read of the client's socket.
+        ``consumer`` is None for messages of basic.get.
         """
         raise NotImplementedError
 

@@ -125,7 +125,7 @@ class BrokerSession:
             self.is_writable = False
 
     def cancel_consumer(self, number: int, tag: str) -> None:
-        """Notify the client that a consumer has ended, if it supports that."""
+        """Notify the client that a consumer has ended, if the client supports such notices."""
         if self.is_ending:
             return
         if self._delays:
@@ -138,7 +138,7 @@ class BrokerSession:
         self.touch()
 
     def delay_notices(self) -> None:
-        """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before them."""
+        """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before the notices."""
         self._delays += 1
 
     def send_notices(self) -> None:
@@ -324,7 +324,7 @@ class BrokerSession:
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # The first to be served may fill the output, so large bodies and other deliveries alternate as the first.
+        # Whatever is served first may fill the output, so large bodies and other deliveries are first in turn.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
@@ -340,7 +340,7 @@ class BrokerSession:
         """Resume the consumers that were waiting for room."""
         for consumer in list(self._turns):
             if not self.is_writable:
-                # the output is full again: the other consumers are first next time (4.3: channels are served evenly)
+                # The output is full again: the other consumers are first next time (4.3: channels are served evenly).
                 break
             if consumer.is_set_aside:
                 self._turns.pop(consumer, None)
@@ -370,7 +370,7 @@ class BrokerSession:
             self.block(self.server.alarm)
 
     def block(self, reason: str) -> None:
-        """Notify the client of a shortage, and stop reading what it publishes."""
+        """If the client is a publisher, notify it of a shortage, and stop reading from its connection."""
         if self._is_publisher and not self._is_blocked and not self.is_ending:
             self._is_blocked = True
             self.machine.block(reason)

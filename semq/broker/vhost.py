@@ -25,7 +25,9 @@ from semq.store.broker.operations import StoreOp
 
 @dataclass(slots=True)
 class PublishResult:
-    """The result of a publish: number of queues, whether the store must save it, whether a queue refused it."""
+    """The result of a publish: the number of queues that have the message, whether the store must save the message
+    before it is confirmed, and whether a queue refused it.
+    """
 
     queues: int = 0
     must_be_stored: bool = False
@@ -56,7 +58,7 @@ class PreparedPublish:
 
 @dataclass(slots=True)
 class SessionHooks:
-    """Callbacks for a connection that opens the virtual host, and for its end."""
+    """Callbacks for connections that have opened the virtual host, and for the end of such connections."""
 
     on_open: Callable[[SessionInfo], None] = lambda _: None
     on_close: Callable[[SessionInfo], None] = lambda _: None
@@ -103,14 +105,14 @@ class VirtualHost(Definitions):
     # Messages.
 
     def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
-        """Return the queues for a message."""
+        """Return the queues that one routing key of a message reaches, each once."""
         if not exchange.name:
             queue = self.queues.get(routing_key)
             return [queue] if isinstance(queue, Queue) else []
         return route(exchange, routing_key, headers, self.exchanges.get)  # type: ignore[return-value] # never services
 
     def route_message(self, exchange: Exchange, message: Message) -> list[Queue]:
-        """Return the queues for a message with all of its routing keys."""
+        """Return the queues that the routing keys of a message reach, including those from CC and BCC, each once."""
         if not (exchange.name or message.extra_keys):
             queue = self.queues.get(message.routing_key)
             return [queue] if isinstance(queue, Queue) else []

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
-FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not each make a first account
+FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not both store a one-time link
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Token:
 
 
 def accounts(connection: Connection) -> list[Account]:
-    """Return all accounts by name."""
+    """Return all accounts, also disabled ones, sorted by name."""
     return [_account(row) for row in connection.execute(select(web_account).order_by(ACCOUNT.name))]
 
 
 def account(connection: Connection, name: str) -> Account | None:
-    """Return one account."""
+    """Return the account with this name, also if it is disabled; None if there is none."""
     row = connection.execute(select(web_account).where(ACCOUNT.name == name)).one_or_none()
     return None if row is None else _account(row)
 
@@ -90,7 +90,10 @@ def add_account(connection: Connection, new: Account) -> bool:
 
 
 def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
-    """Replace a password and end the account's sessions, except the session with the hash ``keep``."""
+    """Replace a password and end the account's sessions, except the session with the hash ``keep``.
+
+    Return False, and change nothing, if there is no such account or if the node checks its password.
+    """
     with connection.begin():
         changed = connection.execute(
             update(web_account)
@@ -105,14 +108,17 @@ def set_password(connection: Connection, name: str, password: str, keep: bytes |
 
 
 def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
-    """Replace the roles of an account, also for its open sessions."""
+    """Replace the roles of an account; return False if there is no such account.
+
+    The change also applies to its open sessions, except those with roles of their own.
+    """
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(roles=list(roles))
         return connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
 
 
 def disable(connection: Connection, name: str, at: datetime | None) -> bool:
-    """Disable an account and end its sessions; ``at`` None: enable it again."""
+    """Disable an account and end its sessions; ``at`` None: enable it again. False: there is no such account."""
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(disabled_at=at)
         changed = connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
@@ -137,7 +143,11 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
 
 
 def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
-    """Return an open session with the present roles of its account; None if it ended or the account is disabled."""
+    """Return a session with its own roles or, if it has none, with the present roles of its account.
+
+    None: the session is unknown, has ended or was last used at ``idle_since`` or before; or its account is disabled; or
+    it has neither roles of its own nor an account.
+    """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
         .outerjoin(web_account, ACCOUNT.name == SESSION.account)
@@ -165,7 +175,7 @@ def store_first_link(
     connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool
 ) -> bool:
     """Store a one-time link in place of all earlier ones. Without ``always``, return False and store nothing
-    if there is an account.
+    if an account is enabled.
     """
     with connection.begin():
         connection.execute(select(func.pg_advisory_xact_lock(FIRST_LINK_LOCK)))
@@ -198,7 +208,7 @@ def add_token(connection: Connection, new: Token) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Token | None:
-    """Return a token by its hash, in any state."""
+    """Return a token by its hash, in any state; None if it is unknown."""
     row = connection.execute(select(web_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _token(row)
 
@@ -220,7 +230,7 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
 
 
 def _insert(table: Table, row: Any, **instead: Any) -> Any:
-    """Return the INSERT of a dataclass; ``instead`` replaces some of its values."""
+    """Return the INSERT of a row that is given as a dataclass; ``instead`` replaces some of its values."""
     values = {name: getattr(row, name) for name in type(row).__slots__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)

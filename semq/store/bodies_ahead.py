@@ -2,9 +2,10 @@
 
 A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
 a large body is first inserted alone, under a negative key, and committed. The work is then queued, and its unit gives
-the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; those of a process
-that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself. If
-two pieces of work have the same payload object, the first unit uses the stored body and the second one writes its own.
+the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; if the process has
+ended before, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the work writes its
+body itself. If two pieces of work have the same payload object, the first unit uses the stored body and the second one
+writes its own.
 
 Used by ``postgres.store`` for work with ``Work.ahead``. The order of this work relative to other work must not matter.
 """

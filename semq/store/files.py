@@ -1,6 +1,6 @@
 """Crash-safe writing of files: after a crash a file has its old content or its new content, never a part.
 
-Used by the embedded cluster and all of ``semq.pki``.
+Used by all rooms that write files which must survive a crash, for instance ``embedded`` and ``semq.pki``.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
-    """Write blocks of content in the same way."""
+    """Write blocks of content as ``write_safely`` does."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)  # left by a crash, possibly with another mode

@@ -1,8 +1,9 @@
-"""The hub's tables of nodes: certificates and their revocation, enrolment tokens, the store of each node.
+"""The hub's tables of nodes: certificates and their revocation, enrolment tokens, the store of each node; also the
+definitions, and the hub's own stores that are lost.
 
 Functions on a connection of the reader (``PostgresStore.read``); each change is a transaction of its own, separate from
 the writer, since no message depends on it. ``semq.pki`` has checked the rows' content; this module contains no
-cryptography. Used by ``platform_node.registry``.
+cryptography. Used by ``platform_node``: ``registry``, ``cluster`` and ``operations``.
 """
 
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def certificates(connection: Connection, node: str | None = None) -> list[Issued
 
 
 def ends(connection: Connection) -> dict[str, datetime]:
-    """Return when the last certificate of each node ends, ignoring revoked ones."""
+    """Return the end of each node's certificate that is valid longest; revoked certificates do not count."""
     last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
     return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
 
@@ -120,7 +121,7 @@ def add_token(connection: Connection, ticket: Ticket) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Ticket | None:
-    """Return a token by its hash, in any state."""
+    """Return a token by its hash, in any state; None if it is unknown."""
     row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _ticket(row)
 
@@ -182,7 +183,7 @@ def forget_store(connection: Connection, node: str) -> bool:
 
 
 def latest_definition(connection: Connection) -> tuple[int, str] | None:
-    """Return the definitions in force: version and document."""
+    """Return version and document of the definitions in force; None if there are none."""
     row = connection.execute(
         select(DEFINITION.version, DEFINITION.document).order_by(DEFINITION.version.desc()).limit(1)
     ).one_or_none()

@@ -1,7 +1,7 @@
 """The second part of the schema: tables for secrecy and proof. Few rows, written by few units.
 
-Joined to ``tables.metadata``; read by ``views.messages`` and the operations that prove deliveries, written by
-``postgres.changes`` and the writer.
+Joined to ``tables.metadata``. Read by ``views.messages`` (for the operations that prove deliveries), by
+``postgres.load`` and ``postgres.chain``; written by units (``postgres.changes``) and, for the chain, by the writer.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text
@@ -17,7 +17,8 @@ semq_certificate = Table(
     col("pems", ARRAY(Text)),
     moment("seen_at", "now()"),
 )
-# This node's own session keys, wrapped for itself, to be wrapped again and to reveal the salt of one digest.
+# Session keys of this node, wrapped for the node itself, so that the node can wrap a key again for another certificate
+# of the peer, and can reveal the salt of a digest.
 semq_session_key = Table(
     "semq_session_key",
     metadata,

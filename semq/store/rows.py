@@ -118,7 +118,7 @@ class Outbound:
 
 @dataclass(slots=True)
 class OutStream:
-    """A row of tb_0031_stream: the next position of one stream. Closed when the incarnation has ended."""
+    """A row of tb_0031_stream: the next position of one own stream."""
 
     key: OutStreamKey
     next_sid: int = 0
@@ -165,7 +165,7 @@ class Pending:
 
     @property
     def is_class3(self) -> bool:
-        """Whether its sender must learn about the receipt (need flag of ``s_ack_status``)."""
+        """Whether its sender must learn about the receipt, so that ``s_ack_status`` counts."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
@@ -182,13 +182,13 @@ class Pending:
 
     @property
     def is_done(self) -> bool:
-        """Whether the row may be deleted: by acknowledgement state only, never by age."""
+        """Whether the row may be deleted: its acknowledgements and its application decide, never its age."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
 @dataclass(slots=True)
 class InStream:
-    """A row of tb_0030_stream: the sender's floor, and whether the incarnation has ended."""
+    """A row of tb_0030_stream: the sender's floor. ``closed``: above every position, if the incarnation has ended."""
 
     key: InStreamKey
     number: int
@@ -197,7 +197,7 @@ class InStream:
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """A row of tb_0030_ledger: the entry at one position of a stream."""
+    """The entry at one position of a stream (tb_0030_ledger), or of a message of class 1 or 2 (tb_0030_seen)."""
 
     status: Arrival
     digest: bytes = b""
@@ -222,7 +222,7 @@ class Submitted:
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: size of the payload, which is left out if it exceeds the limit of the query
-    lk0: str = ""  #: the LK0 of its refusal
+    lk0: str = ""  #: the LK0 of its refusal, or the name under which the node has scheduled it
     wait_code: str | None = None  #: why it waits, as was noted last
     wait_text: str | None = None
     envelope: bytes = b""  #: attributes of a submission that the node has scheduled under the name ``lk0``

@@ -1,4 +1,4 @@
-"""Spans of record ids of one kind, found in groups of ids. Used by the stores when a process starts."""
+"""Spans of record ids whose rows are all in custody. ``postgres.recovery`` finds them when a process starts."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,12 @@ GROUP_BITS = 10  # a group has 2**10 ids
 
 
 def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-    """Return spans (first, last) of own rows without an outcome that are all in custody, in ascending order.
+    """Return spans of record ids (first, last), in ascending order: every own row without an outcome in a span is in
+    custody.
 
-    ``groups``, ascending: the lowest and the highest such row of a group of ids, and whether all of them are in
-    custody. Spans begin and end with a group, so that a row that is not in custody excludes few others.
+    ``groups`` has one entry for each group of ids with own rows without an outcome, in ascending order: the lowest and
+    the highest id of these rows, and whether all these rows are in custody. A span consists of whole groups, so a row
+    that is not in custody excludes only the other rows of its group.
     """
     spans: list[tuple[int, int]] = []
     is_continued = False

@@ -1,9 +1,10 @@
 """The schema on one page: the content of each table, the facts that Postgres checks, and the storage settings.
 
-SQLAlchemy Core tables. ``views`` and ``postgres.recovery`` build statements from them, ``postgres.statements`` takes
-the column names from them, and a test compares them with the result of the migrations. Three principles: bodies are in
-separate tables, so that a change of status rewrites tens of bytes; no column that changes has an index, so that every
-change of status is a heap-only update; times are ``timestamptz``, for people and SQL (milliseconds in the program).
+SQLAlchemy Core tables. ``views``, ``identities``, ``broker.store`` and ``control.cluster`` build statements from them,
+``postgres.statements`` takes the column names from them, and a test compares them with the result of the migrations.
+Three principles: bodies are in separate tables, so that a change of status rewrites tens of bytes; no column that
+changes has an index, so that every change of status is a heap-only update; times are ``timestamptz``, for people and
+SQL (milliseconds in the program).
 """
 
 from collections.abc import Iterable
@@ -105,19 +106,19 @@ def moment(name: str, default: str | None = None, *, null: bool = False) -> Colu
 
 
 def app_key() -> tuple[Column[Any], ...]:
-    """Return columns for the four parts of an AppKey (seed 2.1)."""
+    """Return columns for the four parts of an AppKey."""
     return tuple(col(name, Text, "''") for name in ("app_domain", "app_type", "app_subtype", "app_key"))
 
 
 def pos(prefix: str) -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """Return columns for a position in a stream, which is complete or absent."""
+    """Return the two columns of a position in a stream, and a constraint: both are set or neither is."""
     inc, sid = f"{prefix}_inc", f"{prefix}_sid"
     whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
     return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
 
 
 def reason() -> tuple[Column[Any], Column[Any], CheckConstraint]:
-    """Return columns for a reason: code and text, both or neither."""
+    """Return the two columns of a reason, code and text, and a constraint: both are set or neither is."""
     whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
     return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole
 
@@ -132,7 +133,9 @@ semq_meta = Table(
     col("boot", BigInteger, "0"),
     col("next_queue_id", BigInteger, "1"),
     col("broker_ended", Boolean, "false"),  # the last process of the broker ended in an orderly way
-    col("vault", LargeBinary, null=True),  # can be decrypted with the master key of bodies at rest, if there is one
+    col(
+        "vault", LargeBinary, null=True
+    ),  # a text encrypted with the master key, to recognize the key; null without one
     CheckConstraint("single", name="one_row"),
 )
 semq_incarnation = Table(
@@ -348,8 +351,8 @@ tb_0030_done = Table(
 
 # --------------------------------------------------------------------------------------------------------- the ledger
 
-# Index for short names: the record id in LK0, in one line per message; at a hub in the line that states what happened
-# to it.
+# Index for short names: the record id in LK0. The index has one line for each message; at a hub this is the line that
+# states whether the hub forwarded, stored, dropped or refused the message.
 RECORD_ID = "split_part(lk0, '.', 6)"
 _AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 FIRST_HEARD = (

@@ -64,8 +64,8 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030 not DONE or with an unnoted acknowledgement; ``first`` to ``last`` (bref, inclusive), without
-    bodies.
+    """Rows of tb_0030 that are NEW or whose acknowledgement is not noted yet; ``first`` to ``last`` (bref, inclusive),
+    without bodies.
     """
 
     first: int
@@ -125,14 +125,14 @@ class ExpiredRows:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedRows:
-    """Submissions of applications through SQL (tb_0031_submit), oldest first, as rows.Submitted.
+    """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first, as rows.Submitted.
 
-    The unit accepts or refuses each of them.
+    The unit accepts or refuses each submission, or notes why it waits.
     """
 
     limit: int
     without: tuple[str, ...] = ()  #: targets to leave out, as given in the rows
-    bytes_max: int = 1 << 62  #: larger payloads are left out
+    bytes_max: int = 1 << 62  #: larger payloads are left out, except those of submissions that were scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,8 @@ class DueSubmissions:
 class DoneRows:
     """Documents that applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction.
 
-    Each is a pair of a bref and None, or of a bref and the reason for setting it aside; oldest first. The unit lists
-    those that it has handled in ``taken_done``.
+    Each is a pair of a bref and None, or of a bref and the reason for setting the document aside; in order of bref.
+    The unit lists the brefs that it has handled in ``taken_done``.
     """
 
     limit: int
@@ -180,8 +180,8 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Rows of tb_0031 to one destination that ended REJECTED with this reason and have a body; bodies are not
-    loaded.
+    """Own rows of tb_0031 to one destination that ended REJECTED with this reason and still have their payload; bodies
+    are not loaded.
 
     In order of object_id, beginning after ``after``.
     """
@@ -270,9 +270,9 @@ class Unit:
     bodies: dict[int, Stored] = field(default_factory=dict)
     #: Bodies of tb_0030: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
-    #: Results of queries: lists of Outbound, Pending, OutStream or Submitted. Stores put the bodies of rows found by
-    #: Unsent into ``bodies`` and of those found by Waiting into ``pending_bodies``. Read rows through
-    #: ``outbound_found`` and ``pending_found``.
+    #: Results of queries: lists of Outbound, Pending, OutStream, Submitted, KeptKey or pairs. Stores put the bodies of
+    #: rows found by Unsent into ``bodies``, and of rows found by Waiting into ``pending_bodies``. Rows of tb_0031 and
+    #: tb_0030 are read through ``outbound_found`` and ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
@@ -283,7 +283,7 @@ class Unit:
     new_bodies: dict[int, Stored] = field(default_factory=dict)
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken] = field(default_factory=dict)
-    #: tokens of documents that were cancelled before they became messages; one that is known already keeps its document
+    #: tokens of documents that were cancelled before they became messages; a token that is known keeps its document
     cancelled_tokens: dict[str, ClientToken] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)
     changed_last_pos: set[OrderKey] = field(default_factory=set)
@@ -430,9 +430,9 @@ class Recovered:
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
-    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: their destinations, sources and priorities
+    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source, priority of unsettled rows
     unsettled: int = 0  #: rows of tb_0031 without an outcome
-    settled: list[int] = field(default_factory=list)  #: rows that have an outcome and wait for cleanup
+    settled: list[int] = field(default_factory=list)  #: rows of tb_0031 with an outcome, which wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not done
     retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub

@@ -74,7 +74,7 @@ class ArrivingBody:
         self._channel.session.journal.when_saved(self._saved)
 
     def abandon(self) -> None:
-        """Delete the chunks written so far, after the channel has been closed."""
+        """Delete the chunks written so far, because the channel was closed or the store did not accept them."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
         if self._document is not None:

@@ -241,7 +241,9 @@ class BrokerChannel:
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
     def assign_tag(self, source: Source, item: Any, size: int, no_ack: bool) -> int:
-        """Return a delivery tag for a message that basic.get has taken from its queue."""
+        """Return a delivery tag for a message that basic.get has taken from its queue; unless ``no_ack``, the message
+        is outstanding from now on.
+        """
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
@@ -384,7 +386,7 @@ class BrokerChannel:
     # Consumers.
 
     def drop_consumer(self, consumer: ChannelConsumer) -> None:
-        """Process basic.cancel: deliver no more; unacknowledged deliveries stay outstanding."""
+        """End a consumer: deliver no more to it; its unacknowledged deliveries stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.remove_consumer(consumer)
         if self.reply_consumer is consumer:
@@ -398,8 +400,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer or of all. Deliveries settled in an open
-        transaction stay in the transaction, unless all are requeued.
+        """Requeue the unacknowledged deliveries of one consumer, or with None those of the channel. Deliveries settled
+        in an open transaction stay in the transaction, unless the whole channel is meant.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())

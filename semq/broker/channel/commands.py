@@ -30,12 +30,12 @@ def named_queue(channel: BrokerChannel, name: str) -> str:
 
 
 def queue_for(channel: BrokerChannel, name: str) -> AnyQueue:
-    """Return a queue by name, if this connection may use it."""
+    """Return a queue by name. Raises NotFound, or ResourceLocked if another connection has it exclusively."""
     return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
 
 
 def exchange_declare(channel: BrokerChannel, request: m.ExchangeDeclare) -> None:
-    """exchange.declare: create an exchange, or check that it exists."""
+    """exchange.declare: create an exchange, or check an existing one."""
     session, name = channel.session, request.exchange
     if not name:
         raise refusals.default_exchange()

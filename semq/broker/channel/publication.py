@@ -3,7 +3,7 @@
 Strategy: ``publish`` checks the message and passes it to the transaction, to a service (``_offer``), to the channel
 that waits for a direct reply, or to the queues. The confirm of a message for queues is sent immediately, or after the
 commit if the message must be stored; the confirm of a message for a service is sent by the service's ``settle``. Called
-by ``session`` for each ``Published`` event.
+by ``session`` for each ``Published`` event, and by ``arrival`` for each large message.
 """
 
 from semq.amqp.errors import AmqpError
@@ -97,7 +97,7 @@ def message_of(event: Published) -> Message:
 
 
 def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
-    """Put a message into its queues; return it to the publisher if it is mandatory and there are none."""
+    """Put a message into its queues; return it to the publisher if it is mandatory and has no queue."""
     vhost = channel.session.vhost
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
         return _reply(channel, event, message)

@@ -11,7 +11,7 @@ from semq.transport.turn import Turn
 
 
 class SettlingConsumer(ServiceConsumer, Protocol):
-    """A consumer of a service queue that waits for room."""
+    """A consumer of a service queue, as ``Settlements`` uses it."""
 
     is_set_aside: bool
 

@@ -3,7 +3,7 @@
 Publishes are checked immediately and routed at the commit, where only a service can refuse them. All changes are
 passed to the store in one list, and commit-ok is sent when it has saved them and every service has settled. Rule: AMQP
 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
-``channel`` and ``publication``.
+``channel``, ``consumption`` and ``publication``.
 """
 
 from collections.abc import Callable

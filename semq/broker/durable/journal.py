@@ -1,9 +1,9 @@
 """The operations of one turn, collected until its end and then passed to the store as one list.
 
-``Journal`` keeps three things together: the operations, the publishes to be confirmed when those are committed, and the
-other callbacks for that commit. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server`` once per turn of
-the event loop. Bodies on their way to the store are counted, so that reading from publishers can pause when the store
-is behind.
+``Journal`` keeps three things together: the operations, the publishes that are confirmed when the operations are
+committed, and the other callbacks for that commit. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server``
+once per turn of the event loop. Bodies on their way to the store are counted, so that reading from publishers can pause
+when the store is behind.
 
 If the store was unavailable, a failed list remains valid in the model: its queues exist, its messages are delivered,
 acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
@@ -91,7 +91,7 @@ class Journal:
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Confirmable, sequence: int, size: int) -> None:
-        """Notify ``publisher`` when all operations added so far are committed."""
+        """Notify ``publisher`` when all operations added so far are committed, or have failed."""
         self._publishes.append((publisher, sequence, size))
 
     def when_saved(self, waiter: Waiter) -> None:
@@ -152,7 +152,7 @@ class Journal:
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # A drop is valid whenever the add before it is, so drops may wait for the end of the turn.
+        # A drop must only follow the add of its message, so drops may wait for the end of the turn.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops

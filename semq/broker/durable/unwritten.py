@@ -5,8 +5,8 @@ of that is written when the store is available again, so that after a restart no
 and no dead-lettered message is lost. A client that waited for the store at that time has received an error (a publisher
 gets basic.nack), although its change may still take effect. Used by ``journal``.
 
-The lists have bounded size and this order: definitions, messages, drops, bodies that are no longer needed. A crash
-between two lists repeats messages and loses none.
+The lists have bounded size and this order: definitions, messages, marks of deliveries, drops, bodies that are no longer
+needed. A crash between two lists repeats messages and loses none.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """Bodies that are too large for memory, kept in the store in chunks from the first byte on.
 
 ``StoredBody`` replaces ``bytes`` in a message; each holder retains it, and the last release deletes the chunks.
-``Bodies`` assigns ids, writes and reads. Used by ``arrival`` (receiving), ``feeder`` (sending) and ``queue``.
+``Bodies`` assigns ids, writes and reads. Used by ``arrival`` (receiving), ``feeder`` (sending), ``queue``, and
+``pages`` (several transient messages in one body).
 """
 
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Bodies:
         self._ids = count(next_id)
 
     def new_id(self) -> int:
-        """Return an id that was never used."""
+        """Return an id that no other body has."""
         return next(self._ids)
 
     def add(self, body_id: int, index: int, data: bytes) -> None:

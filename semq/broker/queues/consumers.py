@@ -19,7 +19,7 @@ class QueueConsumer(Protocol):
     no_ack: bool
 
     def can_take(self) -> bool:
-        """Return whether the consumer has room for one message; after False, ``resume`` is called when that changes."""
+        """Return whether the consumer has room for a message; after False, ``resume`` is called when it may have."""
 
     def take(self, queue: Any, item: Any) -> None:
         """Deliver one message to the consumer."""

@@ -4,7 +4,8 @@ Pure functions over messages; called by ``vhost``, which does the routing. Rules
 header x-death has an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the
 expiration is removed, so that the message does not expire again in the next queue. A message that would return to a
 queue in which it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths.
-A message with a hundred more deaths than that is dropped as well, because a longer cycle cannot be detected.
+If more than a hundred further deaths are missing in the list, and no listed death is a rejection, the message is
+dropped as well, because the list cannot show a longer cycle.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _FORGOTTEN_MAX = 100
 def dead_letter(
     message: Message, queue: str, reason: DeathReason, at: datetime, exchange: str, routing_key: str | None
 ) -> Message:
-    """Return the message for the dead-letter ``exchange``; it keeps its routing key if None is given."""
+    """Return the message for the dead-letter ``exchange``; ``routing_key`` None: with its own routing key."""
     deaths = _deaths(message, queue, reason, at)
     headers: dict[str, Any] = {"x-death": deaths[:_DEATHS_MAX]}
     if len(deaths) > _DEATHS_MAX:

@@ -3,8 +3,9 @@ queue. Pure.
 
 Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
 once, because a malformed one must be reported to its sender and not to its receivers. All other properties stay
-encoded. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it is routed to.
-An entry is made by ``queue`` and ``pages`` and moved by ``ready``; deliveries refer to it.
+encoded. A message is made by ``channel`` and ``vhost`` for each publish, by ``deadletter``, and by ``queue`` and
+``pages`` when it is read from the store; all queues to which it is routed share it. An entry is made by ``queue`` and
+``pages`` and moved by ``ready``; deliveries refer to it.
 """
 
 import re
@@ -28,7 +29,8 @@ _CHECKED = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message. ``expiration`` is its own time to live in milliseconds, ``size`` the size of its body in bytes.
+    """A message. ``expiration`` is its own time to live in milliseconds, or None; ``size`` is the size of its body in
+    bytes.
 
     ``weight`` is its size in memory; a large body is in the store and is not counted.
     """
@@ -134,7 +136,9 @@ def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
 
 
 def read_expiration(value: str | None) -> int | None:
-    """Return the expiration property in milliseconds. Raises PreconditionFailed unless it is a decimal number."""
+    """Return the expiration property in milliseconds; None if there is none. Raises PreconditionFailed unless it is a
+    decimal number below 2**32.
+    """
     if value is None:
         return None
     number, surplus = _NUMBER.match(value).groups()  # type: ignore[union-attr] # it matches everything

@@ -2,8 +2,8 @@
 
 A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the
 position is kept, and the row is read again shortly before its delivery. Transient messages have no rows: those of one
-page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored
-after a restart. Messages with large bodies stay, since they take little memory. A page leaves memory only when the
+page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, or at the next
+start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the
 store has confirmed all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager``
 writes and reads pages; used by ``queue``.
 """
@@ -85,7 +85,7 @@ class PagedQueue(Protocol):
 
 class Pager:
     """Writing and reading of pages. ``window`` is the number of messages of a lane that stay in memory,
-    ``window_bytes`` the bytes of their bodies.
+    ``window_bytes`` the size of the bodies in memory of all lanes of a queue.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class Pager:
         self.memory.add(-freed)
 
     def read_in(self, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
-        """Read a page; ``then`` gets its messages in order, unless it was dropped meanwhile."""
+        """Read a page; ``then`` gets its messages in order, unless the page was dropped meanwhile."""
         if page.is_reading:
             return
         page.is_reading = True
         _PageReading(self, queue, page, then).begin()
 
     def retry_later(self, then: Callable[[], None]) -> None:
-        """Repeat a read that failed, after a pause."""
+        """Call ``then`` after a pause, to repeat a read that failed."""
         self._timers.at(self._clock.monotonic() + RETRY_S, then)
 
 

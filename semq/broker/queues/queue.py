@@ -329,7 +329,7 @@ class Queue:
         if limit is not None and entry.deliveries > limit:
             self._dead_letter(entry, DeathReason.DELIVERY_LIMIT)
             return
-        if entry.is_stored and entry.deliveries > 1:  # the first delivery is recorded by ``handed_out``
+        if entry.is_stored and entry.deliveries > 1:  # for the first return, MarkHandedOut suffices
             self.env.journal.add(SetDeliveryCount(self.queue_id, entry.position, entry.deliveries))
         self.ready.put_back(entry)
         self._watch(entry)
@@ -421,13 +421,15 @@ class Queue:
     # Consumers and the end.
 
     def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
-        """Add a consumer that ``consumption`` has checked. The caller pumps after it has sent consume-ok."""
+        """Add a consumer that ``consumption`` has checked. The caller has sent consume-ok, and calls ``pump``
+        afterwards.
+        """
         self.consumers.add(consumer)
         if exclusive:
             self.exclusive_consumer = consumer
 
     def unsubscribe(self, consumer: QueueConsumer) -> bool:
-        """Remove a consumer; return True if the queue must now be deleted (auto-delete)."""
+        """Remove a consumer; return True if the caller must now delete the queue (auto-delete)."""
         self.consumers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
@@ -466,7 +468,9 @@ class Queue:
             self.env.journal.add(DropBody(page.body_id))
 
     def delete(self) -> int:
-        """End the queue: stop timers and notify consumers. Return the number of waiting messages."""
+        """End the queue: delete its waiting messages, stop its timers and notify its consumers. Return the number of
+        waiting messages.
+        """
         count = len(self.ready)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True

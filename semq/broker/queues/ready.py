@@ -2,9 +2,10 @@
 
 Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive late, are in a
 heap; the lower of the two heads leaves first. So a message returns to its original position at the cost of the heap
-only. A queue with priorities has such a pair for each priority in use. After a long deque follow ``pages``, and after
-the pages the newest messages. When these fill a page, ``on_full`` removes it from memory; ``on_low`` reads the next
-page before its messages are needed. While that is in progress, ``pop`` returns None.
+only. A queue with priorities has such a pair for each priority in use. The pages of a long queue (``pages``) follow
+the deque, and the newest messages follow the pages. When the newest messages fill a page, ``on_full`` removes the page
+from memory; ``on_low`` reads the next page before its messages are needed. If they are needed earlier, ``pop`` returns
+None.
 """
 
 import heapq
@@ -109,8 +110,9 @@ class PriorityLane:
 
 
 class ReadyMessages:
-    """Waiting messages: higher priority first, then by position. ``bytes`` is the size of their bodies, ``out_bytes``
-    of those in pages. Up to ``window`` messages of a lane, and ``window_bytes`` of all, always stay in memory.
+    """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
+    ``out_bytes`` of the messages in pages. While a lane has fewer than ``window`` messages, and the bodies in memory of
+    all lanes have at most ``window_bytes``, new messages stay in memory.
     """
 
     __slots__ = (
@@ -161,7 +163,7 @@ class ReadyMessages:
         self._prefetch(lane)
 
     def put_page(self, priority: int, page: QueuePage) -> None:
-        """Add a page of messages that are not in memory after all others (restart)."""
+        """Add a page, whose messages are not in memory, after all other messages of its lane (restart)."""
         lane = self._lane(priority)
         if lane.newest:
             self.out_bytes += lane.close_page().bytes
@@ -201,11 +203,15 @@ class ReadyMessages:
         return self._pop(self._first(self._order))
 
     def pop_least(self) -> QueueEntry | None:
-        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
+        """Remove and return the oldest message of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1); None
+        if it is being read.
+        """
         return self._pop(self._first(reversed(self._order)))
 
     def pop_expired(self, now: float, at_most: int) -> list[QueueEntry]:
-        """Remove and return expired messages at the head of each priority; messages after an unexpired one wait."""
+        """Remove and return up to ``at_most`` expired messages at the heads of the lanes; messages behind an unexpired
+        one wait.
+        """
         expired: list[QueueEntry] = []
         for lane in self._lanes.values():
             while len(expired) < at_most and (head := self._head(lane)) is not None:

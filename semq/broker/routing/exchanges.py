@@ -1,7 +1,8 @@
-"""Exchanges: the destinations of a message, one class per type of exchange.
+"""Exchanges, which choose the destinations of a message: one class for each type of exchange.
 
-An exchange has its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``definitions``
-has exchanges by name. Pure. New types are rows of ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
+An exchange keeps its own bindings; ``match`` returns the destinations of those that fit a message. ``routes`` follows
+bindings between exchanges, and ``definitions`` keeps the exchanges of a virtual host, keyed by name. Pure. New types
+are added to ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
 
 Rules: AMQP 0-9-1, 3.1.3 (types), RabbitMQ's extensions all-with-x, any-with-x and exchange-to-exchange bindings.
 """
@@ -112,7 +113,9 @@ class Exchange:
 
 
 class _KeyedExchange(Exchange):
-    """An exchange that uses the routing key only. Bindings that differ only in arguments share one index entry."""
+    """An exchange that uses the routing key only, or not even that. Bindings that differ only in arguments share one
+    index entry.
+    """
 
     __slots__ = ("_pairs",)
 

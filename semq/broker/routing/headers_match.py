@@ -2,7 +2,8 @@
 
 Rule (AMQP 0-9-1, 3.1.3.4, as interpreted by RabbitMQ): ``x-match`` states whether all or any of the other arguments
 must match; an argument without a value matches a header of that name with any value; names with ``x-`` are ignored
-unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but all numbers are of one type.
+unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but integers and floating-point numbers
+count as one type.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Routing from an exchange to queues, through exchange-to-exchange bindings and alternate exchanges; cycles are safe.
 
-Pure; called by ``vhost`` for every message that is not published directly to a queue. A queue that is reached in
+Pure; called by ``vhost`` for every message that is not published to the default exchange. A queue that is reached in
 several ways gets the message once.
 """
 
@@ -15,7 +15,7 @@ Q = TypeVar("Q")
 def route(
     start: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
 ) -> list[BindingDestination]:
-    """Return the queues and service queues for a message published to ``start``, each once.
+    """Return the queues for a message published to ``start``, each once.
 
     ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
     """

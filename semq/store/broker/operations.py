@@ -2,9 +2,9 @@
 
 The model passes lists of operations in the order in which they must take effect, with a callback for when they have
 been committed. An implementation of ``MessageStore`` decides how many lists share one transaction; each list is applied
-completely or not at all. Only what must survive is passed: durable exchanges and queues, bindings between them,
-persistent messages in durable queues. Used by the server model (``semq.broker``); implemented by ``store`` here, and
-for queues in memory only by ``semq.broker.durable.no_store``.
+completely or not at all. The operations are about durable exchanges and queues, bindings between them,
+persistent messages in durable queues, and chunks of bodies. Used by the server model (``semq.broker``). ``store``
+implements the port on Postgres, and ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
 """
 
 from array import array
@@ -79,7 +79,7 @@ class Unbind:
     arguments: bytes
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message in each queue
 class AddMessage:
     """Add a message to a queue. (``queue_id``, ``position``) is its key, and ``position`` its place in the queue.
 
@@ -100,7 +100,7 @@ class AddMessage:
     body_id: int = 0
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each queue and turn with settlements
 class DropMessages:
     """Remove messages from a queue: acknowledged, expired, dead-lettered or purged."""
 
@@ -108,9 +108,9 @@ class DropMessages:
     positions: Sequence[int]
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each message that returns a second time
 class SetDeliveryCount:
-    """Set the number of deliveries of a message that returned to its queue; after a restart it is marked as
+    """Set the number of deliveries of a message that returned to its queue. After a restart the message is marked as
     redelivered.
     """
 
@@ -119,12 +119,12 @@ class SetDeliveryCount:
     delivery_count: int
 
 
-@dataclass(slots=True)  # not frozen, for speed: one is made for each message
+@dataclass(slots=True)  # not frozen, for speed: one is made for each queue and turn with deliveries
 class MarkHandedOut:
-    """Note that messages of the queue up to ``position`` may have been delivered; after a restart they are marked as
-    redelivered. A lower position than an earlier one has no effect.
+    """Note that messages of the queue up to ``position`` may have been delivered; after a restart these messages are
+    marked as redelivered. A position below that of an earlier ``MarkHandedOut`` has no effect.
 
-    There is one row per queue, not per message: the mark survives a crash without a write for each delivery.
+    The store has one row for each queue, not for each message, so a delivery needs no write of its own.
     """
 
     queue_id: int
@@ -133,9 +133,10 @@ class MarkHandedOut:
 
 @dataclass(slots=True)
 class AddBodyChunk:
-    """Add the next bytes of a large body; ``index`` counts from 0. Chunks precede the messages that refer to them.
+    """Add the next bytes of a large body; ``index`` counts from 0. The chunks of a body precede the messages that refer
+    to it.
 
-    Also used for bodies of transient messages that leave memory.
+    Transient messages that leave memory are also stored in this way, several in one body.
     """
 
     body_id: int
@@ -145,8 +146,8 @@ class AddBodyChunk:
 
 @dataclass(slots=True)
 class OrderlyEnd:
-    """Note an orderly end of the broker: no message is unsettled. Without it, all messages are marked as redelivered
-    after the restart, because the last deliveries may not have been recorded.
+    """Note an orderly end of the broker: every delivery has been settled. Without this note, all messages are marked as
+    redelivered after the restart, because the last deliveries may not have been recorded.
     """
 
 
@@ -198,12 +199,12 @@ class StoredBacklog:
 
 @dataclass(slots=True)
 class StoredState:
-    """Everything that survived, as the operations that create it; messages in order of queue and position. Of long
-    queues only the first messages are in ``messages``, and the others in ``backlogs``.
+    """Everything that survived, as the operations that create it; messages in order of queue and position.
 
-    ``next_queue_id`` and ``next_body_id`` are above every id that was ever used; ``handed_out`` has the highest
-    ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages includes ``SetDeliveryCount``. ``ended``: the
-    last operation was ``OrderlyEnd``.
+    Of a long queue, ``messages`` has the first messages and all messages with large bodies, and ``backlogs`` has the
+    others. ``next_queue_id`` is above every id of a queue that was ever used, ``next_body_id`` above the ids of all
+    stored bodies. ``handed_out`` has the highest position of ``MarkHandedOut`` of each queue; ``delivery_count`` of the
+    messages includes ``SetDeliveryCount``. ``ended``: the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
@@ -223,8 +224,8 @@ class MessageStore(Protocol):
     def save(self, ops: list[StoreOp], done: Done) -> None:
         """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` once, in the broker's thread.
 
-        ``done(error)`` means that none of them has been applied or will be. Lists are applied in the order of the
-        calls. The call itself never blocks and never calls ``done`` before it returns.
+        ``done(error)`` means that no operation of the list has been or will be applied. Lists are applied in the order
+        of the calls. ``save`` never blocks, and never calls ``done`` before it returns.
         """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:

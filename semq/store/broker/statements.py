@@ -28,7 +28,7 @@ from semq.store.postgres.conversion.binary import Param, boolean, int4, int8, in
 
 Batch = list[tuple[str, Sequence[Param]]]
 
-# Name | SQL. Declaring an existing object changes only its arguments.
+# Name | SQL. Declaring an object that exists replaces the columns that are not part of its identity.
 BROKER: dict[str, str] = {
     "DeclareExchange": """
         INSERT INTO broker_exchange (vhost, name, type, auto_delete, internal, arguments) VALUES ($1, $2, $3, $4, $5,

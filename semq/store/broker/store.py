@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
-# Messages of deleted queues, if the broker ended before all of them were deleted.
+# Messages of deleted queues, if the broker ended before it had deleted all these messages.
 ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
 ENDED = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
@@ -45,8 +45,8 @@ COLUMNS = """
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # number of messages that are loaded at the start
-EAGER_BYTES = 16 << 20
+EAGER_MAX = 10_000  # number of messages that are loaded at the start, without those with large bodies
+EAGER_BYTES = 16 << 20  # size of their bodies
 FETCHED = 10_000  # rows of a cursor in memory
 
 
@@ -84,7 +84,7 @@ class PostgresMessageStore:
         self._reading: set[asyncio.Task[None]] = set()
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Apply ``ops`` with the next unit, then call ``done``."""
+        """Apply ``ops`` in a unit, then call ``done``."""
         saving = _save(ops, done)
         saving.on_failure = done
         self._store.post(saving)
@@ -133,8 +133,8 @@ class PostgresMessageStore:
 
 def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     """Return one chunk of a large body. Raises BodyGone."""
-    # A body of 1 GiB has four thousand chunks: so one round trip each, without BEGIN and ROLLBACK, and in binary (as
-    # text the bytes would be hexadecimal, twice as long and expensive to convert).
+    # A body of 1 GiB has four thousand chunks, so each is read in one round trip, without BEGIN and ROLLBACK, and in
+    # binary format: as text, the bytes would be hexadecimal, twice as long and expensive to convert.
     connection.execution_options(isolation_level="AUTOCOMMIT")
     row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
     if row is None:
@@ -162,7 +162,9 @@ def knows(connection: Connection, vhost: str) -> bool:
 
 
 def load(connection: Connection) -> StoredState:
-    """Return the stored state, and delete bodies that no message refers to."""
+    """Return the stored state. Delete messages without a queue, and bodies without a message; remove the note of an
+    orderly end.
+    """
     message, body = tables.broker_message, tables.broker_body
     with connection.begin():
         driver = _driver(connection)
@@ -190,10 +192,10 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return the messages of each queue that stay in the store until shortly before their delivery, and the last
-    position of each queue up to which messages are loaded now.
+    """Return the backlog of each queue: the messages that stay in the store until shortly before their delivery. Also
+    return ids of queues, and for each the last position up to which its messages are loaded now.
 
-    Memory is bounded by the columns read.
+    A message in a backlog needs memory for three columns only.
     """
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}

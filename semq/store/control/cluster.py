@@ -85,7 +85,7 @@ def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: 
 
 
 def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> OpenedStore:
-    """Record a store of the hub unless it is known; return its record."""
+    """Return the hub's record of a store. Add a store that is unknown; set the UUID of one that was never opened."""
     table = hub_store.c
     with connection.begin():
         values = {"semq_id": store[0], "semq_db_id": store[1], "store_uuid": store_uuid}

@@ -19,8 +19,8 @@ INITDB_S_MAX = 300
 # The caller's own PG… variables must not apply to this server; messages must be English, since the program reads them.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"})
 
-# The size of a file of the write-ahead log. A commit that needs a new file waits until it is filled and durable, and so
-# do all other commits: 16 MiB, the default of Postgres, took 40 to 55 ms.
+# The size of a file of the write-ahead log. If a commit needs a new file, all commits wait until the file is filled
+# with zeros and durable: with 16 MiB, the default of Postgres, this took 40 to 55 ms.
 LOG_FILE_MIB = 1
 
 # Passed on the command line at each start, so that a new version of SEMQ applies its own values to existing data.

@@ -30,8 +30,8 @@ class SystemUser:
         return [*self.prefix, *argv]
 
     def own(self, folder: Path) -> None:
-        """Give a folder and its content to the owner, unless they belong to the owner already (another identity may
-        have made them).
+        """Give a folder and its content to the owner, unless the folder belongs to the owner already. An earlier start
+        may have used another identity.
         """
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return

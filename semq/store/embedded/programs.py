@@ -1,7 +1,8 @@
 """Search for the Postgres server programs: in an installed wheel, otherwise on the system.
 
-Called by ``server`` when a cluster is created or started. Only the programs of the wheels are used, never their Python
-launchers: those add accounts, open directories to all users and trust every local connection.
+Called by ``server`` when a cluster is created or started, and by ``semq.installation.empty_database``. Only the
+programs of the wheels are used, never their Python launchers, which add accounts, open directories to all users and
+trust every local connection.
 """
 
 import os

@@ -124,7 +124,7 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server; through the unix socket if there is one, unless ``tcp``."""
+        """Return the URL of a database of this server; by the unix socket, unless its path is too long or ``tcp``."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")
@@ -156,7 +156,7 @@ class EmbeddedPostgres:
             if self._await_ready(deadline) and self._await_database(deadline):
                 return
             if adopted:
-                continue  # it was about to end
+                continue  # the adopted server was about to end
             if not any(fault in self._log_tail() for fault in PASSING_FAULTS):
                 break
             self._port_file.unlink(missing_ok=True)
