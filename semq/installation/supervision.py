@@ -54,7 +54,10 @@ class SupervisedNode(NodeProcess):
         self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self.name}")
 
     async def stop(self) -> None:
-        """Stop the node, and any process that a user has started on the same data directory; wait STOP_S at most."""
+        """Stop the node, and a process that a user has started on the same data directory.
+
+        The user's process gets a SIGTERM; after STOP_S, this method returns although the process still runs.
+        """
         await self._end_supervision()
         await asyncio.to_thread(self.end)
         waited_s = 0.0

@@ -1,4 +1,4 @@
-"""The import of rows: read in order, a few at a time, and written into the journal after the node's answer.
+"""The import of rows: they are read in order, a few at a time, and noted in the journal after the node's answer.
 
 Documents are submitted in the order of the rows, several in parallel. If the node stops answering, the import ends; a
 repeat continues it. Called by ``process``.

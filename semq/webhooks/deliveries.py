@@ -66,8 +66,8 @@ class Deliveries:
     async def _post_event(self, request: WebhookRequest) -> None:
         """Post an event until the address accepts it.
 
-        The event is dropped and logged if the address refuses it, or answers with an error of the application after
-        ``attempts`` attempts.
+        The event is dropped and logged if the address refuses it, or answers with an error of the application in
+        attempt number ``attempts`` or later.
         """
         attempt = 0
         while True:

@@ -63,7 +63,7 @@ class Webhook:
         self._paused_until = 0.0  #: monotonic seconds: the end of the pause while the circuit is open
         self._retry_after = 0.0  #: monotonic seconds: the end of the pause that the address demanded by Retry-After
         self._failed_at = -math.inf  #: monotonic seconds: the latest failure
-        self._pauses = 0  #: number of consecutive pauses, each longer than the previous one
+        self._pauses = 0  #: number of consecutive pauses, which become longer up to PAUSE_S_MAX
         self.failures = 0  #: number of consecutive failures
         self.successes = 0  #: number of answers with which the address accepted or refused a request
 

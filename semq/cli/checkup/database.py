@@ -23,7 +23,7 @@ from semq.store.postgres.errors import SchemaTooOld
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0
-NODE_CONNECTIONS = 8  # connections of a node: writer, readers, listener, extract
+NODE_CONNECTIONS = 8  # number of connections that a node needs: writer, readers, listener, extract
 
 
 def check(settings: Settings) -> Iterator[Finding]:
