@@ -1,10 +1,11 @@
 """The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
 
-The session proves the partner's name. It may send only messages that it accepted itself and its own statements, with
-the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the rest). Its
-certificates are accepted from the session only if none was ever known; otherwise the hub's directory decides. While
-there is no session with the hub, a renewed certificate is accepted if a known key has signed it. A node without a hub
-always accepts certificates of its partners, because it has no other source. Called by ``local_engine``.
+The session proves the partner's name. The partner may send only messages that it accepted itself and its own
+statements, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
+rest). The partner's certificates are accepted from the session only if none was ever known; otherwise the hub's
+directory decides. While there is no session with the hub, a renewed certificate is accepted if a known key has signed
+it. A node without a hub always accepts certificates of its partners, because it has no other source. Called by
+``local_engine``.
 """
 
 from collections.abc import Callable, Sequence

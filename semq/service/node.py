@@ -92,7 +92,7 @@ class Node(Generic[E]):
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.home, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine after a loss of the store
-        self._is_lost = False  #: the store is lost and not opened again yet
+        self._is_lost = False  #: the store is lost, and its next opening has not begun
         self._is_serving = False
         self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
         self._failed: asyncio.Future[None]

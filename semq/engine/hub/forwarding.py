@@ -2,7 +2,7 @@
 
 See seed section 3.1 and PROTOCOL.md H1–H4, H14, H15.
 
-This path has no transaction and makes no copy of the body. A class-3 message takes it only while the store holds
+This path has no transaction and makes no copy of the body. A class-3 message takes this path only while the store holds
 nothing for its target, so that stored messages are never overtaken (break B18). The target's session must have room and
 credit, except for best-effort documents that can leave as datagrams. Messages that cannot be forwarded are passed to
 ``custody``; those of class 1 are dropped.

@@ -28,8 +28,8 @@ class PresentNode:
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def may_introduce(self, now: float) -> bool:
-        """Whether the node may send its certificates now; if so, count this. Each time costs signatures here and
-        records to all partners."""
+        """Whether the node may send its certificates now; if so, count the introduction. Each one costs signatures here
+        and records to all partners."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)

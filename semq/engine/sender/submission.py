@@ -144,7 +144,7 @@ class Acceptance:
 
     def _may_be_overtaken(self, submission: Submission) -> bool:
         """Whether a document is large, of class 3 and without an order key. A sealed document is excluded, because its
-        body is made with its position."""
+        body is made with its position; so is a document to a group."""
         if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
