@@ -1,6 +1,6 @@
 """Limits of one connection, which bound everything a peer can declare or send.
 
-Made by the owner (the transport, from its configuration), applied by ``connection`` and the modules below it. Source:
+Made by the programs that configure a listener or a dial, applied by ``connection`` and the modules below it. Source:
 AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
 """
 

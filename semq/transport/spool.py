@@ -1,6 +1,7 @@
-"""A large body that a client receives: written to a temporary file as it arrives, never complete in memory.
+"""A large body in a temporary file, written as it arrives and never complete in memory.
 
-Made by ``client_channel`` for bodies that arrive in chunks, if ``keeps_large_bodies`` is set.
+Made by ``client_channel`` for bodies that arrive in chunks, if ``keeps_large_bodies`` is set, by ``semq.app.sql`` for
+documents in pieces, and by ``semq.web`` for bodies of requests.
 """
 
 import os
@@ -32,7 +33,7 @@ class SpooledBody:
 
     @property
     def digest(self) -> str:
-        """The SHA-256, hexadecimal."""
+        """The SHA-256 of the bytes so far, hexadecimal."""
         return self._hash.hexdigest()
 
     def add(self, data: bytes) -> None:
@@ -42,7 +43,7 @@ class SpooledBody:
         self._size += len(data)
 
     def flush(self) -> None:
-        """Write the buffered bytes to the file. Raises OSError, for example if the disk is full."""
+        """Pass the buffered bytes to the operating system. Raises OSError, for example if the disk is full."""
         self._file.flush()
 
     def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
