@@ -1,6 +1,6 @@
 """``semq msg cancel|hold|release|resend|inquire``: acts on one message.
 
-The ledger records the user and the reason of every act except ``inquire``, which only sends a due inquiry earlier.
+The ledger records the user and the reason of every act except ``inquire``, which only sends the next inquiry earlier.
 """
 
 from typing import Annotated, Any

@@ -1,8 +1,8 @@
 """``semq failed list|show|park|requeue|remove``: parked received documents, and refused sent documents.
 
-``list`` and ``show`` change nothing. ``park`` sets a received document aside. ``requeue`` returns a parked
-document to its application, and submits a refused submission by SQL again. ``remove`` ends failed documents.
-``requeue`` and ``remove`` act on named documents, on the documents that a filter selects, or on all failed documents.
+``list`` and ``show`` change nothing. ``park`` sets a received document aside. ``requeue`` returns a parked document to
+its application, and submits a refused submission by SQL again. ``remove`` ends failed documents. ``requeue`` and
+``remove`` act on named documents, on the documents that a filter selects, or on all failed documents.
 """
 
 from typing import Annotated, Any

@@ -99,9 +99,9 @@ class ParameterReading:
         self._is_list = is_list
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value of a text, or the values of a list of texts; for None, None or an empty tuple.
+        """Return the value of a text, or the values of a list of texts. Raises BadParameter.
 
-        Raises BadParameter.
+        A missing list (None) becomes an empty tuple, a missing text stays None.
         """
         if value is None:
             return () if self._is_list else None
