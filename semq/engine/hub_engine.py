@@ -204,8 +204,8 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Take the certificates that a node presents for itself, and its users who receive now, and send them to all
-        nodes with which it may exchange documents."""
+        """Take the certificates of a node and its users who receive documents now, as the node itself presents them.
+        Report both to all nodes with which the node may exchange documents."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -274,7 +274,8 @@ class HubEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Do what is due by now."""
+        """Do the work that is due by now: Ack-Fwd, inquiries, reports of users, signs of life, and lines about
+        violations."""
         self.core.tick(Side.HUB)
         self.relay.notes.tick()
         self.custody.sweep.tick()

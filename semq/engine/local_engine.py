@@ -313,7 +313,7 @@ class LocalEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Do what is due by now."""
+        """Do the work that is due by now: inquiries, cleanup, expiry, and lines about violations."""
         self.core.tick(Side.SENDER)
         self.asker.sweep.tick()
         self.owed_acks.sweep.tick()

@@ -75,7 +75,7 @@ class CopyActs:
     def _refused(
         self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
     ) -> str:
-        """Refuse a copy; return what is counted."""
+        """Refuse a copy; return the result, under which it is counted."""
         directory, is_repeated = self._custody.directory, copy_state(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
@@ -101,7 +101,7 @@ class CopyActs:
         act.done(counts)
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
-        """Send a copy again; return what is counted."""
+        """Send a copy again; return the result, under which it is counted."""
         state = self._custody.hear(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"

@@ -1,4 +1,5 @@
-"""Reports of nodes about their users who receive documents now, passed on to the partners at intervals.
+"""Reports of nodes about their users who receive documents now. The hub passes the reports on to the partners at
+intervals.
 
 A report is never refused, because a node sends only changes: the hub keeps the last one of each node. It passes on
 the first at once, and the last of those that follow after PAUSE_S.

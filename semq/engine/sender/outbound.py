@@ -223,7 +223,8 @@ class OutboundRows:
             self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
-        """Remember a sent document without a row, to report to its application what the hub does with it."""
+        """Remember a sent document without a row, to report to its application that the hub has forwarded or stored
+        it."""
         self.unkept[row.object_id] = row
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]

@@ -239,8 +239,8 @@ class _Receipts(Statements):
             self.hear(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
-        """Report to the application, once, what the hub did with a document without a row; after a restart nothing is
-        reported.
+        """Report to the application, once, that the hub has forwarded or stored a document without a row. After a
+        restart nothing is reported.
         """
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):

@@ -118,7 +118,7 @@ class Statements:
             self.violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
-        """After the commit: do what follows from the changes."""
+        """After the commit: apply the changes in memory, and search for refused documents that can be sealed again."""
         for end in self.after.settled:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)
