@@ -1,8 +1,8 @@
 """Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, then all checks together.
 
 The nodes and the command line call ``load``. The name of a variable is the path of a key, with two underscores between
-the parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) in variables become
-lower case. Lists are written in JSON. Empty variables count as not set.
+the parts: SEMQ_AMQP__PORT, SEMQ_NODES__10008__PASSWORD. User-defined names (users, nodes) in variables become lower
+case. Lists are written in JSON. Empty variables count as not set.
 """
 
 import tomllib

@@ -2,7 +2,7 @@
 
     [server]                         name and data directory of the virtual server
     [database] [amqp] [hub] …        shared sections, as in the file of one node
-    [institutions."10008".hub]       keys of one institution; they replace those of the shared sections
+    [institutions."10008".hub]       keys of one institution; they replace keys of the shared sections
 
 Keys of the process (the port and its TLS, the log) can be set in the shared sections only. An environment variable
 such as SEMQ_HUB__PASSWORD holds for all institutions, SEMQ_INSTITUTIONS__10008__HUB__PASSWORD for one institution. Each
