@@ -1,7 +1,7 @@
 """The counters of the engines, with a description of each; shown by ``semq node status --counters`` and in metrics.
 
-Most counters have the name of an event of the ledger. ``semq.engine.core.Core.count`` raises a counter; all counters
-begin at 0 when the engine starts.
+Most counters have the name of an event of the ledger. ``semq.engine.core.Core.count`` increments a counter; all
+counters begin at 0 when the engine starts.
 """
 
 # Counter | what it counts

@@ -37,7 +37,7 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     salt: bytes | None = None  #: salt of a sealed document, to calculate its digest
     place: int  #: index of the statement in the packet, from 0
     count: int  #: number of statements in the packet
-    path: list[bytes]  #: hashes of the neighbours from the statement to the root; empty for no neighbour
+    path: list[bytes]  #: hashes of the neighbours from the statement to the root; an empty hash means no neighbour
     signature: bytes
     certificates: list[str]  #: PEM: the receiver's certificate, then those between it and the authority
 

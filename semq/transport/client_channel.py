@@ -1,9 +1,9 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
-All deliveries of one read of the socket are passed to the consumer as one list, and so are confirms, so a caller that
-works in batches (the engine) is called once for many messages. A content whose body arrives in chunks (``stream_from``)
-is reported in order like the others, with its body in a file (``keeps_large_bodies``) or with an empty body; its header
-states the size. Created by ``client.ClientLink.open_channel``.
+All deliveries of one read of the socket are passed to the consumer in one list, and all confirms to ``on_settled``. So
+a caller that works in batches (the engine) is called once for many messages. A content whose body arrives in chunks
+(``stream_from``) is reported in order like the others, with its body in a file (``keeps_large_bodies``) or with an
+empty body; its header states the size. Created by ``client.ClientLink.open_channel``.
 """
 
 import asyncio

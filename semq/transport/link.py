@@ -83,7 +83,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._ending_event: ConnectionEvent | None = None
         self._is_ending = False
-        self._is_parting = False  # the peer has sent close: it closes the socket, and may repeat close before
+        self._is_parting = False  # the peer has sent close: it will close the socket, and may repeat close before that
         self._has_resumed = False
         self._is_marked = False
         self._read_pauses: set[str] = set()
@@ -187,7 +187,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
-        """Close the socket without sending anything."""
+        """Close the socket at once; output that waits is not sent."""
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
@@ -275,7 +275,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(10.0, self.abort)
 
     def _catch_up(self) -> None:
-        """Process what the state machine does without input: events caused by commands, heartbeats, expired
+        """Let the state machine act without input: report events that commands caused, send heartbeats, note expired
         deadlines.
         """
         now = self._clock.monotonic()

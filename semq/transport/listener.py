@@ -145,8 +145,8 @@ class Listener:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Stop accepting, send connection.close to all, and drop those that have not answered after ``drain_s``
-        seconds.
+        """Stop accepting, send connection.close on all connections, and drop the connections whose peers have not
+        answered after ``drain_s`` seconds.
         """
         if self._server is not None:
             self._server.close()

@@ -118,7 +118,9 @@ class Attribute(NamedTuple):
 
     @property
     def is_of_document(self) -> bool:
-        """Whether the attribute is a field of ``Attributes``; otherwise it is one of ``Envelope``, or not carried."""
+        """Whether the attribute is a field of ``Attributes``; False for fields of ``Envelope`` and for attributes that
+        are not carried.
+        """
         return self.field in _ATTRIBUTES_DEFAULTS
 
     @property

@@ -123,7 +123,7 @@ give_up         !         !                 UNKNOWN           !                 
 
 # Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
 # is ever sent twice (rule N22). So news of a message whose row is in SS_INIT can arrive only if the row was restored
-# from a backup. The engine counts answers of nodes that do not know the outcome, and makes the last one ``give_up``.
+# from a backup. The engine counts answers that do not tell the outcome; the last allowed one becomes ``give_up``.
 # There are neither void markers nor floors.
 SENDER_12 = Grid(
     """

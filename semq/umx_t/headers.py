@@ -21,7 +21,8 @@ from semq.umx_t.packed_envelope import pack, unpack
 from semq.umx_t.status import SaveFwd
 
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
-# Names of attributes that an application may set. Those of ``NodeRequests`` are for its own node only, and never sent.
+# Names of attributes that an application may set. The attributes in ``NodeRequests`` are for its own node only, and are
+# never sent.
 APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLICATION)
 # Names of attributes that only nodes set: TRANSPORT between nodes, INBOX for the receiver's application.
 TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.NODE, SetBy.HUB))

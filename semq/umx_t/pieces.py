@@ -15,7 +15,7 @@ import msgspec
 from semq.umx_t.errors import BadManifest
 
 PIECES_USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
-PIECE_BYTES = 256 * 1024  # size of the pieces that a node sends, unless its largest document is smaller
+PIECE_BYTES = 256 * 1024  # size of the pieces that a node sends, unless ``max_document_bytes`` is smaller
 PIECE_BYTES_MAX = 16 << 20  # largest ``piece_bytes`` that a manifest may state
 PIECES_MAX = 1 << 24  # pieces of one document
 NOTICE_NUMBER = -1  # a notice to the receiver is stored as a piece with this number until it is sent

@@ -18,7 +18,7 @@ from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.status import Arrival
 from semq.umx_t.word import Word
 
-# Bounds of one packet. Nodes of every version send at most 500 records in one; a larger packet is refused as a whole.
+# Bounds of one packet; a packet beyond a bound is refused as a whole. Nodes of every version send at most 500 records.
 RECORDS_MAX = 1000
 FLOORS_MAX = 4000  # number of floors in all records of a packet together
 # Largest size of one packet in bytes, checked before anything is decoded. A correct record takes less than 2,100 bytes

@@ -263,7 +263,7 @@ class AmqpConnection(Lifecycle):
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 
     def _on_channel_crossed(self, channel: Channel, _method: ChannelClose) -> None:
-        """Answer a channel.close that crossed the one of this side."""
+        """Answer a channel.close that crossed the channel.close of this side."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         if channel.held_output:  # our close was queued after the rest of a body, and will never be sent
             del self._channels[channel.number]
@@ -286,7 +286,7 @@ class AmqpConnection(Lifecycle):
         self._terminate(_reason(method, ConnectionException), by_peer=True)
 
     def _on_crossed(self, _method: ConnectionClose) -> None:
-        """Answer a connection.close that crossed the one of this side."""
+        """Answer a connection.close that crossed the connection.close of this side."""
         self._put_method(self._zero, ConnectionCloseOk())
 
     def _on_ended(self, _method: ConnectionCloseOk) -> None:

@@ -21,7 +21,7 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# Classes of methods that ``send`` refuses, because other commands send them, and the exceptions.
+# ``send`` refuses the methods of these classes, because other commands send them; SENDABLE has the exceptions.
 LIFECYCLE: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
 SENDABLE: Final = frozenset({"channel.flow"})
 
