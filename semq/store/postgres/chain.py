@@ -1,6 +1,6 @@
-"""The chain of the ledger in the store: extended by the writer in each commit, and verified.
+"""The chain of the ledger in the store: extended by the writer in each commit with lines, and verified.
 
-A commit needs one statement for any number of lines, because the newest link is one row, which is replaced in place.
+A commit usually needs one statement for all its lines, because the newest link is one row, which is replaced in place.
 Lines are hashed in the form that COPY carries, so a check reads them from Postgres in the same form and nothing is
 encoded twice.
 """
@@ -90,13 +90,15 @@ def params(link: ChainLink) -> list[Param]:
 
 
 async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
-    """Return the end of the chain from the database."""
+    """Return the end of the chain from the database; None if there are no links."""
     row = await (await connection.execute(NEWEST)).fetchone()
     return None if row is None else _link(row)
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Chain the lines of a ledger that an older version wrote without a chain. Called once, at the first start."""
+    """Chain the lines of a ledger that an older version wrote without a chain; return the end of the chain, or None
+    for an empty ledger. Called at a start if there are no links.
+    """
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():
@@ -131,7 +133,7 @@ class Verified:
 
 
 def oldest(connection: psycopg.Connection[Any]) -> date | None:
-    """Return the first day whose lines are still kept."""
+    """Return the day of the oldest partition, the first day whose lines are still kept; None without partitions."""
     row = connection.execute(ledger_partitions.PARTITIONS.encode()).fetchone()
     return None if row is None else ledger_partitions.day_of(row[0])
 
@@ -145,9 +147,9 @@ def verify(
 ) -> Verified:
     """Read the lines of these days and their links in one snapshot, and compare them.
 
-    ``head``: the end of the chain as known to the running node; the database must have at least that. ``known``: number
-    and hash of a line as printed by an earlier check; they must be unchanged. Raises LedgerChanged with the day and the
-    numbers of the lines between which the difference lies.
+    ``head``: the end of the chain as known to the running node; the chain in the database must not end before it.
+    ``known``: number and hash of a line as printed by an earlier check; both must be unchanged. Raises LedgerChanged,
+    with the day and the numbers of the lines between which the difference lies, as far as they are known.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

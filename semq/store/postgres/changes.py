@@ -103,7 +103,7 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
 
 
 def _outbound_deletions(unit: Unit) -> Batch:
-    """Return one DELETE for all rows with the same status when loaded and the same outcome."""
+    """Return one DELETE for all rows with the same status when loaded and the same outcome, and one for all bodies."""
     by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
     for object_id, (row, before) in unit.deleted_outbound.items():
         by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)

@@ -1,8 +1,8 @@
 """Connections of stores to Postgres, for processes with one store and for processes with many.
 
-Reading: the only store of a process keeps up to four connections. In a process with many stores, each query opens and
-closes a connection, at most two at a time for each store, in threads that the stores share: a database that does not
-answer occupies two of them.
+Reading: the only store of a process uses up to four connections, of which two stay open. In a process with many stores,
+each query opens and closes a connection, at most two at a time for each store, in threads that the stores share: a
+database that does not answer occupies two threads.
 
 Writing: in a process with many stores, a store without work rests. It closes its connection, and keeps its lease, its
 place in the chain of the ledger and its incarnation; the next work opens the connection again, if the store's epoch is
@@ -34,7 +34,7 @@ class Readers(Protocol):
 
 
 class OwnReaders:
-    """Connections that stay open between queries."""
+    """Up to four connections, of which two stay open between queries."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         return create_engine("postgresql+psycopg://", creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True)

@@ -1,6 +1,6 @@
 """The settings that SEMQ requires of any Postgres before it relies on a COMMIT (PROTOCOL.md section 14).
 
-Checked once at the start of a node on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
+Checked at each opening of the store, on a connection of the node's own role, so that ``ALTER ROLE … SET`` is included.
 """
 
 from typing import Any

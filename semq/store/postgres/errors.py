@@ -1,7 +1,7 @@
 """Errors between SEMQ and its Postgres. Codes 3000–3099.
 
-Raised by ``writer``, ``lease``, ``migration`` and ``recovery``; the engine gets them as the argument of
-``Work.failed``.
+Raised by most modules of this room and by ``semq.store.reader``; the engine gets the errors of its work as the argument
+of ``Work.failed``.
 """
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable

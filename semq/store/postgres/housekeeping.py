@@ -1,16 +1,17 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
 Called by a timer of the node every few hours, on a separate connection; never on the data path. Rows of the queues are
-not deleted here: only their acknowledgement states decide about those. Deletes are made in small batches, so
-that the writer never waits for one of them.
+not deleted here, because only their acknowledgement states decide when they end. Rows are deleted in small batches, so
+that the writer never waits for a batch.
 
 | rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
 | client tokens, taken submissions | ``token_days``                                                               |
+| earlier names of submissions     | ``token_days``, and while the submission waits                               |
 | idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
-| received streams                 | until their incarnation is closed and they were idle for ``stream_days``     |
-| sent streams                     | while they have rows, or belong to one of the last incarnations              |
-| last positions of order keys     | until that message is settled: a settled predecessor need not be named       |
+| received streams, their ledgers  | until closed, idle for ``stream_days``, and named by no row of tb_0030       |
+| sent streams                     | while they have rows, or belong to one of the last 100 incarnations          |
+| last positions of order keys     | until their row is deleted: a settled predecessor need not be named          |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
 | lines of the audit log           | ``audit_days``                                                               |
 | signed receipts, session keys    | as long as the lines that they prove                                         |

@@ -1,8 +1,8 @@
 """The partitions of semq_ledger, one per day (UTC): created ahead, dropped when their retention period has ended.
 
-Called by ``postgres`` at the start and by ``housekeeping`` every few hours. Lines are written by ``changes`` and read
-by ``views.messages``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert never
-fails; when the day's partition is created, its lines are moved there.
+Called by ``store`` at each opening and by ``housekeeping`` every few hours. Lines are written by ``changes`` and read
+by ``views`` and ``chain``. A line for a day without a partition is stored in ``semq_ledger_other``, so that an insert
+never fails; when the day's partition is created, its lines are moved there.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -36,17 +36,17 @@ async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
 
 
 async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days: int = AHEAD_DAYS) -> list[str]:
-    """Create the missing partitions, beginning with yesterday; return their names."""
+    """Create the missing partitions from yesterday to ``days`` days after ``today``; return their names."""
     existing = set(await partitions(connection))
     missing = [day for day in (today + timedelta(n) for n in range(-1, days + 1)) if partition_of(day) not in existing]
     return [await _make(connection, day) for day in missing]
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of earlier days, and their lines in the other partition; return the names of dropped
-    partitions.
+    """Drop the partitions of days before ``first_kept``, and delete lines of these days from ``semq_ledger_other``;
+    return the names of the dropped partitions.
 
-    Links of the chain are kept, because later ones name them.
+    Links of the chain are kept, because later links name them.
     """
     expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in expired:
@@ -78,8 +78,8 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 async def _unhurried(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
-    """Run statements in one transaction. It fails if a lock is not available in time, so that other transactions do
-    not wait behind it.
+    """Run statements in one transaction. The transaction fails if a lock is not available within LOCK_WAIT_MS, so that
+    other transactions do not wait behind it.
     """
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT_MS)))

@@ -1,9 +1,9 @@
-"""Bodies at rest: encrypted when the writer writes them, decrypted when it, or a person, reads them.
+"""Bodies at rest: encrypted when the writer writes them, decrypted when the writer loads or an operation shows them.
 
 Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body, tb_0030_body and tb_0031_piece
 and those of scheduled documents are encrypted, each for its own row; envelopes, the queues of the broker and
-submissions by SQL are not. A body that was written earlier is read unencrypted until its message is cleaned up. The
-inbox in SQL then shows ciphertext.
+submissions by SQL are not. A body that was written before there was a master key stays unencrypted until its message is
+cleaned up. With a master key, applications that receive by SQL get ciphertext.
 """
 
 import logging
@@ -25,7 +25,8 @@ SUBMITTED = "tb_0031_submit"
 PIECE = "tb_0031_piece"
 UNREADABLE = b"\xc1"  # an envelope that is not MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
-# An encrypted text in semq_meta, by which the first master key is recognized, and the context of its encryption.
+# The text that is stored encrypted in semq_meta, and the context of its encryption. The master key that decrypts the
+# stored text is the one with which the store was encrypted.
 PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"
 
 
@@ -109,7 +110,10 @@ def _context(table: str, key: bytes) -> bytes:
 
 
 async def verify_master_key(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
-    """Check that the store was encrypted with this master key; record the first key. Raises VaultLocked."""
+    """Check that the store was encrypted with this master key. For the first key, store a text encrypted with it.
+
+    Raises VaultLocked for another key, or without a key if the store has been encrypted.
+    """
     row = await (await connection.execute("SELECT vault FROM semq_meta")).fetchone()
     recorded = None if row is None or row[0] is None else bytes(row[0])
     if recorded is not None and vault is None:

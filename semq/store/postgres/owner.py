@@ -1,8 +1,8 @@
 """The owner of a store: a process, with a unique name, and the locked place that proves whether it has ended.
 
-Two processes of one node are two owners: the second waits for the lease of the first (``lease``). It need not wait for
-one that was killed on the same machine: the kernel has released that owner's lock, so a process that gets this lock
-knows that the other has ended. The nodes make both objects; a store uses only ``Owner``.
+Two processes of one node are two owners: the second waits for the lease of the first (``lease``). The second need not
+wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that gets
+this lock knows that the first has ended. ``semq.service.standby`` makes both objects; a store uses only ``Owner``.
 
 | lock of the earlier process          | next process in the same place | elsewhere, or on another machine         |
 |--------------------------------------|--------------------------------|------------------------------------------|

@@ -1,4 +1,5 @@
-"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Used by ``writer`` only.
+"""One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Made by ``store`` for its
+``writer``.
 
 Cursors are not used because a unit has about twenty small statements, and cursors cost several times more than Postgres
 needs for them. Here a whole batch is sent in one write and answered in one read. All statements are prepared when the
@@ -37,8 +38,8 @@ OPTIONS = (
 
 
 class StatementRefused(Exception):
-    """Postgres refused a statement: the transaction is rolled back, the connection is usable. ``writer`` raises a typed
-    error instead.
+    """Postgres refused a statement: the transaction is rolled back, the connection is usable. The work gets a typed
+    error from ``writer`` instead.
     """
 
     def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
@@ -73,7 +74,7 @@ class _Exchange:
 
 
 class PipelineWire:
-    """One connection in pipeline mode. ``lost`` is called once, with StoreUnavailable, when it breaks."""
+    """One connection in pipeline mode. ``lost`` is called once, with StoreUnavailable, when the connection breaks."""
 
     def __init__(
         self,

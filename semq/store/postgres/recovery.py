@@ -1,7 +1,7 @@
 """Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md S14).
 
 Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule N5), and
-reads what earlier processes left. Called by ``writer`` at the start and after each lost connection.
+reads the rows that earlier processes have left. Called by ``store`` at the start and after each lost connection.
 """
 
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ COUNT_BOOT = """
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
 
 # The unsettled positions of own streams, in the order of their index, without those that directly follow another one:
-# only the edges next to settled positions remain. A long backlog has few.
+# only the edges next to settled positions remain. A long backlog has few edges.
 EDGES = f"""
     SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
     FROM (
@@ -48,7 +48,7 @@ REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
-# Bodies that were stored ahead of their rows (``store.bodies_ahead``), which never came.
+# Bodies that were stored ahead of their rows (``store.bodies_ahead``), and whose rows were never written.
 NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 IN_CUSTODY = f"""

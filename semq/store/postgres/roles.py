@@ -1,7 +1,8 @@
 """Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
-A role may execute some functions, which run with the rights of the owner of the tables; it cannot read a table itself.
-``read`` is for people and monitoring tools: queues and ledger without payloads. Used by ``semq db grant``.
+With the rights ``send`` and ``receive``, a role may execute some functions, which run with the rights of the owner of
+the tables; the role cannot read a table itself. With ``read``, for people and monitoring tools, it may read the queues
+and the ledger without payloads. Used by ``semq db grant``, ``semq db url`` and the checkup of the database.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Version of the tables in a database, compared with the revisions in the package ``migrations``.
 
-Every node compares them at each start, and the tables are usually the newest ones. So this module imports neither
-Alembic nor SQLAlchemy, whose import takes longer than the comparison. ``migration`` upgrades the tables; it is imported
-only if they are older.
+Every node compares the versions at each start, and they are usually equal. So this module imports neither Alembic nor
+SQLAlchemy, whose import takes longer than the comparison. ``migration`` upgrades the tables; it is imported only if the
+tables are older.
 """
 
 from collections.abc import Sequence

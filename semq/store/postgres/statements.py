@@ -101,8 +101,8 @@ def _with_bodies(table: str, key: str, rows: str) -> str:
         ORDER BY {key}"""
 
 
-# For one source and priority, as ranges: with equalities the planner could use the primary key for the order, and read
-# all rows.
+# Conditions on one source and one priority are ranges: with equalities the planner could use the primary key for the
+# order, and read all rows.
 LAST = 2**63 - 1
 QUERY: dict[str, str] = {
     "Unsent": _with_bodies(
@@ -132,7 +132,7 @@ QUERY: dict[str, str] = {
                 AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
-    # Steps from each pair to the next one by the index: the cost depends on their number, not on the number of rows.
+    # Steps from each pair to the next one by the index: the cost depends on the number of pairs, not of rows.
     "WaitingTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)

@@ -7,7 +7,7 @@
     recovered = await store.start()      # again, until it succeeds, for a new engine
     await store.stop()                   # finishes the posted work
 
-Each start begins a new incarnation, a new epoch of the lease, and a new writer. Read-only queries use separate
+Each start begins a new incarnation, a new epoch of the lease, and a new writer. Queries of ``read`` use separate
 connections. Used by the nodes; the engine uses ``unit.WorkStore`` only.
 """
 
@@ -111,7 +111,10 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- the contract
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept. It fails with StoreUnavailable while the store is not open."""
+        """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.
+
+        While the store is not open, the work fails with StoreUnavailable.
+        """
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
         elif self._deferred is not None:
@@ -140,8 +143,9 @@ class PostgresStore:
     async def start(self) -> Recovered:
         """Open the store for a new process.
 
-        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``migration``), which end
-        the start of the node, and StoreUnavailable and LeaseHeld, after which the caller tries again.
+        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``schema_version``) and
+        VaultLocked (``locked_bodies``), which end the start of the node, and StoreUnavailable and LeaseHeld, after
+        which the caller tries again.
         """
         self._close()
         await self._rest.enter(self)
@@ -178,7 +182,9 @@ class PostgresStore:
             await self._give_back(lease_)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query (``views``) in a thread, on a separate connection. Raises StoreUnavailable."""
+        """Run a query in a thread, on a separate connection: a read-only one (``views``), or a change on which no
+        message depends (``identities``). Raises StoreUnavailable.
+        """
 
         return await self._reader.read(query, *args, **kwargs)
 
@@ -344,7 +350,7 @@ class PostgresStore:
             raise
 
     def _inspect(self) -> None:
-        """Check the requirements on the database."""
+        """Check the version of the tables and the settings of Postgres."""
         check(self.url)
         with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
             verify_settings(connection)

@@ -8,8 +8,8 @@ and writes; ``pipeline`` is the connection; ``store`` opens and closes.
 
 | event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
-| ``decide`` raises                   | only that piece fails; the unit is decided again without it                  |
-| Postgres refuses a row, or is stale | each piece gets a unit of its own, so that one bad piece harms no other      |
+| ``decide`` raises                   | only that piece fails; the later pieces of the unit are decided again        |
+| a row is refused, or has changed    | each piece gets a unit of its own, so that one bad piece harms no other      |
 | connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
 | another process took the store over | the same, with StoreFenced                                                   |
 """
@@ -123,7 +123,7 @@ class Writer:
         self._alone = 0  # number of pieces that get a unit each, after one of them was refused
         self._renew_at = time.monotonic() + RENEW_S
         self._ready = asyncio.Event()
-        self._is_due = False  # some queued work is urgent, so all work before it is done now
+        self._is_due = False  # some queued work is urgent, so the queue is processed now
         self._later: asyncio.TimerHandle | None = None  # timer of queued work without a waiting caller
         self._in_transaction = False
         self._stopping = False
@@ -148,7 +148,7 @@ class Writer:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
 
     def _due(self) -> None:
-        """Do all queued work now. Without queued work, the next work gets its own timer."""
+        """Process all queued work now. If none is queued, the next ``later`` work gets a timer of its own."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -168,8 +168,8 @@ class Writer:
         return bool(self._queue or self._under_way or self._in_transaction or self._fault is not None or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """End without work and prolong the lease to ``lease_s``; return whether that succeeded. The connection stays
-        open.
+        """Finish the queued work, end, and prolong the lease to ``lease_s`` seconds; return whether that succeeded. The
+        connection stays open.
         """
         await self.stop()
         if self._fault is not None:

@@ -1,3 +1,14 @@
-"""Read-only queries for people and tools: messages, names, failed documents, copies held at the hub, submissions by
-SQL.
+"""Read-only queries for people and tools.
+
+| module        | subject                                                                  |
+|---------------|--------------------------------------------------------------------------|
+| `messages`    | messages as facts for people: lists, traces, counts                      |
+| `pages`       | pages of messages by any filter                                          |
+| `names`       | the messages that a name may denote                                      |
+| `groups`      | documents to a group, with the outcome of each member                    |
+| `submissions` | submissions that the node has not accepted                               |
+| `pieces`      | documents in pieces                                                      |
+| `failed`      | failed documents                                                         |
+| `census`      | all rows of the queues, grouped by the reason why they may be stuck      |
+| `held`        | copies that a hub holds                                                  |
 """

@@ -1,7 +1,8 @@
-"""View of failed documents: parked ones, refused ones of this node, and refused submissions. Read-only.
+"""View of failed documents: received ones that are parked, sent ones that were refused or wait for an operator, and
+refused submissions. Read-only.
 
-A row has the state of a message; the error is in the ledger, in the last line that parked or refused it. Used by the
-operations ``failed.*`` of a local node (``local_node.operations.failed``).
+A row has the state of a message; the error is in the ledger, in the last line that parked or refused the message. Used
+by the operations ``failed.*`` of a local node (``local_node.operations.failed``), and by the census and the overview.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,10 @@ FAILED = (
 
 
 def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
-    """Return what has failed, the newest first, each with ``error`` and ``failed_at``.
+    """Return the rows that have failed, the newest first, each with ``error`` and ``failed_at``.
 
-    ``name``: only messages that this LK0, record id or AppKey may denote; ``wanted.state`` is ignored.
+    ``name``: only rows that this name may denote (``names``); of ``wanted`` only ``limit`` counts then. Without a name,
+    ``wanted.state`` does not count.
     """
     if name:
         rows = [row for row in find_messages(connection, name, wanted.limit) if is_failed(row)]
@@ -55,7 +57,7 @@ def is_failed(row: Mapping[str, Any]) -> bool:
 
 
 def errors_of(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the last error of each message in the ledger: side and LK0 to the error and its time."""
+    """Return the last error of each message in the ledger, with its time, keyed by side and LK0."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}

@@ -18,7 +18,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-# a row that cannot be read is held before it is sent, so it does not match
+# A row with an unreadable body is held before it is sent, in SS_INIT, so it does not match.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 

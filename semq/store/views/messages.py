@@ -83,13 +83,13 @@ def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:
-    """Return how many received documents of one user the application has not finished, at most ``at_most``."""
+    """Return how many received documents of one user wait for the application, counted up to ``at_most``."""
     some = select(IN.bref).where(IN.target_user == user, IN.app_status == AppStatus.NEW, IN.status == Arrival.RECV)
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return every line of this node's ledger about one message, in order of time."""
+    """Return the lines of this node's ledger about one message, in order of time; the first ``TRACE_MAX`` of them."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
@@ -101,7 +101,7 @@ def certificates(connection: Connection) -> dict[str, list[str]]:
 
 
 def receipts(connection: Connection, number: int) -> KeptReceipts | None:
-    """Return a partner's signature over many receipts."""
+    """Return a partner's signature over many receipts; None if there is none with this number."""
     c = semq_receipts.c
     query = select(c.number, c.source, c.signature, c.leaves).where(c.number == number)
     row = connection.execute(query).one_or_none()
@@ -109,7 +109,7 @@ def receipts(connection: Connection, number: int) -> KeptReceipts | None:
 
 
 def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
-    """Return a session key of this node, wrapped for itself."""
+    """Return a session key of this node, wrapped for the node itself; None if it is unknown."""
     c = semq_session_key.c
     row = connection.execute(select(c.id, c.peer, c.key_id, c.alg, c.kept).where(c.id == id_)).one_or_none()
     return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)

@@ -72,9 +72,10 @@ def known_as(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s of messages and refused submissions with this AppKey, the newest first.
+    """Return the LK0s of messages and refused submissions with this AppKey, the newest first; at a hub also those of
+    its copies.
 
-    Each of the two kinds has its own index.
+    Each of the three kinds has its own index.
     """
     c, at = semq_ledger.c, func.max(semq_ledger.c.at)
     newest_at: dict[str, Any] = {}

@@ -2,8 +2,8 @@
 
 A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore reads
 ``COMPARED_MAX`` rows of each queue at most, and returns those that match and the place where the next page begins. No
-message is left out, and an answer takes a fraction of a second for queues of any length. Used by the operation
-``msg.search``.
+message is left out, and an answer takes a fraction of a second for queues of any length. Used by the operations of
+``semq.service.operations.overview``, for instance ``msg.search``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: i
 
 
 def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
-    """Return the query for the next rows of a queue, of one target by its index."""
+    """Return the query for the next rows of a queue; of tb_0031 only those to ``partner``, if it is given."""
     place = queue.number < begin if wanted.is_descending else queue.number > begin
     if wanted.partner and queue.side == "outbound":
         query = query.where(OUT.dest == node_of(wanted.partner))

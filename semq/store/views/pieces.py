@@ -45,7 +45,7 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
 
 
 def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
-    """Return a document in pieces that was withdrawn or removed, by its number."""
+    """Return the notice of a document in pieces, by its number; None unless it was withdrawn or removed."""
     lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
     c = semq_ledger.c
     line = select(c.lk0, c.target, c.app_domain, c.app_type, c.app_subtype).where(
@@ -56,7 +56,7 @@ def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
 
 
 def notice_due(connection: Connection, document: int) -> bytes | None:
-    """Return the stored notice to the receiver of a document whose manifest was refused or cancelled."""
+    """Return the stored notice to the receiver of a document whose manifest was refused or cancelled, or None."""
     payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE_NUMBER)).scalar()
     return None if payload is None else bytes(payload)
 
@@ -75,7 +75,7 @@ def staged(connection: Connection, document: int, after: int, limit: int) -> lis
 
 
 def without_document(connection: Connection) -> list[tuple[int, int]]:
-    """Return the documents that have pieces but no submission (any more), with the highest number of a piece."""
+    """Return documents with pieces for which no submission waits, each with the highest number of its pieces."""
     waits = exists().where(S.number == P.document, S.not_before.is_not(None))
     query = select(P.document, func.max(P.number)).where(~waits).group_by(P.document)
     return [(document, last) for document, last in connection.execute(query)]

@@ -2,8 +2,8 @@
 pieces are on their way (PROTOCOL.md section 24). Read-only.
 
 Rows have the same form as those of tb_0031 in ``messages``, with ``submission``, their number in tb_0031_submit. A
-refused one is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``, one that the node
-has scheduled by an LK0 of its own. Called by ``messages`` and ``failed``.
+refused submission is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``, and a submission that the node
+has scheduled by an LK0 of its own. Called by ``messages``, ``names`` and ``pieces``, and by operations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,8 +97,8 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a submission that is not accepted, in the form of ledger lines, as far as the ledger has no
-    lines about it."""
+    """Return the history of a submission that is not accepted, in the form of ledger lines: only the events about which
+    the ledger has no lines."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
@@ -175,7 +175,7 @@ def late_in_pieces(connection: Connection, late_ms: int, at_most: int = 10_000) 
 
 
 def body(connection: Connection, number: int) -> bytes | None:
-    """Return the submitted payload."""
+    """Return the submitted payload; None if there is no such submission any more."""
     payload = connection.execute(select(C.payload).where(C.number == number)).scalar()
     return None if payload is None else bytes(payload)
 

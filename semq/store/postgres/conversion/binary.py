@@ -1,8 +1,8 @@
 """Values in Postgres' binary format: parameters of prepared statements, arrays, and the data of a binary COPY.
 
-Used by the other modules of this room. Small statements are packed by hand, one function call per value. New rows are
-packed by psycopg's compiled dumpers, by the types of their columns (``Packer``). Milliseconds since 1970 UTC become
-``timestamptz`` only here.
+Used by ``rows``, by the modules that make statements, and by ``semq.store.broker.statements``. Small statements are
+packed by hand, one function call per value. New rows are packed by psycopg's compiled dumpers, by the types of their
+columns (``Packer``). Milliseconds since 1970 UTC become ``timestamptz`` only here.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -110,7 +110,7 @@ def columns_of(lines: list[RowField]) -> Iterator[str]:
 
 
 def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> Writer:
-    """Return the function from a row to the values of its columns. Raises TypeError if the schema has others."""
+    """Return the function from a row to the values of its columns. Raises TypeError if the schema has other columns."""
     if [*columns_of(lines)] != [column.name for column in table.columns]:
         raise TypeError(f"the columns of {table.name} are not those of its rows")
     body = [f"return ({', '.join(line.written for line in lines)},)"]

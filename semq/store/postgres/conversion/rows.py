@@ -1,7 +1,7 @@
-"""Conversion of the contract's rows to rows of Postgres and back: one pair of functions per table.
+"""Conversion of the contract's rows to rows of Postgres and back: functions for each table.
 
-Those of tb_0031 and tb_0030 are made from the tables in ``columns``. Called by ``load`` and ``changes`` for each
-row of each unit; ``binary`` packs the values.
+The functions for tb_0031 and tb_0030 are made from the lists in ``columns``. Called by ``load`` and ``changes`` for
+each row of each unit; ``binary`` packs the values.
 """
 
 from collections.abc import Callable
@@ -85,8 +85,8 @@ outbound_values: Callable[[Outbound], Values] = writer(_OUT, tables.tb_0031, _NA
 outbound_of: Callable[[Values], Outbound] = reader(_OUT, Outbound, _NAMES)
 pending_values: Callable[[Pending], Values] = writer(_PEND, tables.tb_0030, _NAMES)
 pending_of: Callable[[Values], Pending] = reader(_PEND, Pending, _NAMES)
-# The changeable columns of tb_0031; all others are fixed at accept. Rows with equal changes share one UPDATE, so
-# nothing in them may be specific to one document; only the custodian is individual.
+# The columns of tb_0031 that change; all others are fixed when the row is inserted. Rows with equal values in these
+# columns share one UPDATE, so no such value may be specific to one document; only the custodian is individual.
 CHANGES = changes_of(_OUT, tables.tb_0031)
 pack_changes: Callable[[Outbound], tuple[Param, ...]] = packer(_OUT, tables.tb_0031, _NAMES)
 
