@@ -76,6 +76,7 @@ class DocumentEvent:
     corrects: str = ""  #: outcome reported earlier on the hub's information alone, which was wrong
     token: str = ""  #: token of the submission; a refused document has no ``lk0``
     group: GroupMember | None = None  #: only if the document was submitted to a group
+    id: str = ""  #: the same whenever the node delivers this event again
 
     @property
     def is_final(self) -> bool:
@@ -219,6 +220,7 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
         token=_text(facts.get("token")),
         reason=reason_text(facts.get("reason")),
         group=_group_member(facts.get("group")),
+        id=delivered.header.message_id or "",
     )
 
 

@@ -83,7 +83,9 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
 
 def _id_of_refused(event: DocumentEvent) -> str:
     """Return an identifier for a refused document, which has no locator. The identifier is valid in a header."""
-    return sha256(f"{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(
+        f"{event.id}\n{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")
+    ).hexdigest()[:32]
 
 
 def _milliseconds(at: datetime) -> int:

@@ -74,6 +74,7 @@ def test_refused_documents_without_a_locator_are_distinguished() -> None:
     events = [DocumentEvent("refused", "", "", AppKey(), AT, token=token) for token in ("S1\r\n", "S2")]
     first, second = map(of_event, events)
     assert first.id != second.id
+    assert len({of_event(DocumentEvent("refused", "", "", AppKey(), AT, id=name)).id for name in ("1-1", "1-2")}) == 2
     assert first.id.isascii()
     assert first.id.isprintable()
     content = json.loads(bytes(second.body))

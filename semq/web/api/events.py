@@ -97,6 +97,6 @@ def event_text(document_event: DocumentEvent) -> str:
 def event_id(document_event: DocumentEvent) -> str:
     """Return the identifier of an event, which is the same whenever the event is sent again.
 
-    Events about refused documents without a token share one identifier.
+    A refused document has no locator, and several may have the same token, or none.
     """
-    return f"{document_event.lk0 or document_event.token}:{document_event.kind}:{document_event.attempt}"
+    return f"{document_event.lk0 or document_event.id}:{document_event.kind}:{document_event.attempt}"

@@ -3,11 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from semq.app.values import DocumentEvent
+from semq.umx_t.app_key import AppKey
+from semq.web.api.events import event_id
 from semq.web.api.sent_events import SentEvents
 from tests.service.inprocess import LOCAL, InProcess, linked, linked_node
 from tests.waiting import until
@@ -117,6 +121,13 @@ async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site:
     program = await site.program("events")
     async with following(program, last="1.10008.1:stored:0") as events:
         assert (await anext(events))["event"] == "gap"
+
+
+def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
+    """They have no locator, and often no token: after one identifier, the next event must not count as received."""
+    at = datetime(2026, 11, 24, tzinfo=UTC)
+    refused = [DocumentEvent("refused", "", "", AppKey(), at, id=f"1764000000000-{n}/refused/0") for n in (1, 2)]
+    assert len({event_id(event) for event in refused}) == 2
 
 
 async def test_streams_of_one_program_are_bounded(site: Site) -> None:
