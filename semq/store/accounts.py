@@ -136,7 +136,7 @@ def _end_sessions(connection: Connection, name: str, keep: bytes | None) -> None
 
 
 def add_session(connection: Connection, new: AccountSession, roles: Sequence[str] | None) -> None:
-    """Store a session, and delete those that have ended. ``roles`` None: the roles of the account."""
+    """Store a session, and delete sessions that have ended. ``roles`` None: the session has the account's roles."""
     with connection.begin():
         connection.execute(delete(web_session).where(SESSION.ends_at < new.made_at))
         connection.execute(_insert(web_session, new, roles=None if roles is None else list(roles)))
@@ -145,8 +145,8 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
 def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
     """Return a session with its own roles or, if it has none, with the present roles of its account.
 
-    None: the session is unknown, has ended or was last used at ``idle_since`` or before; or its account is disabled; or
-    it has neither roles of its own nor an account.
+    None: the session is unknown, has ended, or was last used at ``idle_since`` or before; or its account is disabled;
+    or the session has neither roles of its own nor an account.
     """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
@@ -214,7 +214,7 @@ def token(connection: Connection, hash_: bytes) -> Token | None:
 
 
 def tokens(connection: Connection, limit: int) -> list[Token]:
-    """Return tokens, the newest first."""
+    """Return the newest ``limit`` tokens, in any state, the newest first."""
     query = select(web_token).order_by(TOKEN.made_at.desc(), TOKEN.id).limit(limit)
     return [_token(row) for row in connection.execute(query)]
 

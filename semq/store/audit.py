@@ -1,7 +1,8 @@
 """The audit log of the web process: one line before an act and one after it, or one line for both.
 
 Lines are only added. A trigger refuses to change them, and to delete them except by the housekeeping. Written by
-``semq.web`` and, for acts by AMQP, by the node (``semq.service.operations.audit``).
+``semq.web.node.audit`` and, for acts by AMQP, by ``semq.service.operations.audit``; shown by the console and
+``audit.list``.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ def is_open(connection: Connection, number: int, act: str) -> bool:
 
 
 def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
-    """Return lines, the newest first."""
+    """Return the lines that match, the newest first, at most ``wanted.limit``."""
     query = select(web_audit).where(*_conditions(wanted)).order_by(AUDIT.number.desc()).limit(wanted.limit)
     return [dict(row._mapping) for row in connection.execute(query)]
 

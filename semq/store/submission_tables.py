@@ -41,7 +41,7 @@ tb_0031_submit = Table(
     col("wait_code", Text, null=True),  # reason and start of its waiting; null if it waits behind another submission
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
-    moment("not_before", null=True),  # the time before which it is not accepted, until it is released
+    moment("not_before", null=True),  # the node does not accept it earlier; null when it is due or released
     col("envelope", LargeBinary, null=True),  # attributes, if the node has scheduled it; ``lk0`` is its name then
     CheckConstraint(
         "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
@@ -62,7 +62,7 @@ tb_0031_piece = Table(
     col("number", Integer, key=True),
     col("payload", LargeBinary),
 )
-# The message that a submission became, for its application; kept as long as tokens.
+# The message that each submission became, so that its application finds the message; kept as long as tokens.
 tb_0031_taken = Table(
     "tb_0031_taken",
     metadata,
@@ -82,7 +82,8 @@ tb_0031_renamed = Table(
     Index("tb_0031_renamed_number", "number"),
     Index("tb_0031_renamed_at", "at"),
 )
-# Targets, as submissions name them, whose submissions are skipped, each with the submission that waits and its reason.
+# Targets whose submissions are skipped, as the submissions name them; each with the submission that waits, and the
+# reason why it waits.
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,

@@ -1,10 +1,9 @@
 """The schema on one page: the content of each table, the facts that Postgres checks, and the storage settings.
 
-SQLAlchemy Core tables. ``views``, ``identities``, ``broker.store`` and ``control.cluster`` build statements from them,
-``postgres.statements`` takes the column names from them, and a test compares them with the result of the migrations.
-Three principles: bodies are in separate tables, so that a change of status rewrites tens of bytes; no column that
-changes has an index, so that every change of status is a heap-only update; times are ``timestamptz``, for people and
-SQL (milliseconds in the program).
+SQLAlchemy Core tables. ``views`` and ``identities`` build statements from them, ``postgres.statements`` takes column
+names from them, and a test compares them with the result of the migrations. Three principles: bodies are in separate
+tables, so that a change of status rewrites tens of bytes; no column that changes has an index, so that every change of
+status is a heap-only update; times are ``timestamptz``, for people and SQL (milliseconds in the program).
 """
 
 from collections.abc import Iterable
@@ -133,9 +132,7 @@ semq_meta = Table(
     col("boot", BigInteger, "0"),
     col("next_queue_id", BigInteger, "1"),
     col("broker_ended", Boolean, "false"),  # the last process of the broker ended in an orderly way
-    col(
-        "vault", LargeBinary, null=True
-    ),  # a text encrypted with the master key, to recognize the key; null without one
+    col("vault", LargeBinary, null=True),  # a text encrypted with the master key (``locked_bodies``); null without one
     CheckConstraint("single", name="one_row"),
 )
 semq_incarnation = Table(

@@ -330,7 +330,7 @@ class Unit:
         """Add a row with its envelope and payload, unless the class keeps none."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
-            self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (break F13)
+            self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (PROTOCOL.md, F13)
         if body is not None:
             self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
 

@@ -3,8 +3,8 @@
 The model passes lists of operations in the order in which they must take effect, with a callback for when they have
 been committed. An implementation of ``MessageStore`` decides how many lists share one transaction; each list is applied
 completely or not at all. The operations are about durable exchanges and queues, bindings between them,
-persistent messages in durable queues, and chunks of bodies. Used by the server model (``semq.broker``). ``store``
-implements the port on Postgres, and ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
+persistent messages in durable queues, and chunks of bodies. Used by the server model (``semq.broker``). Implemented by
+``store`` on Postgres, and by ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
 """
 
 from array import array

@@ -119,10 +119,12 @@ def weigh(connection: Connection, store: StoreName, weight: float) -> None:
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return the homes that were set since the time ``at`` of an earlier reading; without ``since``, all homes."""
+    """Return the homes that were set since ``since``, the time ``at`` of an earlier reading, and possibly some older
+    ones; without ``since``, all homes.
+    """
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
-        # a transaction that began before the last reading may have been committed after it
+        # A transaction that began before the last reading may have been committed after that reading.
         query = query.where(node_home.c.since > since - timedelta(seconds=COMMITTED_S))
     homes_read: dict[str, StoreName] = {}
     with connection.begin():
@@ -134,7 +136,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Give homes to nodes that have none, or whose home is a retired store."""
+    """Give homes to those nodes in ``drawn`` that have none, or whose home is a retired store."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):

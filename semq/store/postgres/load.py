@@ -84,7 +84,8 @@ class Load:
 
 
 # ------------------------------------------------------------------------------------------------------------- by key
-# Queries are read after keys; ``outbound_found`` and ``pending_found`` make one object of a row that both name.
+# Results of queries are read after rows by key. For a row in both, ``outbound_found`` and ``pending_found`` return the
+# object that was read by key.
 
 
 def _outbound(keys: list[int]) -> tuple[StatementCall, ResultReader]:
@@ -212,8 +213,8 @@ _ANY_SIZE = int8(1 << 62)
 
 
 def _track(query: Unsent) -> list[Param]:
-    """Return source and priority as parameters, but none for own rows of priority 0, which the index does not
-    include.
+    """Return source and priority as parameters. Own rows of priority 0 have no such parameters, because the index of
+    tracks does not include these rows.
     """
     return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
 

@@ -6,7 +6,7 @@ Column names come from ``tables``. Only syntax that Postgres 14 supports.
 
 from sqlalchemy import Table
 
-from semq.store import proof_tables as proof_tables  # so that their tables are part of the schema
+from semq.store import proof_tables as proof_tables  # these imports add the tables to the schema
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store import web_tables as web_tables
@@ -365,7 +365,7 @@ WRITE: dict[str, str] = {
         "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
     ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # The growing link is replaced in place if it is unchanged since this writer's last commit; others are new.
+    # The link that grows is replaced in place, if it has fewer lines than its new version; all other links are new.
     "chain": _expect(
         """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
             VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)
