@@ -346,7 +346,7 @@ class ExtractSection(Section):
     """Extracts of this node's ledger for the nightly reconciliation."""
 
     at: TimeOfDay | None = None
-    """time of day, in this zone, at which completed dates are extracted; default: only on demand"""
+    """time of day, in extract.zone, at which completed dates are extracted; default: only on demand"""
     zone: Annotated[str, AfterValidator(_zone)] = "UTC"
     """time zone of business dates; must be the same at the hub and all institutions"""
     cutoff: TimeOfDay = "00:00"

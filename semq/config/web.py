@@ -36,7 +36,7 @@ class OidcSection(Section):
     roles_claim: str = "groups"
     """claim whose values determine the roles of the person"""
     roles: dict[str, list[Annotated[str, Field(pattern=r"^(viewer|operator|admin|payload)$")]]]
-    """roles by value of that claim; people without any of these values cannot sign in"""
+    """roles by value of the claim roles_claim; people without any of these values cannot sign in"""
 
 
 class HttpSection(Section):

@@ -35,7 +35,7 @@ class JournalUnusable(Misconfigured):
     """The journal of the import cannot be used."""
 
     code = "SEMQ-2505"
-    remedy = "Name a file that can be written with --journal; use the same file for each repeat of an import."
+    remedy = "Name a writable file with --journal; use the same file for each repeat of an import."
 
 
 class UnreadableSource(BadInput):

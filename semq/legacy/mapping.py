@@ -35,7 +35,7 @@ save_fwd = "save_fwd"        # @SaveFwd, by default 3
 ack2 = "ack2"                # @Ack2, by default 1
 fixed = "fixed"              # @Fixed, by default 0
 encrypt = "encrypt"          # @Encrypt, by default 0
-session_key = "session_key"  # @SessionKey: a payload under it cannot be taken
+session_key = "session_key"  # @SessionKey: a payload sealed with it cannot be imported
 domain = "app_domain"        # @AppKey, four parts
 type = "app_type"
 subtype = "app_subtype"
@@ -47,7 +47,7 @@ lk0_object_id = "lk0_object_id"
 
 [tb_0031.status]             # value of the column = status; the names themselves are always understood
 0 = "SS_INIT"                # sent
-1 = "SS_SENT"                # asked for, then sent if the receiver does not have it
+1 = "SS_SENT"                # the receiver is asked, then it is sent if the receiver does not have it
 2 = "SS_ACK_FWD"             # the same
 3 = "SS_ACK"                 # the same; finished without @Ack2
 4 = "SS_ACK2"                # finished

@@ -99,7 +99,7 @@ class KeyUnfit(BadInput):
     """SEMQ does not support this kind of key."""
 
     code = "SEMQ-5208"
-    remedy = "Use certificates with EC keys (P-256, P-384, P-521) or RSA keys of 2048 bits and more."
+    remedy = "Use certificates with EC keys (P-256, P-384) or RSA keys of 2048 bits and more."
 
 
 class ReceiptForged(ProtocolViolation):
@@ -144,7 +144,7 @@ class ProofWrong(SemqError):
     """The file does not prove what it claims."""
 
     code = "SEMQ-5211"
-    remedy = "Ask the source of the file for the one that `semq msg prove` wrote."
+    remedy = "Ask the source of the file for the file that `semq msg prove` wrote."
 
 
 class LedgerChanged(SemqError):

@@ -69,7 +69,7 @@ def check_proof(proof: Proof, key: PublicKey) -> None:
     if len(proof.path) > PATH_MAX or any(len(hash_) not in (0, HASH_LENGTH) for hash_ in proof.path):
         raise ProofWrong("The path in the file is not valid.")
     if proof.status != DELIVERED_STATUS:
-        raise ProofWrong("The receiver states that it has not recorded the document.", status=proof.status[:40])
+        raise ProofWrong("The receiver does not state that it has recorded the document.", status=proof.status[:40])
     if not 0 <= proof.at <= AT_MAX:
         raise ProofWrong("The time in the file is not valid.", at=proof.at)
     if not 0 <= proof.place < proof.count:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
-from semq.umx_t.errors import BadAttribute, BadEnvelope
+from semq.umx_t.errors import BadAppKey, BadAttribute, BadEnvelope
 from semq.umx_t.locator import LK1, Pos, parse_lk1, parse_pos
 from semq.umx_t.status import SaveFwd
 
@@ -65,7 +65,9 @@ def moment(name: str, value: Any) -> int:
 def attempt(name: str, value: Any) -> int:
     """Read the number of an attempt, at most 2³¹ − 1. Raises BadAttribute."""
     if number(name, value) > _ATTEMPT_MAX:
-        raise BadAttribute(f"{name} must be a number of attempts, at most {_ATTEMPT_MAX}.", attribute=name, value=value)
+        raise BadAttribute(
+            f"{name} must be the number of an attempt, at most {_ATTEMPT_MAX}.", attribute=name, value=value
+        )
     return int(value)
 
 
@@ -85,7 +87,9 @@ def app_key(name: str, value: Any) -> AppKey:
         value = value.decode("utf-8", "replace")
     if isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(part, str) for part in value):
         return check_app_key(AppKey(*value))
-    return parse_app_key(value if isinstance(value, str) else repr(value))
+    if not isinstance(value, str):
+        raise BadAppKey(app_key=str(value)[:80])
+    return parse_app_key(value)
 
 
 def digest(name: str, value: Any) -> bytes:

@@ -82,7 +82,7 @@ def test_a_statement_with_another_status_proves_no_delivery(status: str) -> None
     """The statement is genuine and signed by the receiver, but its status is not RECV."""
     proof = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
     signature = sign(SealingPair().b, tree_message(B, A, 1, leaf(proof.statement)))
-    with pytest.raises(ProofWrong, match="not recorded"):
+    with pytest.raises(ProofWrong, match="does not state that it has recorded"):
         check_proof(msgspec.structs.replace(proof, signature=signature), SealingPair().b.public_key())
 
 

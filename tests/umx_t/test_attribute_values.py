@@ -1,9 +1,12 @@
 """Readers of attribute values by the words of the table. ``test_headers`` has the values that each refuses."""
 
+from typing import Any
+
 import pytest
 
 from semq.errors import SemqError
-from semq.umx_t.attribute_values import READERS, WRITERS, reader_of
+from semq.umx_t.attribute_values import READERS, WRITERS, app_key, reader_of
+from semq.umx_t.errors import BadAppKey
 from semq.umx_t.locator import LK1, Pos
 
 
@@ -32,3 +35,10 @@ def test_an_unknown_word_is_refused() -> None:
     with pytest.raises(KeyError):
         reader_of("nonsense")
     assert WRITERS["joined"](("a", "b", "", "d")) == "a/b//d"
+
+
+@pytest.mark.parametrize("value", [{"a/b/c": "d"}, ["a/b", "c/d", "e"], 5, True, None])
+def test_an_app_key_that_is_neither_text_nor_four_texts_is_refused(value: Any) -> None:
+    """Also if its representation has three slashes."""
+    with pytest.raises(BadAppKey):
+        app_key("@AppKey", value)

@@ -174,7 +174,7 @@ def test_any_submission_is_read_or_refused(headers: dict[str, Any]) -> None:
 
 
 def test_a_number_of_attempts_above_the_limit_is_refused() -> None:
-    with pytest.raises(BadAttribute, match="must be a number of attempts"):
+    with pytest.raises(BadAttribute, match="must be the number of an attempt"):
         read_envelope(PEER, {"@Sid": 1, "@Att": 2**31}, "1.56001")
 
 

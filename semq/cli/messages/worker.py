@@ -71,7 +71,7 @@ async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_
         out = Output(as_json=False)
         out.line(f"ready {running.tag}: " + ", ".join("/".join(kind) for kind in handlers.kinds))
         await running.run(grace_s)
-    out.line(f"stopped: {running.done} done, {running.failed} set aside")
+    out.line(f"stopped: {running.done} done, {running.failed} parked")
 
 
 def import_handlers(app: str) -> Handlers:

@@ -181,7 +181,7 @@ class _NodeStatements:
         """Return the answer to an inquiry; None for a node without the right to inquire about the message."""
         may_inquire = lk0.node == self._source if record.role is InquiryRole.S else self._source == self._hub
         if not may_inquire:
-            text = "A node inquiries about another node's message."
+            text = "A node inquires about another node's message."
             self._violation(NotYours(text, lk0=record.ident, peer=str(self._source)), record.ident)
             return None
         entry = ledger.known(self._unit, lk0, record.sid)

@@ -378,8 +378,8 @@ class _Answers(Statements):
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
         """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
         offline (a target that records a message says so before the custodian deletes its copy)."""
-        is_recorded = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
-        if is_recorded and row.custodian is not None and row.object_id in self.sender.rows.doubts:
+        is_unrecorded = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
+        if is_unrecorded and row.custodian is not None and row.object_id in self.sender.rows.doubts:
             self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:

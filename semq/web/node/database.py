@@ -71,7 +71,7 @@ class Database:
             return await asyncio.get_running_loop().run_in_executor(threads, run)
         except AWAY as error:
             if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
-                raise QueryTooSlow(limit_ms=READ_MS) from error
+                raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
             raise StoreUnavailable(fault=str(error).strip()) from error
         except (DataError, UnicodeEncodeError) as error:  # NUL, a lone surrogate, a number out of range
             raise BadRequest("The database cannot store one of the values.") from error

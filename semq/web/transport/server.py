@@ -4,6 +4,8 @@ import asyncio
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import formatdate
 from functools import partial
 
@@ -105,18 +107,21 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(http.certificate, http.key)
+        with _pem(http.certificate, "not a certificate with its key"):
+            context.load_cert_chain(http.certificate, http.key)
         if http.client_authorities is not None:
-            context.load_verify_locations(http.client_authorities)
+            with _pem(http.client_authorities, "not certificates of authorities"):
+                context.load_verify_locations(http.client_authorities)
             context.verify_mode = ssl.CERT_OPTIONAL
-    except ssl.SSLError as error:
-        raise unusable_pem(http, error) from error
     except OSError as error:
         raise unusable(error) or error from error
     return context
 
 
-def unusable_pem(http: HttpSection, error: ssl.SSLError) -> Exception:
-    """Return the error for PEM files that cannot be used. It names the certificate, whichever file has the fault."""
-    fault = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
-    return unusable(fault) or fault
+@contextmanager
+def _pem(path: object, fault: str) -> Iterator[None]:
+    """Name the file and the fault if a file in PEM form cannot be used."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise OSError(0, f"{fault}: {error.reason}", str(path)) from error

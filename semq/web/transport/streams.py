@@ -20,7 +20,7 @@ class Streams:
     def enter(self, key: str) -> Callable[[], None]:
         """Count a stream or long poll; return the function to call at its end. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:
-            raise TooManyRequests("Too many event streams are open.", at_most=self._at_most)
+            raise TooManyRequests("Too many event streams or long polls are open.", at_most=self._at_most)
         self._open[key] += 1
         is_open = True
 

@@ -111,7 +111,7 @@ def test_a_worker_that_is_stopped_finishes_calls_in_progress(network: Network, t
         worker.send_signal(signal.SIGINT)
         (tmp_path / "go").touch()
         assert worker.stdout is not None
-        assert worker.stdout.read() == "stopped: 1 done, 0 set aside\n"
+        assert worker.stdout.read() == "stopped: 1 done, 0 parked\n"
         assert worker.wait(60) == 0
     assert book.read_text().splitlines() == ["holds one", "done one"]
 
