@@ -10,7 +10,7 @@ force.
     [groups.retailers]                  # one document may be sent to all of them: 3.retailers
     members = ["56001", "56002"]
 
-    [[agreements]]                      # the first one that fits a document counts
+    [[agreements]]                      # the first one that fits a document applies
     from = ["10008"]                    # "*": all institutions
     to = ["56001"]
     types = ["order", "trade/invoice"]  # type, domain/type or domain/type/subtype; left out: all
@@ -205,7 +205,7 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     lines += [f"- {_line(agreement)}" for agreement in before.agreements if agreement not in after.agreements]
     lines += [f"+ {_line(agreement)}" for agreement in after.agreements if agreement not in before.agreements]
     if not lines and before.agreements != after.agreements:
-        lines.append("~ agreements in another order: the first one that fits counts")
+        lines.append("~ agreements in another order: the first one that fits a document applies")
     if bool(before.agreements) != bool(after.agreements):
         rule = (
             "only documents with an agreement are allowed"

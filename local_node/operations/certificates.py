@@ -24,7 +24,7 @@ class CertificateOperations:
         return self._node.identity_in_use().slots()
 
     async def rotate(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
-        """Make the certificate in slot next active, on a new link."""
+        """Activate the certificate in the slot ``next``, and open a new link with it."""
         who = self._node.identity_in_use()
         who.rotate()
         await self._node.uplink.restart()

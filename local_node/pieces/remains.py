@@ -53,7 +53,10 @@ class Remains:
         self._is_wanted = False  #: whether a search has to begin, perhaps after the one under way
 
     def sweep(self) -> None:
-        """Remove remaining pieces. A search under way is repeated, because it may miss pieces that remain only now."""
+        """Remove remaining pieces.
+
+        A search under way is repeated, because it may miss pieces that became removable after it began.
+        """
         self._is_wanted = True
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")

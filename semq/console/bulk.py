@@ -130,7 +130,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
-    """Return the first lines in the audit log of acts that the end of a process interrupted, the newest first."""
+    """Return, for each act that the end of a process interrupted, the audit line of its beginning, the newest first."""
     audit_lines = await visit.read(lines, Wanted(act=AUDIT_PREFIX, limit=LINES_MAX))
     of_this_process = {act.asked for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}

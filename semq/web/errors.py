@@ -91,7 +91,9 @@ class ForeignHost(BadInput):
     """The request is for a host of another name."""
 
     code = "SEMQ-1408"
-    remedy = "Use the address that the node prints, or add the name to http.hosts (that of a proxy: http.url)."
+    remedy = (
+        "Use the address that the node prints, or add the name to http.hosts; the name of a proxy belongs to http.url."
+    )
 
 
 class OidcRefused(BadInput):

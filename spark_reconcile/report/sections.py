@@ -53,7 +53,7 @@ def limit_words(limit: Limit | None) -> str:
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     """Return an exceeded threshold in words, with enough digits to show the difference.
 
-    ``figures``: the figures of the verdict; by default, all messages are of the date.
+    ``figures``: the figures of the verdict; by default, all messages of the breach count as messages of the date.
     """
     figures = figures or VerdictFigures(breach.messages)
     new = VerdictFigures(figures.date, figures.found).words()

@@ -1,4 +1,4 @@
-"""The change of the hub's authority: in operation, with an offline node, and with a kill at every write."""
+"""The change of the hub's authority: in operation, with an offline node, and with a kill before a write."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -111,8 +111,8 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     assert hub.authority_roll.state is not None
     assert hub.authority_roll.state.phase is Phase.BELIEVE
     assert (await ask(operator, "ca.leave", {"nodes": ["99999"]}))["error"]["code"] == "SEMQ-1201"
-    writes_left = (await ask(operator, "ca.leave", {"nodes": ["56001"]}))["result"]
-    assert writes_left["waiting_for"] in ([], ["1.10008"])
+    after_leave = (await ask(operator, "ca.leave", {"nodes": ["56001"]}))["result"]
+    assert after_leave["waiting_for"] in ([], ["1.10008"])
     await until_done(hub)
     b = LocalNode(b.settings, SystemClock())
     inprocess.stack.push_async_callback(b.stop)
@@ -200,19 +200,19 @@ class ProcessEnded(Exception):
 async def test_a_change_continues_after_an_end_at_any_write(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process ends before the first write, continues from the disk and ends before the second write, and so on."""
+    """Each life of the process continues from the disk, and ends after one more write than the life before it."""
     monkeypatch.setattr("platform_node.node.ROLL_S", 3600.0)
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     former, folder, write = hub.registry.authority, hub.settings.pki_dir, files.write_safely
-    writes_left = 0
+    after_leave = 0
 
     def writing(path: Path, content: bytes, mode: int = 0o644) -> None:
-        nonlocal writes_left
+        nonlocal after_leave
         if path.is_relative_to(folder):
-            writes_left -= 1
-            if writes_left < 0:
+            after_leave -= 1
+            if after_leave < 0:
                 raise ProcessEnded
         write(path, content, mode)
 
@@ -221,7 +221,7 @@ async def test_a_change_continues_after_an_end_at_any_write(
     monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
     ends = 0
     for life in range(50):
-        writes_left = life  # writes before the end
+        after_leave = life  # writes before the end
         if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
             break
         # The steps of a start that read the files.

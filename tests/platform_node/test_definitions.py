@@ -97,7 +97,7 @@ def test_changes_are_listed_before_an_import() -> None:
     assert changes(read, staffed) == ["~ users of 77001: desk, sales"]
     assert changes(staffed, read) == ["~ users of 77001: none"]
     turned = HubDefinitions(read.nodes, read.agreements[::-1])
-    assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
+    assert changes(read, turned) == ["~ agreements in another order: the first one that fits a document applies"]
 
 
 def test_definitions_in_force_stay_when_an_institution_leaves() -> None:

@@ -262,7 +262,7 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
             SENDER,
             SenderState.SS_INIT,
             {SenderState.ABSENT, SenderState.LOST, SenderState.DROPPED, SenderState.FINAL},
-        ),  # LOST is the outcome for CANCELLED of a row that is marked as lost
+        ),  # a row that is marked as lost gets LOST where the grid has CANCELLED
         (
             SENDER_12,
             SenderState.SS_INIT,

@@ -43,7 +43,7 @@ class Credit(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """To a store: messages forwarded by its engine whose Ack2 has passed the front of their receiver."""
+    """To a store: of the messages that its engine forwarded, those whose Ack2 has passed the front of the receiver."""
 
     node: str
     idents: tuple[str, ...]
@@ -116,8 +116,8 @@ Message = (
 
 
 class HubCarrier(Protocol):
-    """Sends messages to other instances. Never waits; of lost messages it reports only those passed to
-    ``Instances.returned``. A ``life`` is the number of an incarnation of an instance.
+    """Sends messages to other instances. Never waits. Messages for a store that no instance serves come back to
+    ``Instances.returned``; other losses are not reported. A ``life`` is the number of an incarnation of an instance.
     """
 
     def to_store(self, store: StoreName, message: Message) -> None:

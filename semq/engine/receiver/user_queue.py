@@ -13,10 +13,10 @@ from semq.engine.tracks import Pick, Tracks, shares
 
 @dataclass(slots=True)
 class SourceTurns:
-    """The orders of one source that wait for its next turns, beside its tracks."""
+    """The orders of one source that wait for its turns; its tracks are in ``Shelf.tracks``."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
-    is_row_next: bool = False  #: with a share of one place: orders and tracks alternate
+    is_row_next: bool = False  #: whether a row of a track gets the next share of one place: orders and tracks alternate
 
 
 @dataclass(slots=True)

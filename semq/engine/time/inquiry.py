@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 class Sweep:
-    """Inquiries about the rows of one table whose slices are due."""
+    """Inquiries about the rows of one table, slice by slice, as the slices become due."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
 
 LEDGER = "semq_ledger"
-FIRST_ID = 1 << 40  # record ids of a store (``unit.first_id``); submissions by SQL have smaller numbers
+FIRST_ID = 1 << 40  # record ids of a store start here (``unit.first_id``); submissions by SQL have smaller ids
 _TABLES = [table.name for table in INSERTED]
 # A unit is read-only if all fields except the loaded ones are empty.
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
@@ -103,7 +103,7 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
 
 
 def _outbound_deletions(unit: Unit) -> Batch:
-    """Return one DELETE for all rows with the same status when loaded and the same outcome, and one for all bodies."""
+    """Return one DELETE for each pair of loaded status and outcome, and one for all bodies."""
     by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
     for object_id, (row, before) in unit.deleted_outbound.items():
         by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)

@@ -181,7 +181,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
             try:
                 outcome = await request(config, flooder.clock, EXCHANGE, "trace", foreign)
                 result.append(str(outcome["other"].get("unanswered")))
-            except RefusedByHub as error:  # more than one institution may ask at the same time
+            except RefusedByHub as error:  # the hub refuses questions beyond the share of one institution
                 result.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
@@ -209,7 +209,7 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
     answer = await request(config, other.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert answer == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
-        connection.execute(  # a statement of an impostor about itself
+        connection.execute(  # line of a violation: an impostor, 88001, has named itself as the target
             "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
             " app_subtype, app_key, digest, size, detail) VALUES (1, now(), 2, %s, %s, '1.88001', 0, '',"
             " 'd', 't', '', 'k', '', 1, '')",

@@ -1,4 +1,4 @@
-"""The combination of the answers of several stores, and places in lists as numbers."""
+"""Combining the answers of several stores, and writing a place in the list of a store as one number."""
 
 import pytest
 from hypothesis import given

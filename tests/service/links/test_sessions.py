@@ -109,7 +109,7 @@ FALSE_STATEMENTS: dict[str, Frame] = {
     "a message from another node": message(source=THIRD, owner=THIRD),
     "a message from the hub": message(source=HUB),
     "another node's message": message(owner=THIRD),
-    "another node's message under the own name": message(source=THIRD),
+    "its own message under another node's name": message(source=THIRD),
     "a void marker of another node": message(owner=THIRD, void=True, signature="x.AA"),
     "a stored copy, as only the hub sends it": message(lk1=LK1(1, 1, 1)),
     "a packet from another node": packet(
@@ -225,7 +225,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
 
     async def log_in(lie: dict[str, Any]) -> None:
         link = await scene.inprocess.client(scene.hub, **scene.login | lie)
-        await link.open_channel()  # a login under a false name is detected when it is open
+        await link.open_channel()  # a false name is detected only when the connection is open
 
     for lie in lies:
         with pytest.raises(AmqpError):
