@@ -8,6 +8,7 @@ row.
 TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
 semq.engine.direct                     flows/test_direct.py
+semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
 local_node.ports                       local_node/operations/test_trace.py

@@ -181,7 +181,7 @@ class InstallationPlan:
     def _rows_of_instance(self, place: NodePlace, carrier: Sequence[int]) -> dict[str, Value]:
         number = self.instances if place.name == STANDBY else self.hubs.index(place.name) + 1
         rows: dict[str, Value] = {"node.semq_id": number, "node.semq_db_id": number}
-        if self.shared and number == self.instances:
+        if not self.has_server(place.name):
             rows["database.url"] = self.shared
         rows["cluster.carrier"] = [replace(place, tls=False).url_at(port) for port in carrier] or [self.carrier]
         if number > 1:

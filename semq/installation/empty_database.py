@@ -30,9 +30,12 @@ def copy_empty_database(data_dir: Path) -> None:
     if not folder or home.exists():
         return
     source = _home_of_original(Path(folder))
-    home.mkdir(mode=0o700, parents=True)
-    shutil.copy2(source / PASSWORD, home / PASSWORD)
-    shutil.copytree(source / CLUSTER, home / CLUSTER)
+    beside = home.with_name("postgres.new")
+    shutil.rmtree(beside, ignore_errors=True)  # left by a process that was killed
+    beside.mkdir(mode=0o700, parents=True)
+    shutil.copy2(source / PASSWORD, beside / PASSWORD)
+    shutil.copytree(source / CLUSTER, beside / CLUSTER)
+    beside.rename(home)
 
 
 def _home_of_original(folder: Path) -> Path:

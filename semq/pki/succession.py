@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from semq.pki.authority import Authority
 from semq.pki.certificate import NodeCertificate
@@ -62,7 +62,7 @@ def verify_succession(statement: Succession, trust: TrustStore) -> x509.Certific
         key = former.public_key()
         alg_of(key)  # other kinds of keys sign no statements
         verify(cast(PublicKey, key), b64decode(statement.signature), message)
-    except (KeyUnfit, SignatureWrong, ValueError) as error:
+    except (KeyUnfit, SignatureWrong, ValueError, UnsupportedAlgorithm) as error:
         fault = "The former authority has not signed this statement."
         raise WrongAuthority(fault, former=statement.former[:80]) from error
     return new

@@ -1,15 +1,16 @@
 """``semq doctor``: one module for each part that a node depends on.
 
-| module       | contents                                                                |
-|--------------|-------------------------------------------------------------------------|
-| doctor       | the command                                                             |
-| finding      | one result: subject, verdict, advice                                    |
-| machine      | configuration file, data folder, free space, other paths, alert program |
-| database     | connection, durability, replication, clock, connections, rights, tables |
-| identity     | keys, certificate, authority                                            |
-| hub_link     | the connection to the hub: name, port, TLS, login                       |
-| direct_links | the connections to partners with direct links                           |
-| running_node | the running node: port, health, stuck messages; other hub instances     |
+| module        | contents                                                                |
+|---------------|-------------------------------------------------------------------------|
+| doctor        | the command                                                             |
+| finding       | one result: subject, verdict, advice                                    |
+| daemon_thread | a call that may hang, without a delay of the end                        |
+| machine       | configuration file, data folder, free space, other paths, alert program |
+| database      | connection, durability, replication, clock, connections, rights, tables |
+| identity      | keys, certificate, authority                                            |
+| hub_link      | the connection to the hub: name, port, TLS, login                       |
+| direct_links  | the connections to partners with direct links                           |
+| running_node  | the running node: port, health, stuck messages; other hub instances     |
 
 Checks change nothing: no server is started, no table migrated, no key made. The function ``check`` of each module
 yields findings. Faults are findings, not exceptions; `doctor` makes findings of an OSError and of a check that takes

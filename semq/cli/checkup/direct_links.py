@@ -12,12 +12,12 @@ from dataclasses import replace
 from local_node.link.direct import partner_address, partner_dial_configs
 from local_node.link.hub_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
+from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import OK, WARNING, Finding
+from semq.cli.checkup.hub_link import tls_of
 from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.pki.tls import client_context
-from semq.service.credentials.identity import ring_of, trust_of
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
@@ -39,9 +39,7 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     if not partners:
         return
     try:
-        ring = ring_of(settings)
-        ring.identity()
-        tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum)
+        tls = await in_daemon_thread(lambda: tls_of(settings))
     except SemqError:
         return
     own = settings.address

@@ -4,14 +4,13 @@ It is meant for the first hour on a new machine and for the first minutes of an 
 """
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.output.printer import Output
 from semq.cli.session import FileOption, InstitutionOption, JsonOption, read_config
 from semq.moments import in_local
@@ -89,22 +88,3 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
             findings = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
         for finding in findings:
             yield finding
-
-
-async def in_daemon_thread(check: Callable[[], list["Finding"]]) -> list["Finding"]:
-    """Run a check in a thread that does not delay the end of the process.
-
-    Python joins the threads of ``asyncio.to_thread`` before it ends the process. If a database server or a file system
-    hung, the command would print its findings and then hang, too.
-    """
-    result: Future[list[Finding]] = Future()
-    result.set_running_or_notify_cancel()  # the time limit then cancels only the wait, not the result
-
-    def run() -> None:
-        try:
-            result.set_result(check())
-        except BaseException as error:  # noqa: BLE001 - the wait below raises the error
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await asyncio.wrap_future(result)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from local_node.link.hub_addresses import hub_dial_configs
 from local_node.link.hub_request import VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
+from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock
 from semq.config.settings import Settings
@@ -42,15 +43,19 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     if hub is None:
         return
     try:
-        ring = ring_of(settings)
-        if hub.is_tls:
-            ring.identity()  # before `trust_of`: without enrolment both fail, and only this call names the cause
-        tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
+        tls = await in_daemon_thread(lambda: tls_of(settings)) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)
         return
     for config in hub_dial_configs(hub, settings.address, tls, VIRTUAL_HOST):
         yield await _finding_of(config, settings.address)
+
+
+def tls_of(settings: Settings) -> ssl.SSLContext:
+    """Return the TLS context of the node for its links. Raises the errors of its key files."""
+    ring = ring_of(settings)
+    ring.identity()  # before `trust_of`: without enrolment both fail, and only this call names the cause
+    return client_context(trust_of(settings, ring), ring, settings.tls.minimum)
 
 
 async def _finding_of(config: DialConfig, address: Address) -> Finding:

@@ -238,7 +238,7 @@ class PostgresStore:
             fault = StoreUnavailable(fault=str(error))
             wire.drop(fault)  # the event loop must not watch a socket that is closed
             if isinstance(error, StatementRefused):  # the tables do not match, for instance after a change by hand
-                raise fault from error
+                raise fault.with_remedy("Run `semq db upgrade`, or undo the change of the tables.") from error
             raise
         self._wire = wire
         stored = nothing_stored if self._ahead is None else self._ahead.key_of

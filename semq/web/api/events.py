@@ -64,7 +64,7 @@ async def events(call: Call) -> Response:
             async for document_event in subscription:
                 if not await _may_follow(call):
                     return
-                id_ = event_id(document_event)
+                id_ = document_event.id
                 if id_ in received:
                     subscription.settle()
                 else:
@@ -91,12 +91,4 @@ def event_text(document_event: DocumentEvent) -> str:
         "corrects": document_event.corrects, "token": document_event.token, "group": document_event.group or "",
     }  # fmt: skip
     text = in_json(msgspec.json.encode({name: value for name, value in facts.items() if value != ""}).decode())
-    return event(document_event.kind, text, event_id(document_event))
-
-
-def event_id(document_event: DocumentEvent) -> str:
-    """Return the identifier of an event, which is the same whenever the event is sent again.
-
-    A refused document has no locator, and several may have the same token, or none.
-    """
-    return f"{document_event.lk0 or document_event.id}:{document_event.kind}:{document_event.attempt}"
+    return event(document_event.kind, text, document_event.id)

@@ -107,8 +107,10 @@ async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[
 
     Raises BadRequest, BodyTooLarge, BodiesFull.
     """
-    async with call.web.memory.reserved(announced(call.request, at_most)):
-        yield _read_object(call.request, await read_body(call.request, at_most))
+    async with call.web.memory.reserved(announced(call.request, at_most)) as release:
+        body = await read_body(call.request, at_most)
+        release(kept=len(body))  # a length that was not announced reserved the largest one
+        yield _read_object(call.request, body)
 
 
 def _read_object(request: Request, body: bytes) -> dict[str, Any]:

@@ -6,7 +6,7 @@ bounded length.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -80,8 +80,21 @@ class Audit:
             except Unavailable as error:
                 log.warning("audit_not_written", error=str(error), again_in_s=DEFERRED_S)
                 self._deferred = batch + self._deferred
-            except Exception:  # a repeat would fail, too, and delay all further lines
-                log.exception("audit_not_written", lines=len(batch))
+            except Exception:  # noqa: BLE001 - logged for the line that cannot be stored
+                await self._write_singly(batch)
+
+    async def _write_singly(self, batch: Sequence[Line]) -> None:
+        """Write lines of which one cannot be stored, each in a commit of its own. A repeat of that one would fail, too,
+        and delay all further lines.
+        """
+        for number, line in enumerate(batch):
+            try:
+                await self._database.write(store.add, [line])
+            except Unavailable:
+                self._deferred = [*batch[number:], *self._deferred]
+                return
+            except Exception:
+                log.exception("audit_not_written", act=line.act)
 
     def _line(
         self,

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from io import BytesIO
+from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
@@ -22,6 +23,13 @@ WAIT_S = 30.0  # longest wait for free memory
 CHUNK = 48 << 10  # bytes; a multiple of three, so that only the last chunk has padding in base64
 
 
+class Release(Protocol):
+    """Releases the bytes of a reservation. It may be called more than once."""
+
+    def __call__(self, kept: int = 0) -> None:
+        """``kept``: bytes that stay reserved."""
+
+
 class ByteBudget:
     """Bytes of memory or disk that requests share; they are reserved in the order of the requests."""
 
@@ -33,15 +41,17 @@ class ByteBudget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  #: bytes, and their reservation
 
     @asynccontextmanager
-    async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Reserve bytes for a block of code, perhaps after a wait. Raises ``full`` after WAIT_S."""
+    async def reserved(self, size: int) -> AsyncIterator["Release"]:
+        """Reserve bytes for a block of code, perhaps after a wait; yield the function that releases some of them early.
+        Raises ``full`` after WAIT_S.
+        """
         release = await self.reserve(size)
         try:
-            yield
+            yield release
         finally:
             release()
 
-    async def reserve(self, size: int) -> Callable[[], None]:
+    async def reserve(self, size: int) -> "Release":
         """Reserve bytes, perhaps after a wait; return the function that releases them. Raises ``full`` after
         WAIT_S.
         """
@@ -49,7 +59,7 @@ class ByteBudget:
         await self._wait(size)
         return self._release_function(size)
 
-    def reserve_now(self, size: int) -> Callable[[], None]:
+    def reserve_now(self, size: int) -> "Release":
         """Reserve bytes for a body that has arrived; return the function that releases them. Raises ``full``."""
         size = min(size, self._size)
         if self._waiting or size > self._free:
@@ -57,14 +67,15 @@ class ByteBudget:
         self._free -= size
         return self._release_function(size)
 
-    def _release_function(self, size: int) -> Callable[[], None]:
-        is_reserved = True
+    def _release_function(self, size: int) -> "Release":
+        reserved = size
 
-        def release() -> None:
-            nonlocal is_reserved
-            if is_reserved:
-                is_reserved = False
-                self._free += size
+        def release(kept: int = 0) -> None:
+            nonlocal reserved
+            released = max(reserved - kept, 0)
+            if released:
+                reserved -= released
+                self._free += released
                 self._admit()
 
         return release

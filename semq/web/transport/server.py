@@ -120,8 +120,9 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 @contextmanager
 def _pem(path: object, fault: str) -> Iterator[None]:
-    """Name the file and the fault if a file in PEM form cannot be used."""
+    """Name the file and the fault if a file in PEM form cannot be read or used."""
     try:
         yield
-    except ssl.SSLError as error:
-        raise OSError(0, f"{fault}: {error.reason}", str(path)) from error
+    except OSError as error:  # SSLError, or an error of the file system, which names no file
+        reason = getattr(error, "reason", None) or error.strerror
+        raise OSError(0, f"{fault}: {reason}", str(path)) from error

@@ -72,6 +72,18 @@ async def test_an_invalid_certificate_is_an_error_with_its_file(inprocess: InPro
             pass
 
 
+@pytest.mark.parametrize("content", ["no authority", None])
+async def test_invalid_or_missing_authorities_are_an_error_with_their_file(
+    inprocess: InProcess, files: dict[str, Any], tmp_path: Path, content: str | None
+) -> None:
+    authorities = tmp_path / "authorities.pem"
+    if content is not None:
+        authorities.write_text(content)
+    with pytest.raises(UnusablePath, match=r"authorities\.pem"):
+        async with serving(await inprocess.hub(), **files, client_authorities=authorities):
+            pass
+
+
 async def test_a_port_in_use_is_an_error_with_its_number(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         http = site.web.http.model_copy(update={"port": site.server.port})
