@@ -101,6 +101,8 @@ class InstallationPlan:
     def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the configuration files; return the places of all nodes by name, the hub first, with free ports.
 
+        Nodes get a copy of an empty database if ``empty_database.VARIABLE`` is set.
+
         Of several instances, the first must serve before the others start: its database is the control database.
         ``links``: by name of the connecting node, the ports of proxies that replace those of the hub or the carrier;
         under DIRECT, the ports of proxies to which the first node of the direct link connects.
