@@ -135,8 +135,9 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
-    """Return one exit code for several dates. ``failures``: their codes other than 0. It is 0 without failures, the
-    common code if all are equal, else 3.
+    """Return one exit code for several dates: 0 without failures, their code if all failed with the same code, else 3.
+
+    ``failures``: the codes other than 0.
     """
     if not failures:
         return 0
@@ -322,7 +323,7 @@ def exit_code_of(error: SemqError) -> int:
 
 
 def outcome_of(error: SemqError) -> str:
-    """Return the outcome of a command that ended without a result."""
+    """Return the word for the outcome of a command that ended with this error."""
     return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
 
 

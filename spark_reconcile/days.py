@@ -1,9 +1,10 @@
 """Business dates in a configured time zone with a configured cut-off.
 
 A business date lasts from one cut-off to the next and is named after the calendar day that contains most of it. With a
-cut-off before noon it begins on that day (04:00: from 04:00 to 04:00 of the next day), with a later cut-off on the day
-before (18:00: messages accepted after 18:00 belong to the next date). Days with a clock change have 23 or 25
-hours. All instants are milliseconds since 1970 UTC. Used by the extracts and by the job.
+cut-off before noon, the date begins on that day: with 04:00 it lasts from 04:00 to 04:00 of the next day. With a
+cut-off from noon on, it begins on the day before: with 18:00, messages accepted after 18:00 belong to the next date.
+Dates with a clock change last 23 or 25 hours. All instants are milliseconds since 1970 UTC. Used by the extracts and by
+the job.
 """
 
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def parse_date(text: str) -> date:
 
 
 def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
-    """Return the date for an argument: 2026-11-20, ``today``, or None for the last completed date.
+    """Return the business date that ``text`` names, such as 2026-11-20 or ``today``; for None the last completed one.
 
     Raises BadRunRequest.
     """
@@ -99,7 +100,7 @@ def which_date(text: str | None, calendar: Calendar, clock: Clock) -> date:
 
 
 def neighbours(day: date, before: int = 1, after: int = 1) -> list[date]:
-    """Return a business date with ``before`` earlier and ``after`` later ones, oldest first.
+    """Return a business date together with ``before`` dates before it and ``after`` dates after it, oldest first.
 
     Messages that cross a cut-off have lines in the neighbouring dates.
     """

@@ -66,7 +66,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
     plausible_weeks: SmallCount = 4  #: number of earlier dates of the same weekday that define the usual volume
     plausible_low: Share = 0.5  #: a volume below this fraction of the usual volume is implausible
-    plausible_high: Share = 2.0
+    plausible_high: Share = 2.0  #: a volume above this multiple of the usual volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
     csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
     #: messages of each finding that the report shows with their history, in addition to examples of each pair
@@ -74,7 +74,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     @property
     def calendar(self) -> Calendar:
-        """The calendar with zone and cut-off."""
+        """The business dates by zone and cut-off."""
         return Calendar(self.zone, self.cutoff)
 
     @property

@@ -1,10 +1,9 @@
-"""Files and folders of extracts and runs, on a disk, a share or an object store. A reader sees a written file
-completely or not at all.
+"""Files and folders of extracts and runs, on a disk, a share or an object store.
 
-On a disk, a file is written under a temporary name, forced to disk and renamed; on an object store a single upload
-appears when it is closed. The driver reads and writes files only through this module; Spark gets the address of the
-same place by ``uri``. Locks exist on disks and shares only: on an object store, operators have to avoid two runs of
-one date at the same time.
+A reader sees a written file completely or not at all. On a disk, a file is written under a temporary name, forced to
+disk and renamed; on an object store, an upload becomes visible when it is closed. The driver reads and writes files
+only through this module; Spark gets the address of the same place by ``uri``. Locks exist on disks and shares only: on
+an object store, operators have to avoid two runs of one date at the same time.
 """
 
 import fcntl
@@ -71,11 +70,11 @@ class Place:
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def folders(self) -> list["Place"]:
-        """Return the folders in this folder, sorted by name, without hidden ones; empty if it does not exist."""
+        """Return the folders in this folder, sorted by name, without hidden ones; empty without this folder."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
-        """Return the files in this folder, sorted by name, without hidden ones; empty if it does not exist."""
+        """Return the files in this folder, sorted by name, without hidden ones; empty without this folder."""
         return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
 
     def size(self) -> int:
@@ -101,7 +100,7 @@ class Place:
         return digest.hexdigest()
 
     def write(self, content: bytes) -> None:
-        """Create or replace this file; readers see the old or the new content."""
+        """Create or replace this file. A reader on a disk sees the old or the new content."""
         with self.writer() as stream:
             stream.write(content)
 

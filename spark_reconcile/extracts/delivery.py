@@ -1,9 +1,9 @@
 """Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
 
-The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub; a repetition
-sends nothing twice, because every piece has its own token. The hub's side (``Collector``) keeps pieces in a spool until
-a parcel is complete; ``parcel`` then checks and unpacks it. A piece is acknowledged when it is on disk. The source of
-the message, not the parcel, identifies the node.
+The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub. If it is
+repeated, no piece becomes a second document, because every piece has its own token. The hub's side (``Collector``)
+keeps pieces in a spool until a parcel is complete; ``parcel`` then checks and unpacks it. A piece is acknowledged when
+it is on disk. The source of the message, not the parcel, identifies the node.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def read_piece(body: bytes) -> Piece:
 
 
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """Cut a finished extract into pieces. Raises BadExtract if there is none, or it needs too many pieces."""
+    """Cut a finished extract into pieces. Raises BadExtract if it is not finished, or needs too many pieces."""
     content = finished_manifest(folder)
     parcel, size = _name_of(content), parcel_bytes(content)
     count = max(-(-size // piece_bytes), 1)
@@ -67,14 +67,15 @@ def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
 
 
 def _name_of(manifest: bytes) -> str:
-    """Return the name of the parcel of an extract with this manifest.json."""
+    """Return the name of the parcel whose extract has this manifest.json."""
     return hashlib.sha256(manifest).hexdigest()
 
 
 async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
     """Send a finished extract and return the number of documents; 0 if this extract was sent before.
 
-    Raises BadExtract and the errors of ``Client.send``; a repetition does not send finished pieces again.
+    Raises BadExtract and the errors of ``Client.send``. After an error it can be repeated: the node recognizes the
+    pieces that it has accepted by their tokens.
     """
     content = finished_manifest(folder)
     name, manifest = _name_of(content), read_manifest(content)
@@ -96,13 +97,13 @@ class Collector:
 
     root: Place
     bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
-    received: list[Manifest] = field(default_factory=list)  #: of all extracts completed so far
+    received: list[Manifest] = field(default_factory=list)  #: the manifests of all extracts completed so far
 
     def accept(self, document: Document) -> Manifest | None:
         """Store a piece in the spool; return the manifest if its parcel is now complete and correct, else None.
 
-        Raises BadExtract if the document is not a piece, or its parcel is wrong; a wrong parcel is removed from the
-        spool.
+        Raises BadExtract if the document is not a piece, the spool of its node is full, or its parcel is wrong; a wrong
+        parcel is removed from the spool.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)
@@ -134,7 +135,7 @@ class _JoinedFiles:
         self._stream = next(self._files).open()
 
     def read(self, size: int, /) -> bytes:
-        """Read at most ``size`` bytes; none at the end of the last file."""
+        """Read at most ``size`` bytes; empty after the end of the last file."""
         while True:
             block = bytes(self._stream.read(size))
             if block:

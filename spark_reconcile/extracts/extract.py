@@ -150,7 +150,7 @@ def remove_unnamed_parts(folder: Place, manifest: Manifest) -> None:
 
 
 class _Range:
-    """The lowest and the highest value of a column; None if it has no value."""
+    """The lowest and the highest value of a column; None if the column has no value."""
 
     def __init__(self) -> None:
         self.low: int | None = None

@@ -36,7 +36,7 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 NIGHTS = 7  # number of last completed dates for which ``--nightly`` makes the missing extracts
-PATIENCE_S = 60.0  # for an unavailable node
+PATIENCE_S = 60.0  # time to wait for an unavailable node
 PrintMessage = Callable[[str], None]
 Arguments = argparse.Namespace
 
@@ -103,7 +103,7 @@ def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: 
 
 
 def _is_complete(folder: Place) -> bool:
-    """Whether there is an extract in a folder that was made after its date was over."""
+    """Whether the folder has an extract that was made after the end of its date."""
     try:
         manifest = read_manifest(finished_manifest(folder))
     except BadExtract:
@@ -112,7 +112,7 @@ def _is_complete(folder: Place) -> bool:
 
 
 async def _deliver(task: ExtractionTask, days: list[date]) -> int:
-    """Send the extracts that were never sent or have changed since then; return the number of documents."""
+    """Send the extracts that were never sent, or have changed since they were sent; return the number of documents."""
     async with Client(task.node_url, patience_s=PATIENCE_S) as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders

@@ -42,8 +42,8 @@ SELECT = (
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
-# The detail of a line ACCEPTED of a piece or of a manifest contains the name of the document; that of a piece also
-# contains its number.
+# The detail of the line ACCEPTED of a piece or of a manifest contains the name of the large document, and for a piece
+# also the number of the piece.
 _DOCUMENT_PATTERN = (
     "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
     "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"
@@ -59,8 +59,8 @@ class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
     Without a salt, the extract has no hash of the AppKey, because the hash of an order number could be found by trial.
-    With a salt, equal AppKeys have equal hashes; institutions that share a salt can be matched by business key. Domain,
-    data type and subtype are disclosed in clear only if ``type_in_clear``.
+    With a salt, equal AppKeys have equal hashes; documents of institutions that share a salt can be matched by business
+    key. Domain, data type and subtype are disclosed in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None

@@ -59,7 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int  #: the ledger is complete up to here; the end of the window if the date was over
     rows: int
     files: tuple[ExtractPart, ...]
-    seq_first: int | None = None
+    seq_first: int | None = None  #: lowest ``seq`` of the rows; this and the next three are None without rows
     seq_last: int | None = None
     at_first: int | None = None
     at_last: int | None = None
@@ -99,18 +99,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sign = Callable[[bytes], Signature]
-# A check of a signature: returns whether the node made it. Arguments: node, signed bytes, signature, and the earliest
-# time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
+# A check of a signature: returns whether the signature is that of the node. Arguments: node, signed bytes, signature,
+# and the earliest time of signing (milliseconds since 1970 UTC; None: the certificate must be valid now).
 Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
 def folder_of(node: str, store: str) -> str:
-    """Return the name of a source's folder below its business date."""
+    """Return the name of the folder of a ledger's extract, below the folder of the business date."""
     return f"source={node}.{store}"
 
 
 def date_folder(day: date) -> str:
-    """Return the name of a business date's folder."""
+    """Return the name of the folder of a business date."""
     return f"business_date={day.isoformat()}"
 
 

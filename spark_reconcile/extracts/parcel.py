@@ -26,34 +26,34 @@ from spark_reconcile.storage import Place
 
 MAGIC = b"SEMQ-EXTRACT-1\n"
 CONTENT_TYPE = "application/x-semq-extract"
-ARRIVING = ".arriving"  # folder below the extract's, for unchecked files
+ARRIVING = ".arriving"  # folder in the folder of the extract, for files that are not checked yet
 BYTES_MAX = 64 << 30  # total size of the files of one parcel
 _BLOCK = 1 << 20
-_LENGTH_BYTES = 8  # of the length of the manifest
+_LENGTH_BYTES = 8  # size of the field with the length of the manifest
 
 
 class ByteSource(Protocol):
     """A source of bytes: a file, a socket, a document's body."""
 
     def read(self, size: int, /) -> bytes:
-        """Read at most ``size`` bytes; none at the end."""
+        """Read at most ``size`` bytes; empty at the end."""
 
 
 def finished_manifest(folder: Place) -> bytes:
-    """Return the manifest.json of a finished extract. Raises BadExtract if there is none."""
+    """Return the manifest.json of a finished extract. Raises BadExtract if the extract is not finished."""
     if not (folder / MANIFEST_FILE).exists():
         raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
     return (folder / MANIFEST_FILE).read(MANIFEST_MAX)
 
 
 def parcel_bytes(manifest: bytes) -> int:
-    """Return the length of the parcel of an extract with this manifest.json."""
+    """Return the length of the parcel whose extract has this manifest.json."""
     files = sum(part.bytes for part in read_manifest(manifest).files)
     return len(MAGIC) + _LENGTH_BYTES + len(manifest) + files
 
 
 def pack(folder: Place) -> Iterator[bytes]:
-    """Return the parcel of a finished extract in blocks. Raises BadExtract if there is none."""
+    """Yield the parcel of a finished extract in blocks. Raises BadExtract if the extract is not finished."""
     content = finished_manifest(folder)
     manifest = read_manifest(content)
     yield MAGIC + len(content).to_bytes(_LENGTH_BYTES, "big") + content

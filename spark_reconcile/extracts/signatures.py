@@ -41,7 +41,10 @@ def signer(node: NodeSettings) -> Sign | None:
 
 
 def signer_of(config: Path | None) -> Sign | None:
-    """Return the signing function of the node of a configuration file; None if it describes no enrolled node."""
+    """Return the signing function of the node that a configuration file describes.
+
+    None without such a node, or if the node is not enrolled.
+    """
     node = _node_of(config)
     return signer(node) if node is not None else None
 
@@ -90,8 +93,10 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 
 
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
-    """Return the moment at which a certificate must be valid. It is now if the certificate has not ended or ``since``
-    is None, else its end, but not before ``since``.
+    """Return the moment at which a certificate must be valid.
+
+    It is the present moment if the certificate has not ended or ``since`` is None. For a certificate that has ended, it
+    is the moment of its end, or ``since`` if that is later.
     """
     if since is None or certificate.not_after >= now:
         return now

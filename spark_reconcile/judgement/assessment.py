@@ -1,8 +1,8 @@
 """From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
-of one number. All of this is one projection, without grouping or exchange. The properties of the sources (delivered, up
-to when, with which clock) are an ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
+of one number. All of this is one projection, without grouping or exchange. ``EvidenceCoverage`` states the period and
+the clock of each delivered ledger; ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,11 +74,11 @@ class JudgementContext(NamedTuple):
     """The data common to the judgement of all messages."""
 
     window: Window  #: the business date
-    young_ms: int  #: age of the last step below which a message is in flight
-    ledgers: tuple[EvidenceCoverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
-    hub_complete: bool  #: all known ledgers of the hub are delivered
-    hub_watermark: int
-    hub_since: int = -FAR
+    young_ms: int  #: a message whose last step is younger than this is in flight
+    ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
+    hub_complete: bool  #: whether all known ledgers of the hub are delivered
+    hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without such a ledger
+    hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
     unserved: frozenset[str] = frozenset()  #: nodes that recorded messages but do not occur in any ledger of the hub
     has_hub: bool = True  #: whether the institutions have a hub
@@ -87,17 +87,21 @@ class JudgementContext(NamedTuple):
 def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
-    ``near``: the sender's lines are missing, or only its first ones, so that the date depends on the sender's clock
-    (see ``judged``). ``none``: the lines are only notes.
+    ``carried``: an earlier run left the message open. ``earlier``, ``later``: the message belongs to another date.
+    ``near``: the sender has no line or its first lines are missing, so that the date depends on the sender's clock
+    (see ``judged``). ``none``: all lines are notes.
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
 
 def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: JudgementContext) -> DataFrame:
-    """Add to the dated facts both nodes, a word for each side, and ``row``, the matching row of the grid."""
+    """Add to the dated facts both nodes, a word for each side, and ``row``, the index of the matching row of the grid.
+
+    The scope ``near`` is replaced by date, earlier or later.
+    """
     covered = _with_coverage(spark, facts, names, context)
-    placed = covered.withColumn("begun_at", _begun()).withColumn("scope", _placed(context.window))
-    timed = placed.withColumns(
+    scoped = covered.withColumn("begun_at", _begun()).withColumn("scope", _scope_by_clocks(context.window))
+    timed = scoped.withColumns(
         {
             "step_at": _step(),
             "end_at": F.expr(f"least(sender_mark, receiver_mark, {context.hub_watermark})"),
@@ -140,11 +144,11 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 
 
 def _born() -> Column:
-    """Return SQL for the birth: the time of acceptance, refusal or first sending. Without such lines of the sender, it
-    is the first line of hub or receiver, and else the first unusable line.
+    """Return SQL for the birth: the time of acceptance, refusal or first sending. If the sender has no such line, it is
+    the time of the first line of hub or receiver; without these, the time of the first unusable line.
 
-    Null if there is none of these: the message belongs to an earlier date. An example is a message that the hub took
-    before these dates and sends now.
+    Null if there is none of these lines: the message belongs to an earlier date. An example is a message that the hub
+    took before these dates and sends now.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -154,15 +158,18 @@ def _born() -> Column:
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"  # the sender has no line about the message
-# The sender's first lines are missing although the hub took the message; without this condition it would be ignored.
+# The sender's first lines are missing although the hub took the message. Without this condition, the message would have
+# no birth and would be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
-# The earliest time at which each side must have written a line.
+# SQL for the time, by the hub's clock, from which on each side should have a line about the message.
 _MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
 
 
 def _begun() -> Column:
-    """Return SQL for the time of acceptance, or first sight if the sender has no line, by the hub's clock."""
+    """Return SQL for the time of acceptance by the hub's clock; without a line of the sender, for the time of the first
+    line of hub or receiver.
+    """
     return F.expr(
         "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
         "least(taken_at, recorded_at - coalesce(receiver_skew, 0)))"
@@ -170,7 +177,7 @@ def _begun() -> Column:
 
 
 def _step() -> Column:
-    """Return SQL for the last step forward by the hub's clock: the latest of the first times."""
+    """Return SQL for the last step forward by the hub's clock: the latest of the times of all steps."""
     of_sender = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
     return F.expr(
         f"greatest({of_sender}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))"
@@ -188,7 +195,7 @@ def _scope(window: Window) -> Column:
     )
 
 
-def _placed(window: Window) -> Column:
+def _scope_by_clocks(window: Window) -> Column:
     """Return SQL for the scope once the clocks are known: ``near`` messages get the date on which hub or receiver had
     the message first, by its sender's clock.
     """
@@ -201,8 +208,8 @@ def _placed(window: Window) -> Column:
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
     """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
-    # A ledger without a line about the message counts as missing if it was not delivered, if it begins after the
-    # message or after the evidence of an earlier run, or if no earlier run had all ledgers.
+    # A ledger without a line about the message counts as missing in three cases: it was not delivered; it begins after
+    # the message, or after the end of the evidence of an earlier run; every earlier run lacked a needed ledger.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
     begins_later = {
         side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"
@@ -329,7 +336,9 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time at which the absent ledger should have its first line, by its own clock."""
+    """Return SQL for the time at which the absent ledger should have its first line, by its own clock; null if no
+    ledger is absent.
+    """
     skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
     rows = " ".join(
         f"WHEN row = {number} THEN greatest(coalesce({_MOMENT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
@@ -350,11 +359,11 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
-    """Return one row per message of the date or carried: its verdict, the words of each side, and its times by the
-    nodes' clocks.
+    """Return one row for each message of the date and each carried message: its verdict, the word of each side, and its
+    times by the nodes' clocks.
 
-    ``turned``: whether a carried message has become an exception. ``open``: the facts for the run of the next date;
-    null if the verdict is final or the message was born before ``oldest_at``.
+    ``turned``: whether a carried message is an exception now and was none in any earlier run. ``open``: the facts for
+    the run of the next date; null if the verdict is final or the message was born before ``oldest_at``.
     """
     source_missing = _is(lambda verdict: verdict.name == "SOURCE_MISSING")
     updated = {
@@ -364,7 +373,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     facts = (updated[name].alias(name) if name in updated else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
     open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
-    # Later readers need valid text; only an unreadable locator can be invalid.
+    # Later readers need valid UTF-8; only an unreadable locator can contain other bytes.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged.where("scope IN ('date', 'carried')").select(
         F.expr(readable("lk0")).alias("lk0"),
@@ -394,8 +403,8 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
 
 
 def _document(lk0: str) -> str:
-    """Return SQL for the name of the document in pieces, from the LK0 of a message: both begin with the same four
-    parts.
+    """Return SQL for the name of the document in pieces. ``lk0``: SQL for the LK0 of the message; both begin with the
+    same four parts.
     """
     return f"concat(substring_index({lk0}, '.', 4), '.', lower(hex(document_inc)), '.', document_id)"
 

@@ -42,11 +42,14 @@ LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _BORN = mask(Event.ACCEPTED)
 _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
-_CONFIRMED = mask(Event.FORWARDED, Event.STORED)  # at the hub: written; at the sender: noted
+# written by the hub that forwards or stores a message, and by the sender that notes this
+_CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column of the facts: the aggregate function, and the contribution of one line (null: none)."""
+    """A column of the facts: the aggregate function ``merge``, and ``line``, SQL for the value that one line
+    contributes (null: none).
+    """
 
     name: str
     merge: str
@@ -54,7 +57,7 @@ class Fact(NamedTuple):
 
 
 def _when(side: int, events: int, value: str) -> str:
-    """Return SQL for a value of the lines of a side with one of these events; null for other lines."""
+    """Return SQL that gives ``value`` for a line of this side with one of these events, and null for other lines."""
     return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
 
 
@@ -63,7 +66,7 @@ _COPY = " | ".join(
     f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
     for group in range(COPY_GROUPS)
 )
-_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of the first attempt
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # the time of a line of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 "
     f"OR side = {_H} AND bit & {_CONFIRMED} <> 0 "
@@ -73,8 +76,9 @@ _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substri
 _BY_DIRECT_LINK = (  # sent or recorded by a direct link
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
-# The name of a document in pieces is an LK0 of the sender's store, and the reason of the lines ACCEPTED of its pieces
-# and its manifest. Incarnation and record id are kept as numbers, because texts would be grouped by sorting.
+# The name of a document in pieces is an LK0 of the sender's store. It begins the reason of the lines ACCEPTED of the
+# pieces and of the manifest. Its incarnation and its object id are kept as numbers, because Spark groups texts by
+# sorting.
 _OF_DOCUMENT = (
     f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
     f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
@@ -103,8 +107,8 @@ FACTS = (
         "bit_or",
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
-    # from earlier runs that left the message open: the end of their evidence, 0 without such a run; and whether they
-    # reported it as an exception
+    # If earlier runs left the message open: the end of the evidence of the last one (0: no run did), and whether one of
+    # them reported it as an exception.
     Fact("carried", "max", "0L"),
     Fact("reported", "bit_or", "0"),
     # the first time of each event, by the clock of the writing node
@@ -127,20 +131,22 @@ FACTS = (
     Fact("target_high", "max", _TARGET),
     Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
-    # values from ledgers, limited so that sums cannot overflow
+    # the highest attempt of the sender
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
     # the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
     Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
+    # limited, so that sums cannot overflow
     Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))
 
 
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
-    """Read the lines of all extracts, given as addresses by window; ``outside`` marks times outside the window.
+    """Read the lines of all extracts. ``groups``: by the window of their manifest, the addresses of the files.
 
-    These times are moved into the window, so that the message belongs to the date of its extract.
+    Column ``outside`` marks a line whose time is outside the window. This time is moved to the edge of the window, so
+    that the message belongs to the date of its extract.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
@@ -158,7 +164,7 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     return reduce(DataFrame.unionByName, parts)
 
 
-# The name of a line's message; a line without an LK0 counts as a message of its own.
+# SQL for the name of a line's message; a line without an LK0 counts as a message of its own.
 KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 

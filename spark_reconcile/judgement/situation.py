@@ -1,9 +1,9 @@
 """The situation of a message in its three ledgers: a word for each side and remarks; the key of the verdict grid.
 
-``facts`` collects, for each message and side, the events written at least once, as bits of one number. The tables below
-map the bits of a side to a word: the first row of which an event is present and all excluded events are absent.
-``assessment`` uses the same tables in Spark; ``verdicts`` maps a situation to a finding. A row of the grid tests the
-situation as one number, its "picture", with a bit for each word and each remark.
+``facts`` collects, for each message and side, the events written at least once, as bits of one number. There is a
+table of words below for each side. The first row whose condition holds gives the word; ``SideStanding`` describes the
+conditions. ``assessment`` uses these tables in Spark, and ``verdicts`` maps a situation to a finding. A row of the grid
+tests the situation as one number, its "picture", with a bit for each word and each remark.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,17 @@ from spark_reconcile.extracts.schema import NOTES, mask
 
 
 class SideStanding(NamedTuple):
-    """A word for the state of a message at one side, and its condition: one event of ``shown_by`` is present, none of
-    ``unless``, and one of ``needs`` unless that is empty.
+    """A word for the state of a message at one side, and the condition under which it applies.
+
+    At least one event of ``shown_by`` is present, no event of ``unless`` is, and if ``needs`` is not empty, at least
+    one event of ``needs`` is present.
     """
 
     name: str
     shown_by: int
     unless: int = 0
     needs: int = 0
-    is_by_absence: bool = False  #: concluded from absent lines, which an incomplete ledger does not allow
+    is_by_absence: bool = False  #: follows from absent lines, so it does not apply if the ledger may be incomplete
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -68,26 +70,28 @@ RECEIVER_WORDS = (
     SideStanding("traces", _ANY, is_by_absence=True),  # later events of a message without a record
 )
 
-# none: the ledger has no line. missing: the ledger was not delivered. direct: no relay between the two ends.
+# none: the ledger has no line. missing: it has no line, and is absent or does not cover the time of the message.
+# direct: the hub has no part in the message.
 SENDERS = ("none", "missing", "torn", *dict.fromkeys(word.name for word in SENDER_WORDS))
 HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WORDS))
 RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
 
+# In the explanations, "it" is the message.
 FLAGS = (
-    "unreadable",  # a line about it cannot be read: unknown side or event
-    "out_of_range",  # a line about it lies outside the dates that its extract covers
+    "unreadable",  # a line about it cannot be used: see ``facts``
+    "out_of_range",  # the time of a line about it lies outside the dates that the extract of the line covers
     "locator",  # its source locator cannot be read
     "mismatch",  # the same identity was seen with other bytes
     "twice",  # the receiver recorded it twice
     "astray",  # a node that is not its target recorded it
     "two_targets",  # lines name different targets
-    "young",  # its last step is so recent, when the evidence ends, that the next step may follow
+    "young",  # its last step was shortly before the end of the evidence, so the next step may still follow
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
-    "owes",  # the receiver recorded it, and has no line that an acknowledgement it owes was noted
-    "kept",  # the hub has stored a copy of which its ledger shows no release
-    "ahead",  # it begins after the end of its sender's evidence
+    "owes",  # the receiver recorded it, and has no line that the other side noted the acknowledgement
+    "kept",  # the hub stored a copy, and its ledger does not show that the copy was released
+    "ahead",  # it begins after the end of its sender's evidence, or just before the end
     "no_hub",  # the institutions have no hub
 )
 
@@ -118,14 +122,15 @@ class Situation(NamedTuple):
 
 
 HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
-# First bits of the words of hub and receiver and of the remarks in a picture; those of the sender begin at bit 0.
+# The bits of a picture: first the words of the sender, from bit 0, then those of the hub, those of the receiver, and
+# the remarks. These are the numbers of the first bit of each group.
 HUB_BIT = len(SENDERS)
 RECEIVER_BIT = HUB_BIT + len(HUBS)
 FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
 
 
 def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
-    """Return the bit of a word in a picture; ``first`` is the number of the bit of the first of ``words``."""
+    """Return the bit of a word in a picture; ``first`` is the bit number of the first word."""
     return 1 << first + words.index(word)
 
 

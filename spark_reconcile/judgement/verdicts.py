@@ -1,8 +1,9 @@
 """The verdicts: meaning, responsible party and next step of each, and the grid that gives exactly one to every message.
 
-Read the grid from the top: the first row that fits the situation is the finding, and its second column the verdict. A
-cell lists the words that fit, a dot fits all; the last column names remarks that must hold (with ``!``: must not). The
-rows leave no situation out, so no message is without a verdict. Pure; ``assessment`` applies the same rows in Spark.
+Read the grid from the top. The first row that fits the situation gives the finding (first column) and the verdict
+(second column). A cell lists the words that fit; a dot means that every word fits. The last column names the remarks
+that must hold, and with ``!`` those that must not hold. The rows cover all situations, so every message gets a verdict.
+Pure; ``assessment`` applies the same rows in Spark.
 """
 
 from functools import cache
@@ -26,7 +27,7 @@ class Verdict(NamedTuple):
 
     name: str
     kind: str
-    carried: bool  #: judged again on the following dates until it is fine
+    carried: bool  #: whether the runs of the next dates judge a message with this verdict again
     owner: str
     meaning: str
     next_step: str
@@ -88,9 +89,9 @@ VERDICTS = (
 )
 # fmt: on
 
-# Abbreviations in the cells of the grid: one word for several.
+# Abbreviations in the cells of the grid: each stands for several words.
 ABBREVIATIONS = {
-    "open": "accepted|sent|forwarded|stored",  # states of the sender: not settled
+    "open": "accepted|sent|forwarded|stored",  # states of the sender: it has no final outcome
     "moved": "sent|forwarded|stored",
     "settled": "delivered|cancelled|rejected",
     "passed": "forwarded|released|returned|direct",  # states of the hub: no further task
@@ -173,7 +174,8 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# Finding | meaning beyond its verdict, side that repairs it, safe deed for the repair list.
+# For each finding: its meaning, in addition to that of its verdict; the side that repairs it, and the safe deed for the
+# repair list (empty: there is no safe deed).
 FINDINGS = {
     "line_unreadable": (
         "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",
@@ -294,7 +296,10 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
 
 
 def _unlisted(cell: str, words: tuple[str, ...], first: int) -> int:
-    """Return the bits of the words of a side that a cell does not list; a dot lists all."""
+    """Return the bits of the words of one side that the cell does not list; a cell with a dot lists all of them.
+
+    ``first``: the number of the bit of the first word.
+    """
     full = "|".join(ABBREVIATIONS.get(part, part) for part in cell.split("|"))
     listed = frozenset(words if cell == "." else full.split("|"))
     if not listed <= set(words):

@@ -24,9 +24,9 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 PrintMessage = Callable[[str], None]
-TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # codes of a node that does not know the message, or for which it has ended
+TOO_LATE = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
 CLASS_3 = 3
-PATIENCE_S = 15.0  # for an unavailable node; short, because a person waits
+PATIENCE_S = 15.0  # time to wait for an unavailable node; short, because a person waits for the command
 UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
 
 
@@ -124,7 +124,11 @@ async def _apply(
 
 
 async def apply_deed(client: Client, deed: Deed, *, is_real: bool) -> DeedResult:
-    """Do a deed if the present state of its message still needs it and ``is_real``. Raises NodeUnreachable."""
+    """Do a deed, if the message in its present state still needs it. Without ``is_real`` the result is only
+    ``planned``.
+
+    Raises NodeUnreachable.
+    """
     act = _ACT.get((deed.deed, deed.side))
     if act is None:
         return DeedResult(deed.lk0, deed.deed, "left", f"a {deed.side} cannot do this")
@@ -171,6 +175,6 @@ def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
     """
     if act.side != "receiver":
         return row.get("outcome") is not None
-    # The receiver owes acknowledgements of this row whose status is AS_INIT (PROTOCOL.md, R9).
+    # An acknowledgement with the status AS_INIT is still owed (PROTOCOL.md, R9).
     owes_hub = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
     return not owes_hub and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

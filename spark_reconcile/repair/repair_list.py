@@ -29,7 +29,7 @@ class Deed(msgspec.Struct, frozen=True):
 
     lk0: str
     deed: str
-    side: str  #: the side of the node: sender, hub or receiver
+    side: str  #: the side that acts: sender, hub or receiver
     finding: str
     verdict: str
     sender: str
@@ -80,7 +80,7 @@ def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
 
 
 def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
-    """Read the list of one node, checked against the signed index; empty if there is nothing to do.
+    """Read the list of one node and check it against the signed index; empty if there is nothing to do.
 
     With ``verify``, a signature of the hub is required. Raises NoSuchRun, BadRepairList.
     """
@@ -106,7 +106,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None, signer: s
 
 
 def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mapping[str, Any] | None:
-    """Check the index and return its entry for a node; None if there is none."""
+    """Check the index and return its entry for a node; None if the index has no entry for it."""
     try:
         index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
         signature = msgspec.convert(index.pop("signature", None), Signature | None)

@@ -52,8 +52,8 @@ def outcome_of(findings: Findings) -> str:
 
 
 def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
-    """Return the sort key of a breach: the most urgent verdict first, all pairs before single ones, many messages
-    first.
+    """Return the sort key of a breach: the most urgent verdict first; thresholds of the whole date before those of
+    single pairs; the most messages first.
     """
     return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
 

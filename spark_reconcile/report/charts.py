@@ -40,8 +40,8 @@ _CONFIG = {
 def bars(rows: Rows, title: str) -> Markup:
     """Return a horizontal bar with its numbers for each verdict, in the order of the rows.
 
-    Rows: verdict, called (its name in both languages), from (one of PARTS), messages; those of one verdict follow each
-    other.
+    Rows: verdict, called (its name in both languages), from (one of PARTS), messages. The rows of one verdict are
+    consecutive.
     """
     parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
@@ -53,8 +53,9 @@ def bars(rows: Rows, title: str) -> Markup:
     colours = dict(zip(PARTS, (_OF_DATE_COLOUR, _FOUND_NOW_COLOUR, _KNOWN_COLOUR), strict=True))
     colour = {"field": "from", "type": "nominal", "title": None,
               "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
-    room = _DIGIT_WIDTH * max(map(len, texts.values()), default=0)
-    scale = {"domainMax": max((row["all"] for row in figures), default=1) * _WIDTH / max(_WIDTH - room, _WIDTH / 2)}
+    numbers_width = _DIGIT_WIDTH * max(map(len, texts.values()), default=0)
+    longest = max((row["all"] for row in figures), default=1)
+    scale = {"domainMax": longest * _WIDTH / max(_WIDTH - numbers_width, _WIDTH / 2)}
     wide = {
         "data": {"values": figures},
         "width": _WIDTH,
@@ -150,7 +151,7 @@ def _named(field: str, **axis: Any) -> Spec:
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """Return an axis of whole numbers. The number of ticks is limited, so that few messages get no ticks at halves."""
+    """Return an axis of whole numbers. It has at most as many ticks as messages, so that no tick is at a fraction."""
     most = max((row[field] for row in rows), default=0)
     axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS_MAX)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}
@@ -168,7 +169,7 @@ def _numbers(rows: Rows, field: str) -> Spec:
 
 def _draw(spec: Spec, title: str) -> Markup:
     """Return the picture, with its title as text for screen readers. ``vl_convert`` escapes texts of rows."""
-    # ``vl_convert`` measures text with a font of its own. The browser's font may be wider, so there is room around it.
-    room = {"left": 24, "right": 12, "top": 5, "bottom": 5}
-    svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": room, **spec})
+    # ``vl_convert`` measures text with a font of its own. The browser's font may be wider and needs the padding.
+    padding = {"left": 24, "right": 12, "top": 5, "bottom": 5}
+    svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": padding, **spec})
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))

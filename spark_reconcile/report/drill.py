@@ -66,7 +66,7 @@ def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, DateCount]]:
 
 
 def worst_nodes(shown: Sequence[Pair]) -> list[str]:
-    """Return the nodes with most exceptions among these pairs, at most MATRIX_NODES."""
+    """Return the nodes with the most exceptions in these pairs, at most MATRIX_NODES."""
     exceptions: dict[str, int] = {}
     for pair in shown:
         for node in (pair.sender, pair.receiver):

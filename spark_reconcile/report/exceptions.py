@@ -88,12 +88,14 @@ def write_exceptions(
 
 
 class _Sample:
-    """A choice of exceptions: the first of every finding, and of every shown pair as many findings as possible."""
+    """A choice of exceptions: the first ones of every finding; and for every shown pair, PER_PAIR exceptions of as many
+    findings as possible.
+    """
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:
         self._per_finding = per_finding
         self._of_finding: dict[str, int] = {}  # number of rows by finding
-        # By pair: how many rows of the same pair and finding came before, number of the row, row.
+        # By pair: for each row, how many rows of the same pair and finding precede it, its number, and the row.
         self._of_pair: dict[str, list[tuple[int, int, Row]]] = {pair: [] for pair in pairs}
         self._of_pair_and_finding: dict[tuple[str, str], int] = {}
         self._kept: dict[int, Row] = {}  # by number of the row

@@ -1,4 +1,5 @@
-"""The figures of a verdict: three numbers that never overlap. Each has the same name on the whole page.
+"""The figures of a verdict: three numbers of messages, none of which is counted twice. Each number has the same name on
+the whole page.
 
 Banner, charts, tables and headings show these and no sums of them, so that a number has the same meaning everywhere.
 Thresholds are compared with the first two, the new ones.
@@ -37,7 +38,7 @@ class VerdictFigures(NamedTuple):
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
-        """Return the sums with another verdict's numbers."""
+        """Return the sums of these numbers and the other ones."""
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 

@@ -95,7 +95,7 @@ class Findings:
     fingerprint: str
     evidence_until: int  #: all delivered ledgers are complete up to this time
     sources: tuple[Source, ...]
-    is_partial: bool
+    is_partial: bool  #: whether a delivered or expected extract is not used
     skews: dict[str, Skew]
     clock_ms: dict[str, int]  #: for each node whose times are corrected: its clock minus the hub's
     lines: list[dict[str, Any]]  #: numbers of lines of the date by node, store, side, event
@@ -105,7 +105,7 @@ class Findings:
     limited_pairs: list[dict[str, Any]]  #: counts of the date, by verdict, of pairs with thresholds of their own
     exceptions: DataFrame
     exception_lines: DataFrame  #: ledger lines of the exceptions
-    other_dates: dict[str, int]  #: by scope: messages of other dates in the lines, and names that occur only in notes
+    other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, and none (they occur only in notes)
     documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _PLAUSIBLE

@@ -28,7 +28,7 @@ def _table(table: str) -> str:
     column = 0
 
     def label(tag: re.Match[str]) -> str:
-        """Return a start tag, with the label of its column if it is that of a cell."""
+        """Return a start tag; the start tag of a cell gets the label of its column."""
         nonlocal column
         if not tag["kind"]:  # a row begins
             column = 0

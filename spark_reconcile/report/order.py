@@ -48,7 +48,7 @@ CAUSES = (
 
 def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
     """Return the lines of one message in the order of its story. ``moment``: the time of a line by the hub's clock."""
-    before: list[set[int]] = [set() for _ in lines]  # of each line, the numbers of the lines that precede it
+    before: list[set[int]] = [set() for _ in lines]  # for each line, the numbers of the lines that must precede it
     for ledger in {(line["node"], line["store"]) for line in lines}:
         of_ledger = [
             n for n, line in enumerate(lines) if (line["node"], line["store"]) == ledger and line["seq"] is not None
@@ -74,9 +74,9 @@ def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: C
 
 
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
-    """Return the numbers of lines by time, but each line after those that must precede it.
+    """Return the numbers of lines in the order of time, but each line after those that must precede it.
 
-    If ledgers contradict each other, so that no remaining line may come first, the earliest does.
+    If ledgers contradict each other, each remaining line may have to follow another one. Then the earliest comes next.
     """
     predecessors = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(predecessors) if not numbers]

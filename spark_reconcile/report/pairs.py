@@ -97,7 +97,7 @@ class Pairs(NamedTuple):
     shown: tuple[Pair, ...]
     worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages, and its figures
     tallies: Mapping[str, Tally]  #: by name of the pair
-    matrix: Counts  #: all pairs in which both institutions are among the worst
+    matrix: Counts  #: pairs in which both institutions are among the worst
     past: Sequence[tuple[date, Counts]]  #: counts of earlier dates, oldest first
 
 

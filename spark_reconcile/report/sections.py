@@ -122,7 +122,7 @@ def _clock_words(skew: Skew | None) -> str:
 
 
 def precision(findings: Findings) -> dict[str, Any]:
-    """Return the precision of latencies: the largest error of a clock, and the number of unknown clocks."""
+    """Return the precision of latencies: the largest uncertainty of a clock, and the number of unknown clocks."""
     worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
     nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
     return {"worst": None if worst is None else span(worst), "unknown": len(nodes - findings.skews.keys())}

@@ -26,7 +26,7 @@ _CONVERTED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
 
 
 class SheetSize(NamedTuple):
-    """The numbers of rows of a table and of its file; the file has fewer if ``csv_rows_max`` has cut it."""
+    """The numbers of rows of a table and of its file; the file has fewer if it was cut at ``csv_rows_max``."""
 
     found: int  #: rows of the table
     written: int  #: rows of the file

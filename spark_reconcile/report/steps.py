@@ -48,13 +48,13 @@ _DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}
 class NextStep(NamedTuple):
     """A node and the command to enter there."""
 
-    side: str  #: its role: sender, hub, receiver, writer
+    side: str  #: the role of the node: sender, hub, receiver, writer
     node: str
     command: str
 
 
 def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[NextStep]:
-    """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes, if they are known."""
+    """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes; empty if unknown."""
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
     _, side, deed = FINDINGS.get(row["finding"], ("", "", ""))
     rows = [(side, _DEEDS[deed, side])] if deed else [(s.at, s.command) for s in STEPS if s.verdict == row["verdict"]]

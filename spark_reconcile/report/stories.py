@@ -52,7 +52,7 @@ def _worst_pairs(pairs: Pairs, finding: str) -> list[Row]:
 
 
 class _MessageTexts:
-    """Descriptions of messages in words, for the hub and the clocks of one run."""
+    """Describe messages in words, with the hub's address and the clock differences of one run."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings

@@ -96,7 +96,7 @@ def pair_name(sender: str, receiver: str) -> str:
 
 
 def app_key_type(row: Mapping[str, Any]) -> str:
-    """Return the type of a business key, such as trade/order/standard, if its institution discloses it."""
+    """Return the type of a business key, such as trade/order/standard; empty if it is not disclosed."""
     parts = [row.get(name) or "" for name in ("app_domain", "app_type", "app_subtype")]
     return "/".join(parts) if any(parts) else ""
 
@@ -117,7 +117,7 @@ def event_words(side: int | None, event: int | None) -> str:
 
 
 def side_word(side: int | None) -> str:
-    """Return the name of the side for which a line was written."""
+    """Return the name of the side for which a line was written; ``?`` for an unknown side."""
     return SIDES[Side(side)] if side in {int(member) for member in Side} else "?"
 
 

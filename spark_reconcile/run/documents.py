@@ -15,7 +15,7 @@ from spark_reconcile.storage import Place
 
 SHOWN_MAX = 50  # documents that summary and page name
 
-# The worst first. A refusal precedes open messages, because the refusal of one piece ends the document.
+# Verdicts, the worst first. REFUSED precedes the open ones, because the refusal of one piece ends the document.
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _FINE = [verdict.name for verdict in VERDICTS if verdict.kind == "fine" and verdict.name != "MATCHED"]
 _WORST_FIRST = (*EXCEPTIONS, *_FINE, *_OPEN, "MATCHED")
@@ -40,7 +40,9 @@ class LargeDocuments:
 
 
 def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
-    """Write one row for each document in pieces of which the run has a message, the worst first."""
+    """Write one row for each document in pieces of which the run has a message, the worst first; return their numbers
+    and the worst ones.
+    """
     # With a delivered manifest, a refused piece does not count: its content was sent again as another message, for
     # instance for a renewed certificate.
     delivered = "count_if(NOT is_piece AND verdict = 'MATCHED') > 0"

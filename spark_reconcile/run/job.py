@@ -1,7 +1,7 @@
 """One run: check the inputs, judge each message, apply thresholds, write the report. ``run`` lists the steps.
 
 Called by ``commands`` (``run``, ``backfill``), also under ``spark-submit``. A run writes into its own folder and moves
-the pointer of its date last; after any earlier failure the published run is unchanged.
+the pointer of its date last. A failure before that leaves the published run unchanged.
 """
 
 from dataclasses import asdict, dataclass, field

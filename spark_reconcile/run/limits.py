@@ -34,7 +34,7 @@ class Breach(NamedTuple):
 
 
 def breaches(counts: Iterable[VerdictCount], limits: Mapping[str, Limit]) -> list[Breach]:
-    """Return the thresholds exceeded by some counts, in the order of the counts."""
+    """Return the thresholds that these counts exceed, in the order of the counts."""
     return [breach for count in counts for breach in _breaches(count, limits.get(count.verdict, Limit()))]
 
 
@@ -59,7 +59,10 @@ class Plausibility(NamedTuple):
 
 
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
-    """Compare the messages of a date with earlier dates of the same weekday, of which at least two are needed."""
+    """Compare the number of messages of a date with those of earlier dates of the same weekday.
+
+    ``low``, ``high``: accepted multiples of their median. With fewer than two earlier dates there is no median.
+    """
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:
         comparison = "fewer" if messages < usual else "more"

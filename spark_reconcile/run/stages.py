@@ -45,8 +45,8 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     """Count the lines of each ledger by side, event and target."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    # The store of the hub that held a copy, according to other nodes. Most lines have no LK1; the cheap tests come
-    # first.
+    # The store of the hub that has a copy, according to a line of another node. Most lines have no LK1, so the cheap
+    # tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
     copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
@@ -70,14 +70,14 @@ def participants(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
     )
 
 
-UNSERVED_MIN = 20  # number of a node's records from which on the hub should mention the node
+UNSERVED_MIN = 20  # a node with at least this many records should occur in a ledger of the hub
 
 
 def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return the traces of missing ledgers of the hub in the ledgers of other nodes.
+    """Return the traces that unknown ledgers of the hub have left in the ledgers of other nodes.
 
-    They are the stores of copies, such as 1.1, that two or more nodes name; and the *unserved* nodes, which have many
-    records although no line of the hub mentions them.
+    The first set has the stores, such as 1.1, in which two or more nodes name copies. The second set has the *unserved*
+    nodes, which have many records although no line of the hub mentions them.
     """
     stores = (
         survey.where("copies_in <> ''")
@@ -98,7 +98,7 @@ def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
-    """Return a table of the nodes of lines and of carried messages, each with its hash in the facts."""
+    """Return a table of the nodes in lines and carried messages, each with the hash by which the facts name it."""
     names = set(nodes)
     if carried is not None:
         rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
@@ -120,7 +120,7 @@ def facts(
 
 
 def _by_scope() -> list[Column]:
-    """Return the number of messages in each scope outside this run, as columns to observe."""
+    """Return columns to observe: for each scope in OTHER_DATES, the number of messages."""
     return [F.count_if(F.col("scope") == scope).alias(scope) for scope in OTHER_DATES]
 
 
@@ -201,9 +201,9 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
 
 
 def stories(exception_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the lines of some messages in the order of time, at most STORY_LINES + 1 of each.
+    """Return the lines of some messages by LK0, in the order of time, at most STORY_LINES + 1 of each message.
 
-    The last of STORY_LINES + 1 lines shows only that there are more.
+    The line after the first STORY_LINES is never shown; it only tells that there are more.
     """
     if not lk0s:
         return {}
@@ -230,13 +230,13 @@ def profile(cells: DataFrame) -> list[dict[str, Any]]:
 
 
 def drill(cells: DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return all counts of some pairs, by finding, latency and age, for the details of each pair on the page."""
+    """Return all counts of some pairs by finding, latency and age, for the details of the pairs on the page."""
     named = cells.where(F.expr(_PAIR).isin(list(names)))
     return [row.asDict() for row in named.collect()] if names else []
 
 
 def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the counts of the date of some pairs, by verdict."""
+    """Return the counts of some pairs by verdict, of messages of the date only."""
     named = pairs.where("scope = 'date'").withColumn("pair", F.expr(_PAIR))
     rows = named.where(F.col("pair").isin(list(wanted))).select("pair", "verdict", "messages", "oldest_at").collect()
     return sorted((row.asDict() for row in rows), key=lambda row: (row["pair"], row["verdict"]))
@@ -267,7 +267,7 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
 class Absence(NamedTuple):
     """A missing ledger that should mention some messages on a business date."""
 
-    name: str  #: of the ledger, if messages name it; else of the node; or THE_HUB, UNKNOWN_STORE
+    name: str  #: the ledger, if the messages name it, else the node, THE_HUB or UNKNOWN_STORE
     day: date
     messages: int  #: number of messages without a verdict because of it
 

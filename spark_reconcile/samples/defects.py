@@ -73,9 +73,9 @@ def plant(
     root: Place, day: date, calendar: Calendar, clock: Clock, signers: Mapping[str, Sign | None] | None = None
 ) -> list[Planted]:
     """Plant one defect of each row of DEFECTS into the extracts of a date; fewer, if there are fewer suitable messages.
-    Raises BadRunRequest.
 
-    ``signers``: by node, the signing function for its changed extract; without one, the extract loses its signature.
+    Raises BadRunRequest if the extracts are too large. ``signers``: by node, the signing function for its changed
+    extract; without one, the extract loses its signature.
     """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:

@@ -29,14 +29,14 @@ HUB = "2.hub"
 # The incarnation of every store is this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
-# Periods at the end and at the start of the date in which no message is accepted, except the late ones, because some of
-# its lines would belong to the next date or to the date before.
+# Periods at the end and at the start of the date in which only late messages are accepted. The lines of other messages
+# would lie outside the date.
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000
 Numbers = npt.NDArray[np.int64]
 
-# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c with a stored
-# copy's locator, x with other bytes, o outside the dates of the extract.
+# Parts of courses: lines as side:EVENT@milliseconds after the acceptance. Letters after the time: c, the line
+# has the locator of a stored copy; x, it has other bytes; o, its time is outside the dates of the extract.
 COURSE_PARTS = {
     "go": "S:ACCEPTED@0 S:SENT@3",
     "forward": "H:FORWARDED@24",
@@ -50,8 +50,8 @@ COURSE_PARTS = {
     "release": "H:RELEASED@3600050c R:PLATFORM_ACKED@3600080c",
     "deliver2": "S:DELIVERED@3600090 R:SENDER_ACKED@3600130",
 }
-# Verdict, share of all messages (0: all that have no other course; late: a small share, in the last minutes of the
-# date), class, then parts and single lines.
+# Verdict, share of all messages, class, then parts and single lines. Share 0: all messages without another course;
+# late: a small share, accepted in the last minutes of the date.
 COURSES = """
 MATCHED             0      3  go forward record forwarded deliver noted
 MATCHED             0.05   3  go store unload record2 release deliver2
@@ -206,8 +206,8 @@ class _Slice:
         shares = np.array([course.share * (1 if index == 1 else defects) for index, course in enumerate(ALL_COURSES)])
         shares[0] = max(1 - shares[1:].sum(), 0)
         self.courses: Numbers = dice.choice(len(ALL_COURSES), count, p=shares / shares.sum())
-        room = DAY_MS - _TAIL_MS - _LEAD_MS
-        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * room // total + dice.integers(0, 1000, count)
+        period_ms = DAY_MS - _TAIL_MS - _LEAD_MS
+        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * period_ms // total + dice.integers(0, 1000, count)
         late = np.array([course.is_late for course in ALL_COURSES])[self.courses]
         self.accepted = np.where(late, begin + DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
         self.jitter: Numbers = dice.integers(0, 10, count)
@@ -229,7 +229,7 @@ class _Slice:
         ledger.seq += len(message)
 
     def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, CourseStep, Course]]:
-        """Yield, for each step of a course that a node writes, the indexes of messages and the times of lines."""
+        """Yield, for each course step that a node writes: indexes of its messages, times of its lines, step, course."""
         for number, course in enumerate(ALL_COURSES):
             on_course = self.courses == number
             for step in course.steps:
@@ -250,7 +250,9 @@ class _Slice:
         steps: list[tuple[CourseStep, Course]],
         names: list[str],
     ) -> pa.RecordBatch:
-        """Return lines as a batch: of each line the index of its message, its time, and its index in ``steps``."""
+        """Return lines as a batch. ``message``, ``at``, ``step``: of each line, the index of its message, its time, and
+        the index of its course step in ``steps``.
+        """
         count = len(message)
         nodes = pa.array(names)
 

@@ -33,7 +33,7 @@ class Skew(NamedTuple):
     agreeing: int  #: messages in whose hour the estimate differs from ``ms`` by less than WRONG_FROM_MS
     of: int  #: messages in all hours
     first_ms: int  #: estimate of the first hour
-    within_ms: int = 0  #: error of the estimate
+    within_ms: int = 0  #: stated error of the estimate: half the mean round trip, plus half a STEP_MS
 
     @property
     def is_known_to_differ(self) -> bool:
@@ -104,6 +104,7 @@ _RECEIVER_MS = (
     f"if({_ACKED}, recorded_at - ({_BEGUN} + ended_at) / 2 + {_SENDER_MS}, NULL))"
 )
 _IS_USABLE = f"{_IN_TIME} OR {_KEPT}"
+# The column names: ``ms`` is the estimate, ``way`` its round trip, ``h`` the hour since 1970.
 _ESTIMATES = (
     ("sender", "xxhash64(substring_index(lk0, '.', 2))"),
     ("sender_ms", f"if({_IN_TIME}, {_SENDER_MS}, NULL)"),

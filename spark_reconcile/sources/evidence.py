@@ -36,14 +36,14 @@ class Evidence:
     day: date
     window: Window
     sources: tuple[Source, ...]
-    carried: Run | None  #: the earlier run whose open messages are judged again
+    carried: Run | None  #: the earlier run whose open messages are judged again, if there is one
     fingerprint: str
-    young_ms: int  #: age of the last step below which a message is in flight
+    young_ms: int  #: a message whose last step is younger than this is in flight
     has_hub: bool = True  #: whether the institutions have a hub
 
     @property
     def groups(self) -> dict[Window, list[str]]:
-        """The files to read, by window."""
+        """The addresses of the files to read, by window."""
         return inputs.window_groups(self.sources)
 
     @property
@@ -107,7 +107,7 @@ class Evidence:
                 correction = skew.get(m.node, 0)
                 ledgers.append(EvidenceCoverage(m.node, m.store, end, correction, begin + late.get(m.node, 0)))
         delivered = {source.source for source in self._used_on_date()}
-        # Extracts without a readable manifest count only if they are expected on this date.
+        # Sources without a readable manifest count only if they are of this date.
         expected = {
             source.source: source.node
             for source in self.sources
@@ -196,7 +196,7 @@ def _missing(settings: ReconcileSettings, sources: Sequence[Source], day: date) 
     has_hub = any(source.is_used and source.manifest and source.manifest.role == "platform" for source in of_date)
     if settings.hub and not has_hub:
         absent.append(Source(day, THE_HUB, "MISSING"))
-    # An extract of the date that is not usable has a state of its own already.
+    # An unusable extract of the date is in ``sources`` already, with its state.
     delivered = {source.source for source in of_date}
     return [source for source in absent if source.source not in delivered]
 

@@ -55,9 +55,9 @@ def chunks(stream: NativeFile) -> list[Chunk]:
 
 
 def put_in_order(path: Path) -> None:
-    """Sort the encodings of each column in the footer of a file of a run, so that equal runs give equal bytes.
+    """Sort the encodings of each column in the footer of a file that Spark wrote, so that equal runs give equal bytes.
 
-    Spark lists them in the order of Java's hashes, which differs between processes. Raises BadFooter.
+    Spark lists the encodings in the order of Java's hashes, which differs between processes. Raises BadFooter.
     """
     with path.open("r+b") as stream:
         raw = bytearray(_footer(stream))

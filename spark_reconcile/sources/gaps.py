@@ -1,7 +1,7 @@
 """Gaps in the evidence: the missing extracts, by ledger and date, that prevent verdicts.
 
-``stages.absences`` returns the absent ledgers and times; this module derives the extracts that are needed. Used by the
-page (sources, banner), ``RunResult.missing`` and summary.json, so that all of them name the same extracts.
+``stages.absences`` returns the absent ledgers and dates; this module derives from them the extracts that are needed.
+Used by the page (sources, banner), ``RunResult.missing`` and summary.json, so that all of them name the same extracts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE, Source, node_
 class Gap(NamedTuple):
     """A missing extract: ledger, date, and the number of messages that need it."""
 
-    name: str  #: the ledger; the node or THE_HUB, if none of its ledgers is known; or UNKNOWN_STORE
+    name: str  #: the ledger; if no ledger is known, the node or THE_HUB; or UNKNOWN_STORE
     day: date
     messages: int
 
@@ -45,8 +45,8 @@ def _absent_extracts(
 ) -> list[tuple[str, date]]:
     """Return the absent extracts of some ledgers: those of the date itself, else those of the date before.
 
-    If none is absent, return the extracts of the date that were made before the date was over, else the ledger that
-    ``absence`` names, which then begins too late by its clock.
+    If none is absent, return the extracts of the date that were made before the end of the date. If there are none of
+    these either, return the extract of the ledger that ``absence`` names: by its clock, this ledger begins too late.
     """
     if absence.name == UNKNOWN_STORE:
         return [(UNKNOWN_STORE, absence.day)]
@@ -59,7 +59,7 @@ def _absent_extracts(
 
 
 def _ledgers(node_of_ledger: Mapping[str, str], hubs: Collection[str], name: str) -> list[str]:
-    """Return the known ledgers of a node or of the hub by name; the name itself if it is a ledger or none is known."""
+    """Return the known ledgers of a node or the hub; the name itself if it is a ledger, or no ledger is known."""
     if name in node_of_ledger:
         return [name]
     nodes = set(hubs) if name == THE_HUB else {name}
@@ -74,7 +74,7 @@ def _made_too_early(sources: Sequence[Source], ledgers: Collection[str], day: da
 
 
 def missing(sources: Sequence[Source], needed: Iterable[Gap]) -> list[str]:
-    """Return the missing ledgers, or nodes or the hub if their ledgers are unknown; without repetitions."""
+    """Return the missing ledgers; a node or the hub stands for its ledgers if they are unknown."""
     absent = {source.source for source in sources if source.state == "MISSING"} | {gap.name for gap in needed}
     nodes_with_ledger = {node_of(name) for name in absent if node_of(name) != name}
     return sorted(absent - nodes_with_ledger)

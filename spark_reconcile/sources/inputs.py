@@ -44,7 +44,7 @@ STATES = (
     State("BAD_SIGNATURE", False, True, "The signature is not that of the node."),
     State("CONFLICTING", False, True, "Two different extracts claim the same ledger, date and watermark."),
 )
-STATE = {state.name: state for state in STATES}  # by name
+STATE = {state.name: state for state in STATES}  # keyed by name
 
 
 # Names of missing sources whose ledger is unknown.
@@ -189,7 +189,7 @@ def _choose(sources: Sequence[Source]) -> list[Source]:
 
 
 def _rank(sources: list[Source]) -> list[Source]:
-    """Return the usable extracts of one ledger and date, each with its state beside the others."""
+    """Return the usable extracts of one ledger and date; those that are not used get the state that says why."""
 
     def reach(source: Source) -> tuple[int, int]:
         assert source.manifest is not None

@@ -25,7 +25,9 @@ _PASSED_ON = [Event.FORWARDED, Event.STORED, Event.SENT, Event.RELEASED]
 
 
 def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
-    """Return the ledgers, and nodes without a known ledger, that occur in lines of a date and have not delivered it."""
+    """Return the ledgers that occur in lines of a date and have not delivered it; instead of an unknown ledger, its
+    node.
+    """
     of_date = [source for source in sources if source.day == day]
     used = [source for source in of_date if source.is_used]
     ledgers, nodes = {source.source for source in used}, {source.node for source in used}
@@ -39,9 +41,10 @@ def absent_sources(sources: Iterable[Source], day: date) -> list[str]:
 
 
 def _absent_stores(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> set[str]:
-    """Return, as ledgers, the hub's stores that have not delivered and that two or more nodes name as places of copies.
+    """Return the ledgers of those stores of the hub that have not delivered although two or more nodes name copies
+    there.
 
-    ``stores``: the naming nodes by store.
+    ``stores``: for each store, the nodes that name a copy there.
     """
     hubs = {source.node for source in used if source.manifest is not None and source.manifest.role == "platform"}
     if not hubs:
@@ -97,7 +100,7 @@ def _has_open_message(used: Sequence[Source], node: str) -> bool:
 
 
 def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read the lines that change a message's state, with their node; texts as bytes, because they may be invalid."""
+    """Read the lines that are no notes, with their node; texts as bytes, because they may be invalid UTF-8."""
     for node, file in ((source.node, file) for source in used for file in source.files):
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):

