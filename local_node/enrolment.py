@@ -1,5 +1,5 @@
 """Enrolment of a node at the hub (``platform_node.enrolment``): the first certificate is issued for a token, each later
-one on a request with the certificate before it.
+one at the request of the node, which logs in with its present certificate.
 
 Enrolment is pinned: the operator receives the fingerprint of the hub's authority together with the token. The hub sends
 the authority's certificate in the greeting of a first, unauthenticated connection, on which the node sends nothing. If
@@ -34,7 +34,7 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.errors import DialFailed
 
 AUTHORITY = "authority"  # key of the server properties in the greeting
-GREETING_MAX = 64 * 1024
+GREETING_MAX = 64 * 1024  # bytes
 
 
 class HubAddress(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class HubAddress(msgspec.Struct, frozen=True):
 
 
 async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, clock: Clock) -> NodeCertificate:
-    """Get the first certificate, into slot active.
+    """Get the first certificate, and put it into slot active.
 
     Raises NoSuchFingerprint, RefusedByHub, DialFailed, Unavailable, KeyRefused.
 
@@ -79,7 +79,7 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
 
 
 async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock) -> NodeCertificate:
-    """Get the next certificate, into slot next, and test it; the caller rotates. After a crash, call this again.
+    """Get the next certificate, put it into slot next, and test it; the caller rotates. After a crash, call this again.
 
     Raises RefusedByHub, DialFailed, Unavailable, Untrusted, KeyRefused.
     """
@@ -105,7 +105,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
 async def _request_certificate(
     ring: KeyRing, clock: Clock, send_request: Callable[[str], Awaitable[Mapping[str, Any]]]
 ) -> Mapping[str, Any]:
-    """Return the hub's answer for the key in slot next, or for a new key if that one was revoked."""
+    """Return the hub's answer for the key in slot next; if the hub has revoked that key, for a new key."""
     try:
         return await send_request(new_request(ring.next_key(), ring.node).decode("ascii"))
     except RefusedByHub as error:
@@ -133,7 +133,7 @@ async def _test_login(
 
 
 async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
-    """Return the hub's authority. Raises DialFailed, and NoSuchFingerprint if the fingerprint is another one."""
+    """Return the hub's authority. Raises DialFailed, and NoSuchFingerprint if its fingerprint differs."""
     greeting = await _greeting(hub)
     pem = greeting.get(AUTHORITY)
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")

@@ -91,9 +91,9 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: None if the node uses no certificates
     renewing: Renewing | None = None  #: None without a hub, or if the link to the hub has no TLS
     sealing: Sealing | None = None  #: None without certificates
-    offering: OfferingEnd | None = None  #: datagram channels of direct links; None without [direct] or [datagrams]
+    offering: OfferingEnd | None = None  #: for datagrams of partners that dial; None without [direct] or [datagrams]
     direct: DirectLinks | None = None  #: None without [direct]
-    _introduced: tuple[str, ...] = ()
+    _introduced: tuple[str, ...] = ()  #: the introduction that was sent last
 
     async def prepare(self) -> None:
         hub = self.settings.hub
@@ -331,7 +331,7 @@ class LocalNode(Node[LocalEngine]):
             await self.direct.restart()
 
     def trust_widened(self) -> None:
-        """Apply changed authorities to new connections and partners' certificates; the link stays."""
+        """Apply changed authorities to new connections and partners' certificates; links that exist stay."""
         if self.who is not None:
             if self.settings.amqp.tls:
                 self.server.listener.use(self.who.server())

@@ -1,7 +1,7 @@
 """``./run broker --port N [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
 
 It is an ordinary node, durable in its own Postgres; documents for other institutions wait in it. User ``guest`` with
-password ``guest`` has all rights in virtual host ``/``, from this machine only. Its configuration is written to
+password ``guest`` has all rights in virtual host ``/``, from this machine only. The configuration is written to
 ``broker.toml`` in the data folder, for the command line. Without ``--data`` the folder is a temporary one, which is
 removed when the broker stops.
 """

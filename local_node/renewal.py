@@ -1,7 +1,7 @@
-"""Renewal of a local node's certificate at two thirds of its lifetime. The new one is tested, then used on a new link.
+"""Renewal of a local node's certificate at two thirds of its lifetime.
 
-A job checks every few seconds whether renewal is due. A failed renewal is repeated after a growing pause; until then
-the old certificate stays in use.
+The new certificate is tested, then used on a new link. A job checks every few seconds whether renewal is due. A failed
+renewal is repeated after a growing pause; until then the old certificate stays in use.
 """
 
 import asyncio

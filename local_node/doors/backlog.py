@@ -25,7 +25,9 @@ class Backlog:
     def __init__(
         self, count: Callable[[int], Awaitable[int]], delivered: Callable[[], int], now: Callable[[], float]
     ) -> None:
-        """``count(at_most)`` counts the rows; ``delivered`` returns how many of these documents await an ack."""
+        """``count(at_most)`` counts the rows; ``delivered`` returns how many of these rows the engine has
+        given to the inbox and the application has not acknowledged.
+        """
         self._count = count
         self._delivered = delivered
         self._now = now
@@ -46,7 +48,7 @@ class Backlog:
             self.count_and_report(report)
 
     def count_and_report(self, report: Report) -> None:
-        """Report the number from the count that begins now, or that is under way."""
+        """Report the number of waiting documents from the count that is under way, or else from a new count."""
         self._reports.append(report)
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._refresh())
@@ -57,7 +59,7 @@ class Backlog:
             self._waiting, self._counted_at = max(rows - self._delivered(), 0), self._now()
         except Unavailable as error:  # report the last known number
             log.warning("not_counted", error=str(error))
-        except Exception:  # callers wait for the report in any case
+        except Exception:  # a count that has failed must not leave the callers without a report
             log.exception("not_counted")
         self._counting = None
         reports, self._reports = self._reports, []

@@ -21,7 +21,7 @@ _refusal_numbers = count(1)  #: unique within the process
 
 
 class EventExchange:
-    """The engine's ``Events``, over a virtual host of the broker."""
+    """The engine's ``Events``: publishes them to exchange ``semq.events``."""
 
     def __init__(self, vhost: Callable[[], VirtualHost]) -> None:
         self._vhost = vhost
@@ -44,7 +44,7 @@ class EventExchange:
 def routing_key(event: AppEvent) -> str:
     """Return ``<event>.<target>.<type>``; dots in the type become dashes.
 
-    Without a target or a type, its place has ``none`` or ``any``.
+    A missing target is written as ``none``, a missing type as ``any``.
     """
     kind = (event.app_key.type or "any").replace(".", "-")
     return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"

@@ -1,8 +1,8 @@
 """Queue ``semq.inbox`` (and ``semq.inbox.<user>``): received documents, with manual acknowledgements.
 
 An ack marks the document as processed (tb_0030 app_status DONE); a requeue delivers it again, as redelivered; a reject
-without requeue parks it for an operator. The documents of a lost connection return to the queue. A basic.get counts as
-a consumer of one document: it is answered with a document, or when no waiting document can be delivered.
+without requeue parks it for an operator. The documents of a lost connection return to the queue. A basic.get waits
+like a consumer with credit for one document. It is answered as empty when no waiting document can be delivered.
 """
 
 import re
@@ -30,11 +30,11 @@ from semq.umx_t.pieces import PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-CHECKS_MAX = 10  # checks of a basic.get while ordered documents are searched; after them it is answered as empty
+CHECKS_MAX = 10  # while ordered documents are searched, a basic.get is checked so often, then answered as empty
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
-Count = Callable[[str, int], Awaitable[int]]  # the number of waiting documents of a user in the store, up to a maximum
+Count = Callable[[str, int], Awaitable[int]]  # user, maximum: the number of the user's waiting documents in the store
 
 
 class InboxQueue(ServiceQueue):
@@ -64,7 +64,7 @@ class InboxQueue(ServiceQueue):
         self._checks = 0
         self._assembly = assembly
         self._joining = 0  #: documents in pieces whose pieces are being found
-        self._is_settling = False  #: settlements are in progress, after which more documents may be available
+        self._is_settling = False  #: settlements wait for their commit; after it more documents may be available
 
     @property
     def has_consumer(self) -> bool:
@@ -73,7 +73,7 @@ class InboxQueue(ServiceQueue):
 
     # --- for the engine
     def free(self) -> int:
-        """Return the number of documents that the consumers can take now."""
+        """Return the number of documents that consumers and each pending basic.get can take now."""
         room = sum(consumer.credit for consumer in self._consumers)
         taken = len(self._undelivered) + self._joining
         return max(room + sum(getter.is_waiting for getter in self._getters) - taken, 0)
@@ -159,7 +159,7 @@ class InboxQueue(ServiceQueue):
         self._check()
 
     def _check(self) -> None:
-        """Keep a pending basic.get while a document may still be found, then answer it as empty."""
+        """Answer each pending basic.get as empty; while a document may be found, check again after the next commit."""
         if self._is_checking or not self._getters:
             return
         handover = self._engine().handover
@@ -251,7 +251,7 @@ class Inboxes:
         return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
-        """Return the queue of that name; None for other names, and beyond the maximum number of inboxes."""
+        """Return the inbox of that queue name; None for other names, and for a new inbox above USERS_MAX."""
         user = name.removeprefix(f"{INBOX}.")
         if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None

@@ -42,7 +42,7 @@ class Nacks:
         self._turn = turn
         self._waiting: list[tuple[NackedDocument, SemqError]] = []
         self._count = 0
-        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line by code and target
+        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line, by error code and target
 
     def note(self, document: NackedDocument, error: Exception) -> None:
         """Note a nacked document."""

@@ -2,8 +2,8 @@
 
 Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
 therefore travel as headers; a seal or signature covers them like all headers. The receiver's application gets the first
-two as properties again; its ``message_id`` is the LK0. The property ``expiration`` becomes ``@ExpiresAt``; the header
-``x-delay`` becomes ``@NotBefore``. Used by ``submission`` and ``inbox``.
+two as properties again; the property ``message_id`` that it receives is the LK0. The property ``expiration`` becomes
+``@ExpiresAt``; the header ``x-delay`` becomes ``@NotBefore``. Used by ``submission`` and ``inbox``.
 """
 
 from collections.abc import Callable, Mapping

@@ -44,7 +44,7 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
 
 @work
 def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None], None]) -> Steps:
-    """Refuse the waiting submission of a document in pieces, a piece of which cannot be delivered.
+    """Refuse the waiting submission of a document in pieces, because one of its pieces cannot be delivered.
 
     Do nothing if the submission no longer waits.
     """
@@ -88,13 +88,13 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
 
 
 def _unsettled(unit: Unit, query: OpenSubmission) -> list[Submitted]:
-    """Return the row that the query found, unless earlier work of this unit has taken or refused it."""
+    """Return the row that the query found; no row if earlier work of this unit has taken or refused it."""
     settled = {*unit.taken_submissions, *unit.refused_submissions}
     return [row for row in unit.found.get(query, ()) if row.row_id not in settled]
 
 
 def _locator(core: Core, row: Submitted) -> LK0:
-    """Return the locator under which a submission ends. A scheduled document has a locator; otherwise it is new."""
+    """Return the locator under which a submission ends: a scheduled document has one, others get a new one."""
     return parse_lk0(row.lk0) if row.envelope else core.new_lk0()
 
 
@@ -114,7 +114,7 @@ def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outco
 def requeue_or_remove(
     core: Core, lk0s: Sequence[str], is_requeued: bool, why: str, done: Callable[[dict[str, int]], None]
 ) -> Steps:
-    """Requeue or remove refused submissions, on behalf of an operator. ``done`` gets their numbers by LK0."""
+    """Requeue or remove refused submissions for an operator. ``done`` gets the numbers of the submissions by LK0."""
     query = RefusedSubmissions(tuple(lk0s))
     unit = yield Needs(queries={query})
     settled = unit.requeued_submissions | unit.removed_submissions

@@ -1,7 +1,7 @@
-"""The clock of scheduled documents (@NotBefore): reads the store when the next one is due.
+"""The release of scheduled documents (@NotBefore): the store is read when the next document is due.
 
-A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next one, both by an index; so its
-cost does not grow with the number of waiting ones. ``sql_submissions`` submits the released documents.
+A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next document. It uses an index, so
+that its cost does not grow with the number of scheduled documents. ``sql_submissions`` submits the released documents.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.sender.scheduling import DUE_MAX, release_due, release_early
 
-POLL_S = 10.0  # between two reads without a known time: finds documents scheduled by plain SQL
+POLL_S = 10.0  # interval of the reads that find documents scheduled by plain SQL
 
 
 class ScheduledDocuments:
@@ -18,8 +18,8 @@ class ScheduledDocuments:
     def __init__(
         self, engine: Callable[[], LocalEngine], release_in: Callable[[float], None], released: Callable[[], None]
     ) -> None:
-        """``release_in(seconds)`` has to call ``release_due`` after that time; ``released`` is called after documents
-        were released.
+        """``release_in(seconds)`` has to arrange a call of ``release_due`` after that time; ``released`` is called when
+        documents have been released.
         """
         self._engine = engine
         self._release_in = release_in

@@ -1,11 +1,10 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY starts a read immediately, a job starts one every ten seconds. A row is accepted when it
-has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event ``failed``, a
-ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row that cannot be
-accepted yet (a rate, a quota, a key) stays with its reason and causes no such report. The other rows to the same target
-are passed over until the next poll, so that they delay no other target; tb_0031_wait names the row that they wait
-behind.
+A NOTIFY starts a read immediately, a job starts one every ten seconds. A row is accepted when it has moved to tb_0031.
+A refused row stays where it is and is reported like any other failure: an event ``failed``, a ledger line under a
+locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row that cannot be accepted yet (a rate,
+a quota, a key) stays with its reason and is not reported in this way. Until the next poll, the other rows to the same
+target are passed over, so that they do not delay rows to other targets; tb_0031_wait names the first row that waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +39,7 @@ log = structlog.get_logger("semq.sql")
 
 @dataclass(frozen=True, slots=True)
 class SubmissionResult:
-    """The state of a submission after it was read."""
+    """The present state of a submission."""
 
     state: str  #: accepted, refused, waits; submitted: not read yet
     lk0: str = ""  #: name of the document or of the refusal
@@ -51,7 +50,9 @@ class SqlSubmissions:
     """Move rows of tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
-        """``poll_again`` is called at most once per poll, if rows have to wait; it has to poll a second later."""
+        """``poll_again`` is called at most once per poll, if rows have to wait; it has to arrange a call of ``poll``
+        a second later.
+        """
         self._engine = engine
         self._poll_again = poll_again
         self._under_way: set[int] = set()
@@ -74,7 +75,7 @@ class SqlSubmissions:
             self._poll_again()
 
     def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
-        """Report once the state of a submission after it is read next."""
+        """Call ``report`` once, with the state of the submission after it has been read again."""
         self._listeners.setdefault(number, []).append(report)
 
     def cancel_listening(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
@@ -218,7 +219,7 @@ class SqlSubmissions:
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
         attributes, requests = read_submission({**row.headers, **submission_headers(columns)}, properties)
-        if requests.not_before:  # ``semq_send`` takes it out of the headers
+        if requests.not_before:  # ``semq_send`` moves @NotBefore from the headers to the column
             raise BadAttribute("The column not_before has the time, not the headers.", attribute="@NotBefore")
         check_carried(attributes)
         return attributes, requests

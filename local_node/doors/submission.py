@@ -1,4 +1,4 @@
-"""Exchange ``semq``: an application publishes a document; its confirm means that it is committed in tb_0031.
+"""Exchange ``semq``: applications publish documents. A confirm means that the document is committed in tb_0031.
 
 The routing key is the target's address, UMX-T attributes are headers. Documents published in one turn are committed
 together. Bad input closes the channel, with a reply code, the SEMQ code and the remedy. A temporary refusal is nacked
@@ -117,7 +117,7 @@ class SubmitExchange(ServiceExchange):
                 raise
             settlement.failed(error)
             return
-        # The methods of ``settlement`` must not refer to the submission: such a cycle would keep the body.
+        # The methods of ``settlement`` must not refer to the submission: such a cycle would keep the body in memory.
         settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed
@@ -207,7 +207,7 @@ class _Answered(_Confirmed):
 
 
 def reply_text(error: SemqError) -> str:
-    """Return the reply text of channel.close; if it is too long, without the facts but with the remedy."""
+    """Return the reply text of channel.close. A text that is too long is returned without the facts."""
     short = f"{error.code} {error.text} — {error.remedy}"
     return next((text for text in (error.advice(), short) if len(text.encode()) <= TEXT_MAX), short)
 

@@ -1,7 +1,7 @@
 """Reports to the hub about the users of this institution who receive documents now.
 
 A user is present while a program consumes the user's inbox. At most one report is sent every ``PAUSE_S`` seconds,
-because each report causes a record to all partners. A report has the state at its time, not each change before it.
+because each report causes a record to all partners. A report contains the present state, not each change.
 """
 
 import asyncio

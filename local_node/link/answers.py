@@ -28,7 +28,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
 
 EXCHANGE = "semq.answer"
-AT_ONCE = 4  # questions that are being answered
+AT_ONCE = 4  # questions that are answered at the same time
 IN_A_SECOND = 20  # questions per second, of all askers together: each reads the ledger
 BUSY = "The node already answers as many questions as it may."
 log = structlog.get_logger("semq.answers")
@@ -57,7 +57,7 @@ class Answers:
         self._node = node
         self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._second = 0  #: the present second of the clock
+        self._second = 0  #: the second of the clock in which the last question arrived
         self._questions_in_second = 0
 
     async def listen(self, client: ClientLink) -> None:

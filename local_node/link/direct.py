@@ -54,7 +54,7 @@ class PartnerLogins:
         self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user, or None for a refusal, whose reason goes to the log but not to the client."""
+        """Return the name of the user; None refuses the login. The reason goes to the log, but not to the client."""
         if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
@@ -106,7 +106,7 @@ class DirectLinks:
         vhost.hooks.append(SessionHooks(on_open=self._links.opened))
 
     def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
-        """Start to dial the partners with addresses."""
+        """Start to dial those partners whose addresses are configured."""
         self._own, self._tls, self._bytes_max = own, tls, bytes_max
         self._dial(self._partners)
 
@@ -192,7 +192,7 @@ class DirectLinks:
         return check
 
     def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
-        """Return the state of each partner's link; ``sent``: number of documents by partner."""
+        """Return the state of each partner's link. ``sent``: number of documents sent directly, by partner."""
         states: dict[str, dict[str, Any]] = {}
         for node_id in self._partners:
             partner = partner_address(node_id)

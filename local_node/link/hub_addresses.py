@@ -46,7 +46,7 @@ def _dial_config(
 
 @dataclass(slots=True)
 class DialAddresses:
-    """The addresses of a hub or of a partner, and which is dialled next. A node without a hub has no ``configs``."""
+    """The addresses of a hub or of a partner, and the position of the one in use. No ``configs``: there is no hub."""
 
     configs: list[DialConfig]
     _place: int = 0

@@ -48,7 +48,7 @@ from semq.umx_t.version import PROPERTY, agree
 HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
-PRESENCE_PARTS_MAX = 4  # waiting parts of PRESENCE_PER_TURN records, above which the intake is not read
+PRESENCE_PARTS_MAX = 4  # parts of PRESENCE_PER_TURN records; while more wait, the hub's further packets wait
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the peer
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; beyond this they are dropped
@@ -66,7 +66,7 @@ class UplinkSettings:
 
 
 def link_limits(bytes_max: int) -> ConnectionLimits:
-    """Return the limits of a session. A larger content is discarded and reaches the engine without its body.
+    """Return the limits of a session. A content above ``bytes_max`` is discarded and reaches the engine without a body.
 
     A limit that closed the channel instead would end the session again and again.
     """
@@ -326,7 +326,7 @@ class Uplink:
     def _on_packets(self, batch: list[Delivered]) -> None:
         """Queue packets for the turn of their speaker, within a bound per partner.
 
-        Packets of the hub are never dropped; they are read no faster than they are processed.
+        Packets of the peer itself are never dropped: while too many packets wait, the connection is not read.
         """
         link = self.link
         for delivered in batch:
@@ -378,7 +378,7 @@ class Uplink:
     def _queue_presence(self, frame: Frame) -> bool:
         """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
 
-        Each turn processes one part, because the signatures of each certificate have to be checked. Presence of other
+        Each turn processes one part, because it takes time to check the signatures of certificates. Presence of other
         speakers is not queued: the engine refuses it at once.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
@@ -410,7 +410,7 @@ class Uplink:
             return None
 
     def _note(self, source: str, error: SemqError) -> None:
-        """Record a refused frame in the ledger, under the node that it names; if that is no address, under the peer."""
+        """Record a refused frame in the ledger. ``source`` names its node; if that is no address, the peer."""
         try:
             node = parse_address(source).node
         except SemqError:

@@ -22,7 +22,7 @@ from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
 from semq.store.views.names import find_messages
 
-ERROR_MAX = 64 << 10  # characters; a worker's report has the end of a traceback
+ERROR_MAX = 64 << 10  # characters; a worker reports only the end of a longer traceback
 
 
 class ListFailed(MessageSelection, frozen=True, kw_only=True):

@@ -58,7 +58,10 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Cancel a message by a void marker, all open messages of a group, or withdraw a waiting SQL submission."""
+        """Cancel a message, all open messages of a group, or a waiting SQL submission.
+
+        A void marker cancels a message; a waiting submission is withdrawn.
+        """
         why = caller.signed(arguments.why or "cancelled")
         try:
             row = (await find_one(self._node.store, arguments.id))[0]
@@ -121,7 +124,7 @@ class LocalOperations:
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of both, and the new state of the submissions by their old names.
+        Returns the number of both together, and the new states of the submissions, keyed by their old names.
         """
         names, why = [str(name) for name in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
@@ -133,7 +136,10 @@ class LocalOperations:
         return {"requeued": requeued + len(became), "became": became}
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the state of submissions by their old names, after they were read again; SUBMITTED after a timeout."""
+        """Return the states of submissions after they were read again, keyed by their old names.
+
+        A submission that was not read within RESULT_S is SUBMITTED.
+        """
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
         results: dict[int, asyncio.Future[SubmissionResult]] = {
             number: loop.create_future() for number in numbers.values()

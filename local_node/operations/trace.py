@@ -1,10 +1,10 @@
 """Operation ``msg.trace`` of a local node; with ``parties`` it returns the records of sender, hub and receiver.
 
 The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. If
-there is no hub, or the hub does not answer, and the node dials the other end, it asks the other end directly
-(``partner_questions``). Each line names its node. A node with a certificate signs its answer for this question
-(``proved``). If a required signature is missing, the answer is left out and reported. Parties that do not answer are
-listed in ``unanswered``.
+there is no hub, or the hub does not answer, a node that dials the other end asks the other end directly
+(``partner_questions``). Each line names the node that has it. A node with a certificate signs its answer for this
+question (``proved``). If a required signature is missing, the answer is left out and reported. Parties that do not
+answer are listed in ``unanswered``.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class Traces:
         return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)
 
     async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Return the lines of the other end, asked over a connection to its node."""
+        """Ask the other end over a connection to its node; return its lines, or the reason without an answer."""
         other_end = self._other_end(lk0, target)
         if other_end == str(self._node.address):
             return [], []

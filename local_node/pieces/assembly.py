@@ -68,7 +68,7 @@ class Assembly:
     def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
         self._engine = engine
         self._store = store
-        self._pieces: dict[int, list[int]] = {}  #: by row of a document that an application has: rows of its pieces
+        self._pieces: dict[int, list[int]] = {}  #: row of a document that an application has: rows of its pieces
         self._tasks: set[asyncio.Task[None]] = set()
 
     @staticmethod

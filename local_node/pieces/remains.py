@@ -4,8 +4,8 @@ The sender removes pieces if no submission waits for them, except pieces of a bo
 may have pieces gets a notice: an empty piece that names the document. If a manifest was refused or cancelled, the
 notice was stored beside the pieces in the commit that ended the manifest (``engine.sender.notices``).
 
-The receiver removes pieces of a document with a notice, and pieces that were recorded more than KEPT_DAYS ago, unless
-it has their manifest. The ledger keeps their lines.
+The receiver removes the pieces of a document with a notice, and pieces that were recorded more than KEPT_DAYS ago,
+unless their manifest is there. The ledger keeps the lines about removed pieces.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Remains:
             await asyncio.gather(self._sweeping, return_exceptions=True)
 
     def note_failed(self, event: AppEvent) -> None:
-        """Send the notice to the receiver of a document whose manifest has failed, if one is stored."""
+        """Sweep, because a manifest has failed: a notice to the receiver of its document may be stored."""
         self.sweep()
 
     async def _sweep(self) -> None:
@@ -83,16 +83,16 @@ class Remains:
                 await self._sweep_sender()
                 await self._sweep_receiver()
             except Unavailable:
-                return  # the next sweep finds them
+                return  # the next sweep removes the pieces
 
     async def _sweep_sender(self) -> None:
-        arriving = self._arriving()  # before the query: a body may be accepted while it runs
+        arriving = self._arriving()  # before the query, because a body may be accepted during the query
         for document, last in await self._store().read(views.without_document):
             if document not in arriving:
                 await self._remove(document, last + 1)
 
     async def _remove(self, document: int, count: int) -> None:
-        """Delete the pieces of a document; if its receiver may have pieces, after the commit of the notice to it."""
+        """Delete the pieces of a document. If the receiver may have some, commit a notice to it first."""
         given_up = await self._given_up(document)
         if given_up is None:
             self._drop(document, count)
@@ -113,7 +113,7 @@ class Remains:
         core.post(drop_pieces(core, document, count))
 
     def _notify(self, given_up: GivenUpNotice, done: Callable[[], None]) -> None:
-        """Submit a notice; ``done`` is called when it is committed, or cannot be sent."""
+        """Submit a notice; ``done`` is called when the notice is committed, or is refused for good."""
 
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):  # without a notice the receiver deletes its pieces after KEPT_DAYS
@@ -145,7 +145,7 @@ class Remains:
                     self._engine().answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
-        """Return the rows of an institution's pieces and notices, by document; ``before_ms``: of earlier ones only."""
+        """Return the rows of an institution's pieces and notices, by document; with ``before_ms`` only earlier rows."""
         brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
         while page := await self._store().read(views.arrived, source, after, PAGE, before_ms):

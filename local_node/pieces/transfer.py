@@ -4,7 +4,7 @@ Each piece is a message of class 3 like any other, sealed or signed, repeated an
 under way to one node at a time, so that other documents do not wait behind many pieces. A piece is deleted when its
 receipt has arrived. After a restart the remaining pieces are sent. A piece that is still a message is awaited, not
 sent again, because the copy could arrive after the document and stay at the receiver. The manifest is a submission
-that waits (``sender.scheduling``), and is released when no piece is left.
+that waits (``engine.sender.scheduling``), and is released when no piece is left.
 """
 
 import asyncio
@@ -56,24 +56,25 @@ class ReportedEvent:
 
     @property
     def ops(self) -> Sequence[Any]:
-        """The changes of the broker's tables that publish it."""
+        """The changes of the broker's tables that publish the event."""
         return self.published.ops if self.published else ()
 
     def commit(self) -> None:
-        """Publish and report it, after the commit of the change."""
+        """Publish and report the event, after the commit of the change."""
         if self.published:
             self.published.commit()
         self.report(self.event)
 
 
 class EventsWithPieces:
-    """The engine's ``Events``: those about pieces go to ``Transfers``, all others to the applications."""
+    """The engine's ``Events``: events about pieces go to ``Transfers``, all others to the applications."""
 
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]
     ) -> None:
-        """``report`` gets the events about pieces, ``failed`` those about manifests that failed, both after the
-        commit."""
+        """After the commit, ``report`` gets each event about a piece, and ``failed`` each event about a manifest that
+        failed.
+        """
         self._events = events
         self._report = report
         self._failed = failed
@@ -110,17 +111,17 @@ class Transfers:
         self._store = store
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._under_way: dict[str, str] = {}  #: LK0 by name of the piece, for pieces that are messages
-        self._names: dict[str, str] = {}  #: the same by LK0
+        self._under_way: dict[str, str] = {}  #: name of a piece that is a message at present: its LK0
+        self._names: dict[str, str] = {}  #: LK0 of such a piece: its name
         self._ended: dict[
             str, asyncio.Future[AppEvent]
         ] = {}  #: by LK0: the event of the end of a piece, for which a task waits
-        self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
+        self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read; then None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them
+        self._ended_lately: set[int] = set()  #: documents that ended since the search began: it may still find them
 
     @property
     def documents(self) -> set[int]:
@@ -168,7 +169,7 @@ class Transfers:
             if waiting and self._early is not None:
                 self._note_under_way_at_start(await self._store().read(views.under_way))
         except Unavailable:
-            return  # the next search finds them
+            return  # the next search finds the documents
         for number in self._tasks.keys() - waiting.keys():
             self._tasks[number].cancel()  # withdrawn
         for number, envelope in waiting.items():
@@ -282,7 +283,7 @@ class Transfers:
         return now - self._others[1] < QUIET_S
 
     def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless it is a message already; return a future of the event of its end.
+        """Submit a piece, unless it is a message already; return a future that gets the event of its end.
 
         The future raises the error of a refusal.
         """
@@ -302,7 +303,7 @@ class Transfers:
             if not ended.done():
                 ended.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
 
-        # Without the key, by which people find the document itself; agreements use the type only.
+        # Without the key: a search by key is to find the document itself. Agreements use only the type.
         attributes = Attributes(
             app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
             pieces=name,

@@ -1,6 +1,6 @@
 """The upload of a large body from an application into the store: each piece is committed as it arrives.
 
-The document gets its name with the first byte, because the pieces are stored under it. The manifest is posted to the
+The document gets its LK0 before the first byte, because the pieces are stored under it. The manifest is posted to the
 store after all pieces, so that it is committed after them; the application's confirm follows that commit. The pieces
 of an incomplete body are removed. Used by ``doors.submission``.
 """
@@ -21,12 +21,12 @@ from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
-PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes
-UNCOMMITTED_MAX = 512 * 1024  # bytes of one body that are not committed; above it nothing is read from the client
+PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
+UNCOMMITTED_MAX = 512 * 1024  # bytes of one body; while more are not committed, nothing is read from the client
 
 
 class Upload(ArrivingDocument):
-    """One body."""
+    """The upload of one body."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Upload(ArrivingDocument):
             del self._parts[: self._piece_bytes]
 
     def finish(self, submission: Submission) -> None:
-        """Submit the document, all bytes of which have been added; its ``done`` or ``failed`` gets the result."""
+        """Submit the document after its last byte was added; the submission's ``done`` or ``failed`` reports the end."""
         if self._parts and self._fault is None:
             self._store_piece(bytes(self._parts))
             self._parts.clear()
@@ -154,7 +154,7 @@ class Uploads:
 
     @property
     def documents(self) -> set[int]:
-        """The numbers of bodies that are not accepted yet, whose pieces must stay."""
+        """The numbers of the documents whose bodies are not accepted yet: their pieces must stay."""
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:

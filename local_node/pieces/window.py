@@ -1,6 +1,6 @@
 """The limit of pieces under way to one node, adjusted so that pieces do not queue. Used by ``transfer``.
 
-Other documents share writers, links and processors with pieces, and wait behind queued ones. So several pieces are
+Other documents share writers, links and processors with pieces, and wait behind queued pieces. So several pieces are
 under way only while receipts come about as fast as for a single piece, as on a link with high latency. Where pieces
 queue, at either node or between them, only one is under way. Without other documents at this node, pieces may queue.
 """

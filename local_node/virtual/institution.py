@@ -53,7 +53,7 @@ class HostedInstitution:
         await self._task
 
     def restart(self) -> None:
-        """Stop the node, and start it immediately with the present file."""
+        """Stop the node, and start it again at once; the file is read again."""
         self._end_requested.set()
 
     async def _run(self) -> None:

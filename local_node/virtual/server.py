@@ -38,7 +38,7 @@ def read_server(file: Path) -> ServerSettings:
 class VirtualServer:
     """The nodes of many institutions. Runs as a node does (``semq.service.process.Runnable``)."""
 
-    is_standing_by = False  #: only its institutions stand by
+    is_standing_by = False  #: the server never stands by; the nodes of its institutions may
 
     def __init__(self, settings: ServerSettings, file: Path, env: Mapping[str, str], clock: Clock) -> None:
         self.settings = settings
@@ -139,7 +139,7 @@ class VirtualServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def wait_failed(self) -> None:
-        """Restart the server's own Postgres when it has died; idle institutions would not notice. Never returns."""
+        """Restart the server's own Postgres when it has died, which idle institutions do not notice. Never returns."""
         while True:
             await asyncio.sleep(POSTGRES_CHECK_S)
             if self.host.postgres.is_gone:
