@@ -11,7 +11,7 @@
 | large_documents, backlog   | documents of 1 MiB beside small ones; documents for an offline institution         |
 | gauges, disk, interpreter  | processor time and memory of each process; durable writes; how Python was built    |
 | floor                      | the row changes of the phases, repeated by one script through psycopg              |
-| large, beside, bulk        | large documents; small documents alone and beside large ones; the process for both |
+| large, beside, bulk        | large documents; small ones without and beside them; the process of the large ones |
 | datagrams, udp_relay       | documents as datagrams; a relay that loses a share of the datagrams                |
 | soak                       | a steady load for many minutes                                                     |
 | rabbitmq                   | a chain of RabbitMQ virtual hosts beside SEMQ's nodes; a node as a plain broker     |

@@ -125,7 +125,7 @@ async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespa
         floor_rates = await asyncio.to_thread(floor.measure, name, observed, min(messages, FLOOR_MAX), bench.size)
         show(f"floor of {name}", floor_rates)
         figures |= _ratios(name, figures[f"{name}_per_s"], floor_rates)
-    return figures | bench.account
+    return figures | bench.faults
 
 
 async def latency(folder: Path, bench: phases.Bench, rate: float, messages: int) -> Result:

@@ -21,8 +21,8 @@ IDLE_S = 20.0  # default of --idle
 async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
     """Measure the rate of storing, the time of a start with these rows, and the processor time at rest.
 
-    A is restarted after each window of documents, because every incarnation of a node has its own streams, of which the
-    hub stores no more than the window.
+    The hub stores at most one window of documents of a stream. A is therefore restarted after each window of documents:
+    a new incarnation of a node has new streams.
     """
     network, window = bench.network, EngineSettings().window
     store_s = start_s = 0.0
@@ -52,17 +52,17 @@ async def _store(bench: phases.Bench, count: int) -> float:
         goal = await at_hub.count("stored") + count
         began = time.perf_counter()
         submitting = submitter.submit(numbers.start, count, bench.size)
-        _, stored_at = await asyncio.gather(submitting, at_hub.reaches("stored", goal))
+        _, stored_at = await asyncio.gather(submitting, at_hub.wait_count("stored", goal))
     return stored_at - began
 
 
 async def _restart(bench: phases.Bench) -> float:
-    """Restart A; return the seconds until the hub has its session."""
+    """Restart A; return the seconds from the stop until the hub has a session with A again."""
     network = bench.network
     async with AsyncExitStack() as stack:
         at_hub = await bench.watcher(stack, HUB)
         stopped = time.perf_counter()
         await network.stop(A)
         await network.start(A)
-        await at_hub.sees_online([network.nodes[A].place.node_id])
+        await at_hub.wait_online([network.nodes[A].place.node_id])
         return time.perf_counter() - stopped

@@ -67,7 +67,7 @@ PERCENTILES = (("p50", 49), ("p90", 89), ("p99", 98))  # name, index in the resu
 
 
 class SmallSubmitter(LoadSubmitter):
-    """Records the confirms by A."""
+    """A submitter that records the confirms by A."""
 
     small: SmallDocuments
 
@@ -79,7 +79,7 @@ class SmallSubmitter(LoadSubmitter):
 
 
 class SmallReceiver(LoadReceiver):
-    """Records the arrivals at B's application."""
+    """A receiver that records the arrivals at B's application."""
 
     small: SmallDocuments
 

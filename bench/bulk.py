@@ -1,5 +1,5 @@
 """The application with large documents of ``./run bench large --beside``. It is a process of its own, as in production,
-so that it delays the small documents in the nodes only.
+so that it can delay the small documents only in the nodes.
 
 It sends to a user of B and receives as that user. For each line on standard input it sends one portion (one document
 from a file, or documents at a rate). It writes one line when all documents of the portion have been received and
@@ -25,7 +25,7 @@ from semq.app.subscription import Subscription
 from semq.app.values import Document
 
 USER = "bulk"
-PATIENCE_S = 600.0  # for an unavailable node
+PATIENCE_S = 600.0  # time to wait for an unavailable node
 
 
 class Portion(NamedTuple):
@@ -78,9 +78,8 @@ class BulkLoad:
             for _ in range(count):
                 await asyncio.sleep(max(at - time.perf_counter(), 0))
                 group.create_task(self._send_one(os.urandom(self._portion.size)))
-                at += self._pauses.expovariate(
-                    self._portion.per_s
-                )  # random, so that the rhythm differs from that of the small documents
+                # Random pauses, so that the rhythm differs from that of the small documents.
+                at += self._pauses.expovariate(self._portion.per_s)
 
     async def _send_one(self, body: bytes | FileBody) -> None:
         await self._sender.send(

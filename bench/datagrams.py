@@ -102,15 +102,15 @@ async def relayed(port: int, loss: float) -> AsyncIterator[int]:
 
 
 class BestEffortSubmitter(LoadSubmitter):
-    """Publishes documents of class 1 at A."""
+    """A submitter of documents of class 1 at A."""
 
     def use(self, way: str) -> None:
-        """Publish the next documents for datagrams (DATAGRAMS) or for the connection (CONNECTION)."""
+        """Let A send the next documents as datagrams (DATAGRAMS) or by the connection (CONNECTION)."""
         self._extra_headers = {"@SaveFwd": 1, "@Ack2": 0, "@Reliable": 0 if way == DATAGRAMS else 1}
 
 
 class BestEffortReceiver(LoadReceiver):
-    """Records the time at which each document has arrived at B's application."""
+    """A receiver that records when each document has arrived at B's application."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -43,7 +43,7 @@ async def probed(folder: Path) -> AsyncIterator[dict[str, Any]]:
 
 
 def probe(folder: Path) -> dict[str, Any]:
-    """Write a page and ``fdatasync`` it until standard input is closed; return the figures, in microseconds."""
+    """Write a page and call ``fdatasync``, again and again until standard input is closed; return the figures."""
     path = folder / "fdatasync.probe"
     took: list[float] = []
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

@@ -66,7 +66,7 @@ def processor_s(network: BenchNetwork) -> dict[str, float]:
 
 
 def session_s(session: int) -> float:
-    """Return seconds of processor time of all present processes of a session."""
+    """Return seconds of processor time of the present processes with this session id of the operating system."""
     return sum(_seconds(fields, OWN_TICKS) for fields in _stats().values() if fields[SESSION] == session)
 
 

@@ -1,7 +1,8 @@
-"""The test whether this Python was built with profile-guided optimisation. Nodes then need a tenth less processor time.
+"""The test whether this Python was built with profile-guided optimisation. With such a Python, nodes need a tenth less
+processor time.
 
-``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); the benchmarks print it
-beside their figures.
+``./run`` runs this file with each interpreter that it could use (exit status 0: optimized); the benchmarks print the
+result beside their figures.
 """
 
 import sys

@@ -34,7 +34,7 @@ async def measure(bench: phases.Bench, rate: float, documents: int, small_max: i
         meter.start()
         submitting = submitter.submit(bench.large.start, documents, SIZE)
         _, small_latency = await asyncio.gather(submitting, phases.measure_latency(bench, small, rate, stack))
-        await watcher.reaches("delivered", goal)
+        await watcher.wait_count("delivered", goal)
         await bench.wait_clean()
         meter.stop()
         bench.check_received(receivers, range(bench.large.start, small.stop))

@@ -52,7 +52,7 @@ class LoadApplication:
 
 
 class LoadSubmitter(LoadApplication):
-    """Publishes documents at A, with confirms: a confirm means that A has committed the document."""
+    """An application that publishes documents at A. A confirm means that A has committed the document."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
         """Request confirms; the documents go to ``targets`` in turn. With ``encrypt``, A seals them."""
@@ -98,7 +98,10 @@ class LoadSubmitter(LoadApplication):
 
 
 class LoadReceiver(LoadApplication):
-    """Receives documents, acknowledges all that one read of the socket returned, and records their numbers."""
+    """An application that receives documents and records their numbers.
+
+    One acknowledgement covers all documents that one read of the socket returned.
+    """
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
         super().__init__(client, channel)
@@ -124,7 +127,7 @@ class LoadReceiver(LoadApplication):
 
 
 class LoadListener(LoadApplication):
-    """Receives events at A."""
+    """An application that receives events at A."""
 
     async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
         """Bind a queue to ``semq.events``, and call ``on_delivered(number, moment)`` for each delivered document."""
@@ -142,7 +145,7 @@ class LoadListener(LoadApplication):
 
 
 class Watcher:
-    """Polls the counters of a node. A few small requests a second disturb less than an event for each document.
+    """A reader of the counters of a node. A few small requests a second disturb less than an event for each document.
 
     The observed time is late by ``POLL_S`` at most, and by half of it on average.
     """
@@ -168,7 +171,7 @@ class Watcher:
         """Return one of the counters."""
         return (await self.counters()).get(counter, 0)
 
-    async def sees_online(self, node_ids: Sequence[str]) -> None:
+    async def wait_online(self, node_ids: Sequence[str]) -> None:
         """Wait until a hub has a session with each of these institutions."""
         while True:
             nodes = await self._client.request("nodes.list")
@@ -177,7 +180,7 @@ class Watcher:
                 return
             await asyncio.sleep(POLL_S)
 
-    async def reaches(self, counter: str, goal: int) -> float:
+    async def wait_count(self, counter: str, goal: int) -> float:
         """Wait until a counter has reached a number; return the time at which this was observed. Raises Stuck."""
         last, changed_at = -1, time.perf_counter()
         while True:

@@ -20,7 +20,7 @@ from semq.installation.process import NodeProcess
 
 READY_S_MAX = 120.0
 ENDED_S_MAX = 5.0  # from the loss of a connection until the end of its process is noticed
-LOG_LINES = 20  # of a node's log, in an error
+LOG_LINES = 20  # lines of a node's log in an error
 A, B = "a", "b"
 NODE_IDS = {A: "10008", B: "56001"}
 ABSENT = "99001"  # an institution that is never online
@@ -41,8 +41,9 @@ class BenchNetwork:
         every: Rows | None = None,
         hub: Rows | None = None,
     ) -> None:
-        """``partners``: receiving nodes. ``instances``: of the hub, connected by a node as the broker, or by the broker
-        at the URL ``carrier``. ``every``, ``hub``: rows of the configuration of all nodes, and of the hub.
+        """``partners``: number of receiving nodes. ``instances``: number of instances of the hub; several instances are
+        connected by the broker at the URL ``carrier``, or without it by a node as the broker. ``every``, ``hub``: rows
+        of the configuration of all nodes, and of the hub.
         """
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None
@@ -106,7 +107,7 @@ class BenchNetwork:
         await asyncio.to_thread(self.nodes[name].end_all)
 
     async def _watch(self, node: NodeProcess) -> None:
-        """Report an unexpected end."""
+        """Wait for the end of a node, and report it to ``watched``."""
         status = await node.ended()
         if self._death is not None and not self._death.done():
             self._death.set_result(NodeDied(f"{node.name}, with status {status}: {node.log_tail(LOG_LINES)}"))

@@ -2,8 +2,8 @@
 ends.
 
 Rates are sustained rates: the time ends when every queue of every node is clean again, so that no work remains. The
-time of SS_ACK2 at A comes from A's counter ``delivered``, polled by ``load.Watcher``, in the phases with many documents
-under way, and from A's events in the phase in which each document is timed. Used by ``__main__``.
+phase ``latency`` takes the times of documents from A's events. The other phases have many documents under way; for them
+``load.Watcher`` polls A's counter ``delivered``. Used by ``__main__`` and by other benchmarks.
 """
 
 import asyncio
@@ -38,7 +38,8 @@ class Bench:
     encrypt: bool = False
     large: range = range(0)  #: numbers of the documents with ``large_size`` bytes
     large_size: int = 0
-    account: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
+    #: numbers of documents that did not arrive as they should, in all phases
+    faults: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
         """Return numbers for new documents, never used before."""
@@ -54,11 +55,11 @@ class Bench:
         """Check that every document of a phase was received once, and whole. Raises Incomplete."""
         received = set().union(*(receiver.received for receiver in receivers))
         at_two_receivers = sum(len(receiver.received) for receiver in receivers) - len(received)
-        self.account["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
-        self.account["damaged"] += sum(receiver.damaged for receiver in receivers)
-        self.account["missing"] += len(set(numbers) - received)
-        if any(self.account.values()):
-            raise Incomplete(", ".join(f"{count} {fault}" for fault, count in self.account.items()))
+        self.faults["repeated"] += at_two_receivers + sum(receiver.repeated for receiver in receivers)
+        self.faults["damaged"] += sum(receiver.damaged for receiver in receivers)
+        self.faults["missing"] += len(set(numbers) - received)
+        if any(self.faults.values()):
+            raise Incomplete(", ".join(f"{count} {fault}" for fault, count in self.faults.items()))
 
     @property
     def databases(self) -> dict[str, str]:
@@ -105,7 +106,7 @@ async def online(bench: Bench, messages: int) -> Result:
         began = time.perf_counter()
         meter.start()
         submitting = submitter.submit(numbers.start, messages, bench.size)
-        _, acked_at = await asyncio.gather(submitting, watcher.reaches("delivered", goal))
+        _, acked_at = await asyncio.gather(submitting, watcher.wait_count("delivered", goal))
         await bench.wait_clean()
         meter.stop()
         bench.check_received(receivers, numbers)
@@ -132,15 +133,15 @@ async def stored(bench: Bench, messages: int) -> Result:
         stored_goal = await at_hub.count("stored") + messages
         meter.start()
         submitting = submitter.submit(numbers.start, messages, bench.size)
-        await asyncio.gather(submitting, at_hub.reaches("stored", stored_goal))
+        await asyncio.gather(submitting, at_hub.wait_count("stored", stored_goal))
         meter.stop()
         store_s = meter.seconds
         for name in network.partners:
             await network.start(name)
         receivers = await bench.receivers(stack)
-        await at_hub.sees_online(bench.targets)
+        await at_hub.wait_online(bench.targets)
         meter.start()
-        await at_a.reaches("delivered", delivered_goal)
+        await at_a.wait_count("delivered", delivered_goal)
         await bench.wait_clean()
         meter.stop()
         bench.check_received(receivers, numbers)

@@ -13,10 +13,10 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def answers(port: int, patience_s: float, is_running: Callable[[], bool], *, amqp: bool = True) -> bool:
+def wait_for_server(port: int, patience_s: float, is_running: Callable[[], bool], *, amqp: bool = True) -> bool:
     """Wait until an AMQP server greets on this port; without ``amqp``, until any server accepts connections.
 
-    Return False after ``patience_s``, or when ``is_running`` returns False.
+    Return whether it does: False after ``patience_s``, or when ``is_running`` returns False.
     """
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and is_running():

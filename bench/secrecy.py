@@ -72,8 +72,8 @@ async def run(folder: Path, messages: int, rounds: int, size: int) -> dict[str, 
                 rates[kind].append(result["per_s"])
                 times[kind].append(result["cpu_us"])
                 cli.show(kind, result)
-    account = {fault: count + secure_bench.account[fault] for fault, count in plain_bench.account.items()}
-    return {"messages": messages, "rounds": rounds, "size": size} | figures(rates, times) | account
+    faults = {fault: count + secure_bench.faults[fault] for fault, count in plain_bench.faults.items()}
+    return {"messages": messages, "rounds": rounds, "size": size} | figures(rates, times) | faults
 
 
 def figures(rates: dict[str, list[int]], times: dict[str, list[float]]) -> dict[str, Any]:

@@ -50,8 +50,9 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """A set of numbers of documents: all below ``floor``, and the members. Its size is bounded if the numbers are added
-    nearly in order.
+    """A set of document numbers: all numbers below ``floor``, and the added ones above it.
+
+    Only the numbers above ``floor`` need memory: few, if the numbers are added nearly in order.
     """
 
     def __init__(self, first: int) -> None:
@@ -186,8 +187,9 @@ async def sample(bench: phases.Bench) -> Result:
 
 
 def drift(samples: list[Result]) -> dict[str, float | None]:
-    """Return the last third of the samples divided by the first third, by figure. It is None for fewer than three
-    samples, or if the mean of the first third is 0.
+    """Return, for each figure, the mean of the last third of the samples divided by that of the first third.
+
+    None for fewer than three samples, or if the mean of the first third is 0.
     """
     third = len(samples) // 3
 

@@ -29,7 +29,7 @@ def free_udp_port() -> int:
 
 @dataclass(slots=True)
 class DatagramFaults:
-    """The faults, as shares of the datagrams from 0 to 1; the defaults cause none."""
+    """The faults; the defaults cause none. The first four are shares of the datagrams, from 0 to 1."""
 
     loss: float = 0.0
     double: float = 0.0
@@ -85,7 +85,7 @@ class UdpRelay:
         self._upstream.clear()
 
     def send_to_target(self, datagram: bytes) -> None:
-        """Send a datagram of no client to the target, from the listening port."""
+        """Send a datagram that comes from no client to the target, from the listening port."""
         assert self._front is not None
         self._front.sendto(datagram, self._target)
 

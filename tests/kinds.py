@@ -59,8 +59,8 @@ spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_alone_and_beside_large_ones[documents  slow,processes,deep  bench
-bench/test_cli.py::test_a_run_that_is_disturbed_ends_in_order[terminate  slow,processes,deep  bench
-bench/test_cli.py::test_a_run_that_is_disturbed_ends_in_order[kill_a  slow,processes,deep  bench
+bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[terminate  slow,processes,deep  bench
+bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[kill_a  slow,processes,deep  bench
 bench/test_cluster.py::test_documents_go_through_two_instances  slow,processes,deep  bench
 bench/test_datagrams.py::test_a_short_run_has_all_figures  slow,processes,deep  bench
 bench/test_soak.py::test_a_short_soak_has_all_figures      slow,processes,deep  bench

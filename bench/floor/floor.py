@@ -58,7 +58,7 @@ TOLERANCE = 0.2  # rows per document by which two runs of one version may differ
 class Observed:
     """The work of one node in a phase."""
 
-    url: str  #: of its database
+    url: str  #: of the node's database
     work: TableWork
     commits: int
 
@@ -69,7 +69,7 @@ class Observed:
 
 
 def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: int) -> dict[str, Any]:
-    """Measure the three rates. ``observed``: by node. Raises FloorFailed."""
+    """Measure the three rates. ``observed``: the work of each node, by its name. Raises FloorFailed."""
     urls = {name: node.url for name, node in observed.items()}
     works = {name: node.work for name, node in observed.items()}
     references = {name: reference.work_of(phase, name, partners=len(observed) - 2) for name in observed}

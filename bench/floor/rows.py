@@ -16,7 +16,7 @@ import psycopg
 
 from bench.errors import Stuck
 
-PATIENCE_S = 60.0  # for complete statistics; half of it for progress of a cleanup
+PATIENCE_S = 60.0  # time to wait for complete statistics; a cleanup without progress may last half as long
 POLL_S = 0.1
 SAMPLE_S = 1.0
 STATISTICS = """
@@ -81,7 +81,7 @@ class RowsReading:
 
 
 async def read(urls: Urls) -> dict[str, RowsReading]:
-    """Return a reading of each database, when the statistics are complete. Raises TimeoutError."""
+    """Wait until the statistics of each database are complete; return a reading of each. Raises TimeoutError."""
     readings = {}
     async with asyncio.timeout(PATIENCE_S):
         for name, url in urls.items():
@@ -98,7 +98,7 @@ async def wait_clean(urls: Urls, absent: str) -> None:
 
 
 async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absent: str) -> None:
-    """Wait until one node has no row; Stuck if their number stays the same for half of PATIENCE_S."""
+    """Wait until one node has no row. Raises Stuck if the number of rows stays the same for half of PATIENCE_S."""
     last, checked_at = -1, time.monotonic()
     while True:
         began = time.monotonic()
@@ -150,7 +150,7 @@ async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
 
 
 async def _read(connection: psycopg.AsyncConnection[Any]) -> RowsReading:
-    """Return the reading of one database, when its statistics are complete."""
+    """Wait until the statistics of one database are complete; return the reading."""
     wal = WAL if connection.info.server_version >= 180_000 else WAL_BEFORE_18
     while True:
         rows = await (await connection.execute(STATISTICS)).fetchall()

@@ -1,7 +1,7 @@
 """Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
 For measurements and tests of pages. The messages are documents to offline partners, in rows as the engine writes them.
-The ledger lines are about the first of these messages. Other nodes have no rows of them.
+The ledger lines are about the first of these messages. Other nodes have no rows about these messages.
 """
 
 from datetime import UTC, datetime, timedelta

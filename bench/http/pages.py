@@ -8,7 +8,7 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     cpu_us            processor time of a document in node, web process and Postgres
     page_p50_ms, page_p99_ms    latency of the console's pages, each opened ``--visits`` times, one after the other
     pages             number of these pages
-    node_slowdown     share by which the rate of AMQP clients falls while pages are opened continually
+    node_slowdown     share by which the rate of an AMQP client falls while pages are opened continually
 """
 
 import argparse
@@ -85,7 +85,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 def _fill(node: NodeProcess, waiting: int, lines: int) -> None:
-    node.start()  # its first start makes the tables, and numbers its record ids
+    node.start()  # the first start makes the tables, and begins the numbering of records
     node.end()
     with EmbeddedPostgres(node.place.data_dir) as server:
         large_tables.fill(server.url, waiting, lines)

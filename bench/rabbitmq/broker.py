@@ -168,7 +168,7 @@ class BrokerLoad:
         return round(statistics.median(latencies), 2), round(statistics.quantiles(latencies, n=100)[98], 2)
 
     async def _rate(self, work: Awaitable[None]) -> float:
-        """Do the work; return all messages divided by its seconds."""
+        """Do the work; return messages per second."""
         began = time.perf_counter()
         await work
         return round(self.messages / (time.perf_counter() - began))

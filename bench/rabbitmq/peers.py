@@ -20,7 +20,7 @@ A's application has at most 1,000 documents unconfirmed. On both sides no docume
 The two sides take turns, so that other load of the machine affects both equally. The side at rest needs little
 processor time, and all writes are on the disk before the next round begins. Rates are medians of the rounds; the ratio
 is the median of the ratios within each round. The chain's rate depends on the number of receipts under way: with
-``--receipts 1``, the application waits for each confirm, and the rate is a fraction. Without rabbitmq-server, only
+``--receipts 1``, the application waits for each confirm, and the rate is much lower. Without rabbitmq-server, only
 SEMQ's nodes are measured, and the figures of the chain are null.
 """
 
@@ -127,7 +127,7 @@ async def _rounds(
         await asyncio.to_thread(os.sync)
         semq_rounds.append(await phases.online(bench, messages))
         show("online", semq_rounds[-1])
-    return {**figures(semq_rounds, chain_rounds), **bench.account}
+    return {**figures(semq_rounds, chain_rounds), **bench.faults}
 
 
 def figures(semq_rounds: Sequence[dict[str, Any]], chain_rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:

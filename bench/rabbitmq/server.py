@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.ports import answers
+from bench.ports import wait_for_server
 from semq.installation.configuration import ApplicationLogin, free_ports
 
 Definitions = Callable[[int], Mapping[str, Any]]  # by the port of the server
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-START_S = 120.0  # for a node to serve
-STOP_S = 60.0  # for a node to end
+START_S = 120.0  # time for a node to serve
+STOP_S = 60.0  # time for a node to end
 
 
 def is_installed() -> bool:
@@ -77,10 +77,10 @@ class RabbitNode:
         self.process = process
         return process
 
-    def answers(self) -> bool:
+    def wait_serving(self) -> bool:
         """Wait until the node serves; return False if it ends, or does not serve within START_S."""
         process = self.process
-        return process is not None and answers(self.port, START_S, lambda: process.poll() is None)
+        return process is not None and wait_for_server(self.port, START_S, lambda: process.poll() is None)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all processes of the node, if it runs."""
@@ -115,14 +115,14 @@ def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) 
 
 @contextmanager
 def port_mapper() -> Iterator[int]:
-    """Run a port mapper of Erlang, through which nodes find each other; return its port.
+    """Run a port mapper of Erlang, through which nodes find each other; yield its port.
 
     Without a running port mapper, a node would start one as a daemon that never ends.
     """
     (port,) = free_ports(1)
     process = subprocess.Popen(["epmd", "-port", str(port), "-address", "127.0.0.1"], stderr=subprocess.DEVNULL)
     try:
-        answers(port, START_S, lambda: process.poll() is None, amqp=False)
+        wait_for_server(port, START_S, lambda: process.poll() is None, amqp=False)
         yield port
     finally:
         process.kill()
@@ -131,7 +131,7 @@ def port_mapper() -> Iterator[int]:
 
 @contextmanager
 def rabbitmq() -> Iterator[int]:
-    """Run a fresh RabbitMQ with its defaults (guest, guest, /), and return its port."""
+    """Run a fresh RabbitMQ with its defaults (guest, guest, /), and yield its port."""
     with server() as running:
         yield running.port
 
@@ -150,7 +150,7 @@ def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) 
         node.write(lines, plugins)
         process = node.start()
         try:
-            if not node.answers():
+            if not node.wait_serving():
                 raise RuntimeError("RabbitMQ did not start:\n" + node.output())
             yield RabbitServer(node.port, process.pid)
         finally:

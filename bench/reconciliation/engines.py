@@ -112,7 +112,7 @@ def _load(connection: psycopg.Connection, folder: Path) -> None:
 
 
 def _batches(folder: Path) -> Iterator[bytes]:
-    """Return the lines as CSV. Nulls are written as a word, because an empty text differs from null."""
+    """Yield the lines as CSV. Nulls are written as a word, because an empty text differs from null."""
     schema = pa.schema([ARROW_SCHEMA.field(name) for name in LOADED])
     options = pv.WriteOptions(include_header=False, quoting_style="needed")
     for file in sorted((folder / "extracts").rglob("*.parquet")):

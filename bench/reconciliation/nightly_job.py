@@ -41,7 +41,13 @@ def main(argv: list[str]) -> int:
         allow_abbrev=False, prog="./run bench reconcile", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--messages", type=int, default=100_000, metavar="N", help="messages of the date (100000)")
-    parser.add_argument("--nodes", type=int, default=8, metavar="N", help="institutions, one of which sends half (8)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=8,
+        metavar="N",
+        help="institutions; one of them sends more than half of the messages (8)",
+    )
     parser.add_argument(
         "--memory", type=int, default=2048, metavar="MIB", help="heap or memory limit of each engine (2048)"
     )

@@ -39,7 +39,7 @@ from semq.umx_t.address import Address, NodeType
 from semq.umx_t.version import PROPERTY, offer
 
 HANDSHAKES_MAX = 256
-RETRIES_MAX = 2560  # of all nodes together
+RETRIES_MAX = 2560  # retries of all nodes together
 DAYS = 1.0  # validity of the certificates
 HANDLES = 200  # file handles of this process beside its connections
 RETRY_S = 0.2
@@ -97,7 +97,7 @@ class SimulatedSessions:
 
     def __init__(self, folder: Path, authority: Authority, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.retries = 0  #: number of repeated dials, after the hub had refused one
+        self.retries = 0  #: number of logins that were repeated after a failure
         self.lost = 0  #: number of sessions that have ended
         self._folder = folder
         self._authority = authority
@@ -126,8 +126,8 @@ class SimulatedSessions:
         return context
 
     async def begin(self, name: str, context: ssl.SSLContext) -> None:
-        """Log in a node and open its link. If the hub refuses the connection, repeat after RETRY_S; raise its error
-        after RETRIES_MAX repetitions of all nodes together.
+        """Log in a node and open its link. After a failure, repeat after RETRY_S; after RETRIES_MAX repetitions of all
+        nodes together, raise the error.
         """
         async with self._handshakes:
             while True:

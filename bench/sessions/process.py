@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.errors import NoFigures
 
-READY_S = 1800.0  # for a program to serve
+READY_S = 1800.0  # time for a program to serve
 
 
 def rss(pid: int) -> int:
@@ -18,7 +18,7 @@ def rss(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, of its running children, and of its ended children."""
+    """Return the seconds of processor time of a process, of its running children, and of its ended children."""
     stats = [_stat(int(folder.name)) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     children = [stat for stat in stats if stat[:1] == [pid]]
     ticks = sum(_stat(pid)[1:]) + sum(sum(child[1:3]) for child in children)

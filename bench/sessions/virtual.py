@@ -21,7 +21,7 @@ from bench.sessions.process import cpu_s, process, rss
 from semq.app import Client
 from semq.store.embedded.server import EmbeddedPostgres
 
-LINKED_S = 900.0  # until every link is up and every institution has rested
+LINKED_S = 900.0  # time for every link to be up and every institution to have rested
 SUMMARY = """
 {institutions} institutions in one virtual server; {cores} cores, load {load_1m}
   start    {start_s:>7} s with existing databases, {create_s} s with new ones

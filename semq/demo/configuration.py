@@ -39,7 +39,7 @@ def write_configuration(
         "log.format": "json",
     }
     every |= {"http.port": 0} if consoles else {}
-    judge: dict[str, Value] = {
+    reconciliation: dict[str, Value] = {  # settings of the node beside which the reconciliation runs
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,
         "reconcile.cutoff": cutoff,
@@ -47,10 +47,10 @@ def write_configuration(
     }
     local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
     if secure and not direct:  # with direct links the hub is killed, and could not forward the extracts
-        judge["reconcile.trust"] = f"{HUB}/pki/trust.pem"
+        reconciliation["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     if not has_hub:
-        every |= judge | {"reconcile.hub": False}
+        every |= reconciliation | {"reconcile.hub": False}
     institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared else ()))
     return InstallationPlan(
         dict(zip(institutions, institutions, strict=True)),
@@ -61,6 +61,6 @@ def write_configuration(
         instances=2 if shared else 1,
         shared=shared,
         every=every,
-        hub=judge,
+        hub=reconciliation,
         local=local,
     ).write(folder)

@@ -16,7 +16,8 @@ from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
-SHOWN_MAX = 120  # from this number of documents on, only every second document has lines, later every third, ...
+# With this number of documents, only every second document has lines; with twice the number every third, and so on.
+SHOWN_MAX = 120
 # Count in the result of `tracker` | its description in the box
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
@@ -48,7 +49,7 @@ What to try next, in another terminal
 
 
 class Display:
-    """Prints a line for each change of a document, and the results."""
+    """The printer of a line for each change of a document, and of the results."""
 
     def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console

@@ -26,7 +26,7 @@ REQUIRED_PACKAGES = ("pyarrow", "pyspark")
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
 DATE = ("--business-date", "today")
 HUB_LINE_LOST = "hub_has_no_trace"  # finding of the reconciliation
-IDLE_S, COLLECTS_MAX = 2, 15  # seconds that one `collect` waits for an extract; number of calls
+IDLE_S, COLLECTS_MAX = 2, 15  # seconds that one `collect` waits for an extract; maximum number of calls
 Say = Callable[[str], None]
 
 
@@ -40,7 +40,7 @@ class Reconciliation:
     report: str = ""
     planted: list[dict[str, str]] = field(default_factory=list)
     found: int = 0  #: planted defects that the report lists
-    forgotten: int = 0  #: messages whose line is missing because the hub was killed: it writes lines of forwards later
+    forgotten: int = 0  #: messages without a line of the hub, which was killed before it wrote the line
     strange: int = 0  #: all other exceptions in the report
     detail: str = ""  #: last line of a failed command, or the reason why the step was skipped
     repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: counts of repairs by node and result
@@ -57,8 +57,8 @@ async def reconcile(
 ) -> Reconciliation:
     """Extract the ledgers, plant defects if ``inject``, and compare the ledgers.
 
-    If ``secure``, collect the signed extracts before, and apply the signed repair list afterwards. The comparison
-    runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
+    If ``secure``, collect the signed extracts before the comparison, and apply the signed repair list after it. The
+    comparison runs at the hub, or without a hub at 56001. ``hub_died``: the hub was killed during the demo.
     """
     if not await _install_spark(say):
         return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")

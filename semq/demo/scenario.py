@@ -218,9 +218,8 @@ class Scenario:
             # With the locator in its name, the same file is written if the document is delivered again.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
-            with suppress(
-                AlreadyGone
-            ):  # the connection was lost: the document is delivered again, marked as redelivered
+            # If the connection was lost, the document is delivered again, marked as redelivered.
+            with suppress(AlreadyGone):
                 await delivered.ack()
                 self._display.read(delivered.app_key)
 

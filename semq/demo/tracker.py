@@ -78,7 +78,8 @@ def documents_of(
 ) -> list[TrackedDocument]:
     """Return a document for each file of a folder, repeated or cut to ``count``, numbered from ``first``.
 
-    The targets take turns."""
+    The targets take turns. ``count``: None for each file once.
+    """
     files = files_in(folder)
     chosen = files if count is None else islice(cycle(files), count)
     return [

@@ -11,15 +11,17 @@ from pathlib import Path
 SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
 
 
-def finished(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run ``python -m bench`` with these arguments and wait for its end."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "bench", *arguments], capture_output=True, text=True, check=False
     )
 
 
-def disturbed(temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]) -> tuple[int, str]:
-    """Start a run, call `disturb` when its nodes serve, and return the exit status and the lines printed afterwards.
+def run_disturbed(
+    temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]
+) -> tuple[int, str]:
+    """Start a run, call `disturb` when its nodes serve; return the exit status, and the lines that follow on stderr.
 
     The run uses `temporary` as the folder of its temporary files.
     """

@@ -6,7 +6,7 @@ import pytest
 
 from bench.beside import STAGES
 from bench.large import DOCUMENTS, PIECES
-from tests.bench.runs import finished
+from tests.bench.runs import run_bench
 
 SHORT = ("--rounds", "1", "--seconds", "1", "--small", "20", "--json")
 
@@ -16,7 +16,7 @@ SHORT = ("--rounds", "1", "--seconds", "1", "--small", "20", "--json")
     [(DOCUMENTS, ("--size", "300000", "--per-s", "4"), 1_200_000), (PIECES, ("--bytes", "20000000"), 20_000_000)],
 )
 def test_small_documents_alone_and_beside_large_ones(kind: str, more: tuple[str, ...], size: int) -> None:
-    run = finished("large", "--beside", kind, *more, *SHORT)
+    run = run_bench("large", "--beside", kind, *more, *SHORT)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     assert [portion["bytes"] for portion in found["large"]] == [size]

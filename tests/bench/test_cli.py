@@ -1,4 +1,8 @@
-"""An interrupted run of ``./run bench``: no figures, a reason, and no remaining files or processes."""
+"""A run of ``./run bench`` that is interrupted, or loses a node: no figures, a reason, and no files or processes
+remain.
+
+Arguments out of range, and the help of every command.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.__main__ import main
-from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, terminate
+from tests.bench.runs import interrupt, kill_a, processes_of, run_disturbed, terminate
 
 
 @pytest.mark.parametrize(
@@ -18,10 +22,10 @@ from tests.bench.runs import disturbed, interrupt, kill_a, processes_of, termina
         (terminate, 130, "interrupted, so there are no figures"),
     ],
 )
-def test_a_run_that_is_disturbed_ends_in_order(
+def test_a_disturbed_run_ends_without_figures_files_or_processes(
     tmp_path: Path, disturb: Callable[[Any, dict[str, int]], None], status: int, line: str
 ) -> None:
-    exit_status, output = disturbed(tmp_path, disturb)
+    exit_status, output = run_disturbed(tmp_path, disturb)
     assert (exit_status, line in output) == (status, True), output
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == []

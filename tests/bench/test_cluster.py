@@ -15,7 +15,7 @@ def under_test(*cpu_us: float) -> cluster.ClusterUnderTest:
     return cluster.ClusterUnderTest(Bench.__new__(Bench), rounds=rounds)
 
 
-def test_the_overhead_is_the_median_of_alternating_rounds() -> None:
+def test_the_overhead_is_the_median_of_the_ratios_of_the_rounds() -> None:
     found = cluster.figures({cluster.ONE: under_test(100, 300, 200), cluster.TWO: under_test(120, 300, 400)})
     assert (found["one_cpu_us"], found["two_cpu_us"], found["overhead"]) == (200, 300, 0.2)
     assert (found["two_rabbitmq_cpu_us"], found["carrier_us"]) == (None, 3.0)

@@ -1,4 +1,4 @@
-"""``./run bench datagrams``: every document is received or counted as lost, and the relay loses its part."""
+"""``./run bench datagrams``: every document is received or counted as lost, and the relay loses its share."""
 
 import asyncio
 import json
@@ -8,11 +8,11 @@ import pytest
 
 from bench.datagrams import counted
 from bench.udp_relay import DatagramFaults, UdpRelay
-from tests.bench.runs import finished
+from tests.bench.runs import run_bench
 from tests.waiting import until
 
 
-def test_documents_are_accounted_for_at_both_ends() -> None:
+def test_each_sent_datagram_must_be_received_or_lost() -> None:
     a, hub_a = {"sent": 10}, {"received": 7, "lost": 2, "full": 1}
     hub_b, b = {"sent": 7}, {"received": 6, "lost": 1, "full": 0}
     assert counted(a, b, hub_a, hub_b) == (True, 4)
@@ -21,7 +21,7 @@ def test_documents_are_accounted_for_at_both_ends() -> None:
 
 
 @pytest.mark.parametrize(("loss", "least", "most"), [(0.0, 1000, 1000), (0.2, 700, 880), (0.999, 0, 50)])
-async def test_the_relay_loses_its_part(loss: float, least: int, most: int) -> None:
+async def test_the_relay_loses_its_share(loss: float, least: int, most: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as target:
         target.bind(("127.0.0.1", 0))
         relay = UdpRelay(target.getsockname()[1], DatagramFaults(loss=loss))
@@ -37,7 +37,7 @@ async def test_the_relay_loses_its_part(loss: float, least: int, most: int) -> N
 
 
 def test_a_short_run_has_all_figures() -> None:
-    done = finished(
+    done = run_bench(
         "datagrams", "--loss", "0.05", "--messages", "300", "--size", "200", "--rate", "100", "--seconds", "1",
         "--rate-of-bulk", "250", "--json",
     )  # fmt: skip
@@ -51,4 +51,4 @@ def test_a_short_run_has_all_figures() -> None:
 
 
 def test_a_loss_of_everything_is_refused() -> None:
-    assert finished("datagrams", "--loss", "1").returncode == 2
+    assert run_bench("datagrams", "--loss", "1").returncode == 2

@@ -1,4 +1,4 @@
-"""The probe of the disk: measures until it is stopped, and removes its file."""
+"""The probe of the disk measures until it is stopped, and removes its file."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Watching a measured installation: the end of a node is the reason of a run without figures."""
+"""The watch over a measured installation: if a node ends, the run has no figures."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from semq.transport.errors import LinkLost
 
 
 async def test_a_lost_connection_is_reported_as_the_end_of_its_node(tmp_path: Path) -> None:
-    """The application notices the loss before the end of the process is noticed."""
+    """The application notices the lost connection before the watch notices the end of the process."""
     network = BenchNetwork(tmp_path)
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -24,11 +24,11 @@ async def test_a_lost_connection_is_reported_as_the_end_of_its_node(tmp_path: Pa
         def log_tail(self, lines: int) -> str:
             return "killed"
 
-    async def loses_its_connection() -> None:
+    async def lose_connection() -> None:
         asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, ended.set_result, -9)
         raise LinkLost
 
     watch = asyncio.create_task(network._watch(EndedNode()))  # type: ignore[arg-type]
     with pytest.raises(NodeDied, match="a, with status -9: killed"):
-        await network.watched(loses_its_connection())
+        await network.watched(lose_connection())
     await watch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.runs import SMALL, finished
+from tests.bench.runs import SMALL, run_bench
 
 MESSAGES = 40
 FIGURES = (
@@ -22,7 +22,7 @@ NODES = {"hub", "a", "b", "b2"}
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
-    run = finished("--json", *SMALL, "--partners", "2", "--backlog", "30", "--idle", "1", "--large", "4")
+    run = run_bench("--json", *SMALL, "--partners", "2", "--backlog", "30", "--idle", "1", "--large", "4")
     assert run.returncode == 0, run.stderr
     return [json.loads(line) for line in run.stdout.splitlines()]
 
@@ -58,7 +58,7 @@ def test_processor_time_is_that_of_the_nodes_and_their_postgres(lines: list[dict
 
 
 @pytest.mark.parametrize("name", ["online", "stored"])
-def test_the_log_of_every_node_grows_and_is_made_durable(lines: list[dict[str, Any]], name: str) -> None:
+def test_the_write_ahead_log_of_every_node_grows_and_is_forced_to_disk(lines: list[dict[str, Any]], name: str) -> None:
     line = phase(lines, name)
     for figure in ("wal_bytes_per_message", "fsyncs_per_message"):
         assert set(line[figure]) == NODES

@@ -6,11 +6,11 @@ import pytest
 
 from bench.errors import NoFigures
 from bench.sessions import main, online
-from tests.bench.runs import finished
+from tests.bench.runs import run_bench
 
 
 def test_all_institutions_are_online_and_stay_so() -> None:
-    run = finished("sessions", "--institutions", "12", "--idle", "1", "--json")
+    run = run_bench("sessions", "--institutions", "12", "--idle", "1", "--json")
     assert run.returncode == 0, run.stderr
     figures = json.loads(run.stdout.splitlines()[-1])
     assert (figures["sessions"], figures["retries"]) == (12, 0)

@@ -7,7 +7,7 @@ import pytest
 from bench.errors import Incomplete, Stuck
 from bench.load import LoadReceiver
 from bench.soak import Latencies, Numbers, check_received, drift
-from tests.bench.runs import finished
+from tests.bench.runs import run_bench
 
 
 def test_numbers_below_the_first_gap_are_not_stored() -> None:
@@ -50,7 +50,7 @@ def test_drift_compares_the_last_third_with_the_first() -> None:
 
 
 def test_a_short_soak_has_all_figures() -> None:
-    run = finished("soak", "--minutes", "0.05", "--rate", "40", "--size", "100", "--json")
+    run = run_bench("soak", "--minutes", "0.05", "--rate", "40", "--size", "100", "--json")
     assert run.returncode == 0, run.stderr
     figures = json.loads(run.stdout.splitlines()[-1])
     assert (figures["messages"], figures["rows_left"]) == (120, 0)

@@ -54,7 +54,7 @@ class BrokerProcess(RestartedProcess):
         while not self._stopping:
             process = self._node.start()
             self.starts += 1
-            if await asyncio.to_thread(self._node.answers):
+            if await asyncio.to_thread(self._node.wait_serving):
                 self._serving.set()
                 self.on_ready()
             await wait_for_exit(process)

@@ -66,7 +66,7 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
         for frozen, state in (True, os.WSTOPPED), (False, os.WCONTINUED):
             broker.freeze(frozen)
             await asyncio.to_thread(os.waitid, os.P_PID, node.process.pid, state)
-        assert await asyncio.to_thread(node.answers)
+        assert await asyncio.to_thread(node.wait_serving)
     finally:
         await broker.remove()
 

@@ -20,7 +20,7 @@ def test_the_institutions_have_the_address_and_the_passwords_of_the_hub(tmp_path
         assert settings[name].data_dir == places[name].data_dir.resolve()
 
 
-def test_without_a_hub_the_institutions_name_each_other_and_compare_their_ledgers(tmp_path: Path) -> None:
+def test_without_a_hub_10008_has_the_address_of_56001_and_both_extract_into_one_folder(tmp_path: Path) -> None:
     places = write_configuration(tmp_path, secure=True, direct=True, has_hub=False)
     assert places.keys() == {SENDER, RECEIVER}
     settings = {name: load(place.config, {}) for name, place in places.items()}

@@ -30,7 +30,7 @@ def test_each_change_has_a_line_with_its_time_and_offset() -> None:
     assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d ", line) for line in text(console).splitlines())
 
 
-def test_of_more_documents_than_the_limit_only_some_have_lines() -> None:
+def test_above_the_limit_only_some_documents_have_lines() -> None:
     console, tracker = memory_console(), good()
     for _ in range(300):
         added(tracker)

@@ -7,7 +7,7 @@ import sys
 DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 
 
-def test_two_institutions_without_a_hub_lose_nothing_and_the_reconciliation_misses_no_hub(
+def test_two_institutions_without_a_hub_lose_nothing_and_the_reconciliation_expects_no_hub(
     reconciles: bool,
 ) -> None:
     command = [*DEMO, "--json", "--no-hub", "--count", "3", *([] if reconciles else ["--no-reconcile"])]

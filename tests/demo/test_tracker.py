@@ -63,7 +63,7 @@ def make(folder: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def test_documents_are_the_files_of_a_folder_and_its_subfolders_by_name(tmp_path: Path) -> None:
+def test_documents_are_the_files_of_a_folder_and_its_subfolders_sorted_by_path(tmp_path: Path) -> None:
     make(tmp_path, "b.xml", "a.xml", "more/c.xml", ".hidden", ".git/config")
     found = documents_of(tmp_path, None, "online", 1, ["56001"])
     assert [document.name for document in found] == ["a.xml", "b.xml", "more/c.xml"]
@@ -152,11 +152,11 @@ def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
 
 def test_complete_deliveries_are_a_success() -> None:
     counts = good().count(CLEAN, 1)
-    again = json.loads(json.dumps(counts))
+    printed = json.loads(json.dumps(counts))
     expected = {"ok": True, "accepted": 3, "forwarded": 2, "stored": 1, "delivered": 3, "received": 3, "restarts": 1}
-    assert again | expected == again
-    assert [again[name] for name in ("duplicated", "lost", "left_in_queues", "digest_mismatches")] == [0, 0, 0, 0]
-    assert again["left_in_each_queue"] == CLEAN
+    assert printed | expected == printed
+    assert [printed[name] for name in ("duplicated", "lost", "left_in_queues", "digest_mismatches")] == [0, 0, 0, 0]
+    assert printed["left_in_each_queue"] == CLEAN
 
 
 def unread(tracker: DocumentTracker, first: TrackedDocument) -> None:
@@ -175,7 +175,7 @@ def accepted_twice(tracker: DocumentTracker, first: TrackedDocument) -> None:
     tracker.delivery(delivered(first, "another"))
 
 
-def of_a_stranger(tracker: DocumentTracker, first: TrackedDocument) -> None:
+def of_unknown_document(tracker: DocumentTracker, first: TrackedDocument) -> None:
     tracker.delivery(delivered(added(DocumentTracker(), "other"), "L9"))
 
 
@@ -197,7 +197,7 @@ def refused(tracker: DocumentTracker, first: TrackedDocument) -> None:
         (undelivered, "lost"),
         (given_twice, "duplicated"),
         (accepted_twice, "duplicated"),
-        (of_a_stranger, "duplicated"),
+        (of_unknown_document, "duplicated"),
         (changed, "digest_mismatches"),
         (refused, "refused"),
     ],

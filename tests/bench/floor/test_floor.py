@@ -1,4 +1,4 @@
-"""The floor: a fixed reference, and the places where the nodes differ from it."""
+"""The floor: a fixed reference, and the tables in which the work of the nodes differs from it."""
 
 import pytest
 
@@ -8,21 +8,21 @@ from bench.floor.rows import RowChanges
 from bench.floor.script import KEYS, steps
 
 
-def test_changed_figures_are_named_beside_those_of_the_reference() -> None:
+def test_a_difference_is_reported_with_the_figures_of_the_reference() -> None:
     references = {"a": TableWork({"tb_0031": RowChanges(1000, 2800, 1000), "semq_ledger": RowChanges(4000)}, 1000)}
     works = {"a": TableWork({"tb_0031": RowChanges(20, 36, 20), "semq_ledger": RowChanges(80)}, 20)}
     assert differences(references, works) == {"a": {"tb_0031": {"reference": [1, 2.8, 1], "now": [1, 1.8, 1]}}}
 
 
-def test_changes_for_each_batch_do_not_count_as_differences() -> None:
+def test_changes_once_in_each_batch_do_not_count_as_differences() -> None:
     reference = TableWork({"semq_ledger": RowChanges(1000)}, 1000)
     work = TableWork({"semq_ledger": RowChanges(50), "semq_chain": RowChanges(0, 9)}, 50)
     assert differences({"hub": reference}, {"hub": work}) == {}
 
 
-@pytest.mark.parametrize("place", REFERENCE)
-def test_the_script_can_repeat_all_of_the_reference(place: tuple[str, str]) -> None:
-    work = work_of(*place, partners=1)
+@pytest.mark.parametrize("phase_and_role", REFERENCE)
+def test_the_script_can_repeat_all_of_the_reference(phase_and_role: tuple[str, str]) -> None:
+    work = work_of(*phase_and_role, partners=1)
     assert {table for table in work.tables if not table.endswith("_stream")} <= KEYS.keys()
     assert steps(work.tables)
 

@@ -39,10 +39,10 @@ async def test_a_peak_stays_when_the_rows_have_gone(database: str, monkeypatch: 
     assert highest == {"a": 1}
 
 
-async def test_a_measurement_includes_the_written_log(database: str) -> None:
+async def test_a_reading_includes_the_write_ahead_log(database: str) -> None:
     before = (await rows.read({"a": database}))["a"]
     with psycopg.connect(database) as connection:
         connection.execute(INSERT)
-    done = (await rows.read({"a": database}))["a"].since(before)
-    assert done.wal_bytes > 0
-    assert done.fsyncs > 0
+    difference = (await rows.read({"a": database}))["a"].since(before)
+    assert difference.wal_bytes > 0
+    assert difference.fsyncs > 0

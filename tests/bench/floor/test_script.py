@@ -11,7 +11,7 @@ from bench.floor.reference import TableWork
 from bench.floor.rows import RowChanges
 from bench.floor.script import ScriptPlan, run, steps
 
-OBSERVED = {
+CHANGES = {
     "tb_0031": RowChanges(10, 26, 4),
     "tb_0031_body": RowChanges(10, 0, 4),
     "tb_0031_stream": RowChanges(1, 3, 0),
@@ -25,21 +25,19 @@ OBSERVED = {
 
 def remaining_rows(database: str, changes: dict[str, RowChanges], *, documents: int, batch: int) -> dict[str, int]:
     """Run the script; return the number of rows in each table."""
-    answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
+    results: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     plan = ScriptPlan(database, documents, 100, batch, TableWork(changes, 10), is_hub=False)
-    run(plan, cast(Any, threading.Barrier(1)), answers)
-    started, ended, fault = answers.get()
+    run(plan, cast(Any, threading.Barrier(1)), results)
+    started, ended, fault = results.get()
     assert not fault
     assert started < ended
     with psycopg.connect(database) as connection:
-        return {
-            table: (connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,))[0] for table in OBSERVED
-        }
+        return {table: (connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,))[0] for table in CHANGES}
 
 
 @pytest.mark.parametrize("batch", [1, 3, 10, 500])
-def test_rows_come_and_go_as_often_as_observed(database: str, batch: int) -> None:
-    assert remaining_rows(database, OBSERVED, documents=10, batch=batch) == {
+def test_rows_are_inserted_and_deleted_as_often_as_planned(database: str, batch: int) -> None:
+    assert remaining_rows(database, CHANGES, documents=10, batch=batch) == {
         "tb_0031": 6,
         "tb_0031_body": 6,
         "tb_0031_stream": 1,
@@ -51,7 +49,7 @@ def test_rows_come_and_go_as_often_as_observed(database: str, batch: int) -> Non
     }
 
 
-def test_rows_change_as_often_as_observed(database: str) -> None:
+def test_rows_are_updated_as_often_as_planned(database: str) -> None:
     remaining_rows(database, {"tb_0031": RowChanges(10, 26, 0)}, documents=10, batch=5)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT sum(att) FROM tb_0031").fetchone() == (26,)
@@ -62,11 +60,11 @@ def test_fewer_documents_change_proportionally_fewer_rows(database: str) -> None
 
 
 def test_a_fault_is_reported_and_releases_the_other_scripts(database: str) -> None:
-    answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
+    results: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
-    unreachable = ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(OBSERVED, 10), is_hub=True)
-    run(unreachable, cast(Any, barrier), answers)
-    assert "OperationalError" in answers.get()[2]
+    unreachable = ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(CHANGES, 10), is_hub=True)
+    run(unreachable, cast(Any, barrier), results)
+    assert "OperationalError" in results.get()[2]
     assert barrier.broken
 
 

@@ -30,7 +30,7 @@ def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confi
     assert acknowledged == [0, 0, 3, 3, 5]
 
 
-def test_the_ratio_is_the_median_of_alternating_rounds() -> None:
+def test_the_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
     semq_rounds = [{"per_s": rate, "ack2_per_s": rate, "cpu_us": 100.0} for rate in (100, 300, 200)]
     chain_rounds = [{"per_s": rate, "cpu_us": 50.0} for rate in (100, 100, 100)]
     figures = peers.figures(semq_rounds, chain_rounds)

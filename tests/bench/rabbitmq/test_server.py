@@ -1,4 +1,4 @@
-"""The configuration of RabbitMQ's nodes. Nothing is started."""
+"""The configuration of RabbitMQ's nodes. The tests start no node."""
 
 from pathlib import Path
 
