@@ -1,29 +1,32 @@
-"""Rights of people and programs: roles, which operations and pages require, and scopes, which only programs have."""
+"""Rights: roles, which people and programs can have, and scopes, which only programs can have.
+
+Operations of the node and pages require roles; endpoints of the HTTP API without an operation require scopes.
+"""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 
 class AccessRole(StrEnum):
-    """The role that an operation requires. An operator also has the rights of a viewer; an administrator has the rights
-    of both.
+    """The role that an operation or page requires. An operator also has the rights of a viewer; an administrator has
+    the rights of both.
     """
 
     VIEWER = "viewer"
-    OPERATOR = "operator"  #: acts on messages
-    ADMIN = "admin"  #: acts on the node, its certificates and its institutions
-    PAYLOAD = "payload"  #: returns the body of a document; a right of its own, which no other role includes
+    OPERATOR = "operator"  #: may act on messages
+    ADMIN = "admin"  #: may act on the node, its certificates and its institutions
+    PAYLOAD = "payload"  #: may read bodies of documents; no other role includes this right
 
 
 class AccessScope(StrEnum):
-    """A right of programs beside the roles."""
+    """A right that only programs can have."""
 
     SUBMIT = "submit"  #: send documents
     RECEIVE = "receive"  #: receive and acknowledge documents
     EVENTS = "events"  #: follow the outcome of sent documents
 
 
-# The name of a right, as the configuration and tokens list it.
+# The name of a role or scope in the configuration and in tokens.
 if TYPE_CHECKING:
     RightName = str
 else:

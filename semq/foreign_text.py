@@ -29,7 +29,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def shown(text: str, length_max: int = SHOWN_MAX) -> str:
     """Return the text as one line, with escapes (``\\x1b``) for invisible characters.
 
-    Of a text that is longer than ``length_max``, only the beginning is returned, with the number of missing characters.
+    A text longer than ``length_max`` is cut; the result then ends with the number of missing characters.
     """
     cut = len(text) - length_max
     if cut > 0:
@@ -45,13 +45,13 @@ def shortened(text: str, length_max: int) -> str:
 
 
 def shown_lines(text: str, length_max: int = SHOWN_MAX) -> list[str]:
-    """Return each line of a text of several lines (a traceback, a file) as ``shown`` does."""
+    """Return the lines of a text (a traceback, a file), each in the form of ``shown``."""
     return [shown(line, length_max) for line in text.split("\n")]
 
 
 def in_page(text: str) -> str:
-    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for each invisible character
-    except tabs and line ends.
+    """Replace each invisible character of an HTML page, or of a cell of a spreadsheet, by U+FFFD. Tabs and line ends
+    stay.
     """
     return _IN_PAGE.sub(REPLACEMENT, text)
 
@@ -62,7 +62,7 @@ def json_text(value: Any, default: Any = str) -> str:
 
 
 def in_json(text: str) -> str:
-    """Escape the invisible characters in JSON on one line, in which only strings can contain such characters."""
+    """Escape the invisible characters of JSON without line breaks: there, only strings can contain such characters."""
     return _IN_LINE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 

@@ -1,7 +1,7 @@
 """Imports of a program while Python's garbage collector is off. Used by the entry points of nodes and their companions.
 
 A node imports a thousand modules at its start. All of them stay in use, so the collector would search ever more objects
-and free none; this took a fifth of the processor time of a start.
+and free none; the search took a fifth of the processor time of a start.
 """
 
 import gc

@@ -18,11 +18,11 @@ NAMES = (PARENT, STATE)
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 SAMPLED = 1  # flag
-_RANDOM_BITS = 56  # bits of a trace id that sampling ratios compare
+_RANDOM_BITS = 56  # last bits of a trace id, which are compared with the sampling ratio
 
 
 class TraceParent(NamedTuple):
-    """The span of an application that caused a document."""
+    """The parent of a document's spans: the span in which the application sent the document."""
 
     trace_id: str
     span_id: str  #: empty for a trace that begins with the document
@@ -30,7 +30,7 @@ class TraceParent(NamedTuple):
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the two headers as far as they are valid; without a valid ``traceparent``, none of them (3.3)."""
+    """Return the valid ones of the two headers; none if ``traceparent`` is missing or invalid (Trace Context, 3.3)."""
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
         return {}

@@ -1,4 +1,4 @@
-"""``python -m semq.cli``."""
+"""The program ``python -m semq.cli``, which is also the command ``semq``."""
 
 from semq.cli import main
 

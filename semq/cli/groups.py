@@ -1,7 +1,7 @@
 """The table of commands and their modules, for `main`. A module is imported for its own commands only.
 
 A new group of commands is a row here. A module that adds commands to the group of another module is named in the row of
-that group. Importing every module, as for the help of ``semq`` itself, takes longer than most commands do
+that group. Importing every module, as for the help of ``semq`` itself, takes longer than most commands take
 (``tests/cli/test_groups.py``).
 """
 

@@ -32,7 +32,7 @@ result is one JSON value.
 """
 EPILOG = (
     "Exit status: 0 done; 1 refused, or the answer is no; 2 wrong usage; 69 node or database unavailable; 78 wrong"
-    " configuration; 130 interrupted. `semq reconcile` has more."
+    " configuration; 130 interrupted. For `semq check`, 1 is warning, 2 critical, 3 unknown. `semq reconcile` has more."
 )
 
 
@@ -65,7 +65,7 @@ def make(first_word: str | None = None) -> typer.Typer:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. ``argv``: the words after ``semq``; None: those of this process."""
+    """Run one command and return its exit status. ``argv``: the words after ``semq``; None: those of ``sys.argv``."""
     escape_unprintable_characters()
     words = sys.argv[1:] if argv is None else list(argv)
     try:

@@ -1,4 +1,4 @@
-"""The session of a command: a connection to a node, an output, a time limit; and the options that commands share.
+"""The session of a command: the connection to a node, the output and the time limit; the options that commands share.
 
 ``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``. It adds the options --node,
 --config, --institution, --json and --timeout, connects to the node, runs the function, and disconnects.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0
-# Variables of the command line. Their names begin like those of settings; ``environment`` leaves them out.
+# Variables of the command line. Variables of settings also begin with SEMQ_, so ``environment`` leaves these two out.
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[
@@ -66,8 +66,8 @@ class Session:
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
         """Run an operation of the node and return its result; arguments that are None are left out.
 
-        ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, the result of
-        the others is returned, and the command ends with the error afterwards.
+        ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, this returns
+        the result of the other stores; the command prints the result, and then ends with the error.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -139,7 +139,7 @@ async def _run_on_node(
 
 
 def url_of(node: str | None, config: Path | None, institution: str | None = None) -> str:
-    """Return the URL of a node: the option --node, or the URL of an administrator according to the configuration file.
+    """Return the URL of a node: the option --node, or the URL for an administrator, from the configuration file.
 
     Raises NoNodeNamed, NoPort, ConfigUnreadable, ConfigInvalid.
     """

@@ -1,4 +1,4 @@
-"""The console: pages in a browser for the operators of a node. ``semq.web`` has the process that serves it.
+"""The console: pages in a browser for the operators of a node. ``semq.web`` serves them.
 
 | module        | subject                                                                                 |
 |---------------|-----------------------------------------------------------------------------------------|
@@ -9,7 +9,7 @@
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
 | bulk          | acts on many messages: a fixed selection, a reason, progress                            |
 | runs          | the run folders of the reconciliation                                                   |
-| live          | server-sent events at which a page refreshes itself                                     |
+| live          | server-sent events after which a page refreshes itself                                  |
 
 Pages work without scripts; ``static/console.js`` refreshes parts of them and adds shortcuts. A page reads by operations
 of the node and changes nothing. An act is a form; most acts need a reason, and the next page shows the result. The

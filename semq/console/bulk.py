@@ -33,11 +33,11 @@ class BulkAct:
     """One act on many messages."""
 
     key: str
-    who: str
+    user: str
     act: str  #: a key of ``words.ACTS``
     back: str  #: address of the list from which the act was prepared
     total: int
-    sample: list[dict[str, Any]]
+    sample: list[dict[str, Any]]  #: messages that the page shows before the confirmation
     work: Work = field(repr=False)
     filter_text: str = ""  #: the filter of the selection, as text; empty: selected one by one
     why: str = ""
@@ -49,7 +49,7 @@ class BulkAct:
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
-        """Begin a prepared act; otherwise do nothing. If this raises StoreUnavailable, the act has not begun."""
+        """Begin the act if its state is ``prepared``. If this raises StoreUnavailable, the act has not begun."""
         if self.state != "prepared":
             return
         self.state, self.why, self.started_at = "running", why, at
@@ -114,7 +114,7 @@ def prepare(visit: Visit, **facts: Any) -> BulkAct:
     acts = _acts.setdefault(visit.web, {})
     for key in [key for key, act in acts.items() if act.state != "running"][: max(0, len(acts) - ACTS_MAX + 1)]:
         del acts[key]
-    act = BulkAct(key=visit.web.clock.uuid().hex, who=visit.who.name, **facts)
+    act = BulkAct(key=visit.web.clock.uuid().hex, user=visit.visitor.name, **facts)
     acts[act.key] = act
     return act
 
@@ -132,8 +132,6 @@ def recent(visit: Visit) -> list[BulkAct]:
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
     """Return, for each act that the end of a process interrupted, the audit line of its beginning, the newest first."""
     audit_lines = await visit.read(lines, Wanted(act=AUDIT_PREFIX, limit=LINES_MAX))
-    of_this_process = {act.asked for act in _acts.get(visit.web, {}).values()}
+    own_lines = {act.asked for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}
-    return [
-        line for line in audit_lines if line["outcome"] == "asked" and line["number"] not in of_this_process | ended
-    ]
+    return [line for line in audit_lines if line["outcome"] == "asked" and line["number"] not in own_lines | ended]

@@ -42,7 +42,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
     _ = translator(visit)
     now = now_ms(visit)
     functions: dict[str, Any] = {
-        "at": at, "size": size, "state_of": state_of, "kind_of": kind_of, "document": document, "href": href,
+        "at": at, "size": size, "state_of": state_of, "colour_of": colour_of, "document": document, "href": href,
         "node_name": node_name, "name_of": name_of, "percent": percent, "as_of": now,
         "ago": lambda value: ago(_, value, now),
         "span": lambda value: span(_, value),
@@ -73,7 +73,7 @@ def _ms(value: object) -> float:
 
 
 def span(_: Callable[[str], str], seconds: object) -> str:
-    """Return a duration in its two largest units; an empty text if it is not a number."""
+    """Return a duration in its two largest units; an empty text if ``seconds`` is not a number."""
     if not isinstance(seconds, int | float):
         return ""
     if 0 < seconds < 1:
@@ -110,7 +110,7 @@ def state_of(row: Row) -> str:
     return ""
 
 
-def kind_of(state: object) -> str:
+def colour_of(state: object) -> str:
     """Return the colour of a status: good, warn, bad, or an empty text."""
     text = str(state)
     return "good" if text in GOOD else "bad" if text in BAD else "warn" if text in WARN else ""
@@ -153,7 +153,7 @@ def coded(text: str) -> Markup:
 
 
 def cause_step(_: Callable[[str], str], row: Row) -> str:
-    """Return what a person can do about a stuck message, translated."""
+    """Return the next step of a person for a stuck message, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))
     if cause is None:

@@ -1,4 +1,4 @@
-"""Live pages: events about changes of the node's state, at which ``static/console.js`` refreshes parts of a page.
+"""Live pages: events about changes of the node's state. ``static/console.js`` then refreshes parts of the page.
 
 The state is read once in ASK_S seconds for all visitors together. An event carries no data, because pages and the
 rights of visitors differ. Its identifier is a hash of the state. Therefore a browser that reconnects gets an event if
@@ -42,7 +42,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
 
 
 async def _state_hash(visit: Visit) -> str:
-    """Return a hash of the node's state, or the error code of the failed request for it."""
+    """Return a hash of the node's state; if the node does not return its state, a text with the error code."""
     try:
         status: Mapping[str, Any] = await visit.ask("node.status")
     except SemqError as error:

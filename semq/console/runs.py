@@ -1,7 +1,7 @@
 """The run folders of the reconciliation, which ``spark_reconcile`` writes; read here without Spark or Arrow.
 
-Only folders on this machine are read, not those in an object store. No function raises for a damaged or incomplete
-folder: an unreadable file counts as empty.
+Only folders on this machine are read, not those in an object store. No function raises for an incomplete folder: a
+missing or unreadable file counts as empty.
 """
 
 import csv
@@ -20,8 +20,8 @@ from spark_reconcile.settings import load
 
 FILE_MAX = 64 << 20  # bytes of a JSON file
 CSV_ROWS_MAX = 1_000_000
-# Exit status of the run | outcome
-OUTCOMES = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
+# Exit status of the run | outcome; other exit statuses: failed
+OUTCOME_OF_EXIT_STATUS = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
 # File that may be downloaded | media type
 DOWNLOADS = {
     "report.html": "text/html", "exceptions.csv": "text/csv", "pairs.csv": "text/csv",
@@ -45,7 +45,7 @@ class RunFolder:
         """The outcome of the run: a key of ``words.OUTCOMES``."""
         if not self.result:
             return "running"
-        return OUTCOMES.get(int(self.result.get("exit_code", 1)), "failed")
+        return OUTCOME_OF_EXIT_STATUS.get(int(self.result.get("exit_code", 1)), "failed")
 
     @property
     def files(self) -> list[str]:
@@ -104,8 +104,8 @@ def trend(folder: Path, days: int) -> list[RunFolder]:
     return [run for day in reversed(dates(folder)[:days]) for run in of_date(folder, day) if run.is_current]
 
 
-def kinds(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of messages that are fine, open or exceptions, by the kind of their verdicts."""
+def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of messages that are fine, open or exceptions. The verdict of a message decides its kind."""
     counts = {"fine": 0, "open": 0, "exception": 0}
     for verdict, count in (summary.get("verdicts") or {}).items():
         if verdict in VERDICT:
@@ -116,9 +116,10 @@ def kinds(summary: Mapping[str, Any]) -> dict[str, int]:
 def exceptions(
     run: RunFolder, matches: Callable[[Mapping[str, str]], bool], first_row: int, limit: int
 ) -> tuple[list[dict[str, str]], int | None]:
-    """Return the exceptions of a run that match, from ``first_row`` of the file on, and the first row of the next page.
+    """Return exceptions of a run for which ``matches`` is true, and the number of the first row of the next page.
 
-    That row is None at the end of the file.
+    The search begins at row ``first_row`` of the file; ``limit``: largest number of exceptions. The number is None at
+    the end of the file.
     """
     page: list[dict[str, str]] = []
     for number, row in enumerate(_rows_of_csv(run.path / "exceptions.csv")):
@@ -131,7 +132,7 @@ def exceptions(
 
 
 def _rows_of_csv(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file, without the apostrophes that mark texts for spreadsheets."""
+    """Yield the rows of a CSV file about messages, without the apostrophes that mark texts for spreadsheets."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             for row in islice(csv.DictReader(stream), CSV_ROWS_MAX):

@@ -19,8 +19,8 @@ LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 class Moment:
     """A row of the time line."""
 
-    lane: str
-    at: int | None
+    lane: str  #: one of LANES
+    at: int | None  #: milliseconds since 1970 UTC; None: unknown
     words: str  #: the event, translated
     detail: str = ""
     node: str = ""
@@ -28,7 +28,7 @@ class Moment:
     att: int = 0  #: number of the attempt
     after_s: float = 0.0  #: time since the previous event
     is_gap: bool = False  #: whether the pause before the event is shown
-    is_proved: bool = True  #: False for a line from another node's answer that has no signature
+    is_proved: bool = True  #: False for a line in an unsigned answer of another node
     is_next: bool = False  #: whether the event has not happened yet
 
 

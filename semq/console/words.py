@@ -1,7 +1,7 @@
 """Texts from other modules that the console translates: statuses, events, causes, jobs, checks, verdicts.
 
-Templates translate their own texts. A text of a node is translated by looking up the complete text; ``texts`` lists
-them, and ``tests/console/test_words.py`` compares the translations with this list.
+Templates translate their own texts. A text of a node is translated by looking up the complete text. ``texts`` lists all
+texts of this kind, and ``tests/console/test_words.py`` compares the translations with this list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,10 +47,11 @@ CHECKS: dict[str, tuple[str, str]] = {
     "webhooks": ("webhooks", "Correct the problem in the detail. Meanwhile documents wait; they are tried again."),
     "http": ("web process", "The process restarts automatically; its log contains the reason for its end."),
 }
+# For a check that is not in CHECKS
 OTHER_CHECK = ("", "Check the log of the node.")
-# Verdict of a check | its words
+# Verdict of a check | its description
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
-# Outcome of a run of the reconciliation (``runs``) | its words
+# Outcome of a run of the reconciliation (``runs``) | its description
 OUTCOMES = {
     "met": "thresholds met", "breached": "threshold exceeded", "partial": "some sources are missing",
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
@@ -67,7 +68,7 @@ TABLES: tuple[Mapping[Any, str], ...] = (
 
 
 def texts() -> Iterator[str]:
-    """Yield every text of nodes and tables that is translated by looking it up."""
+    """Yield all texts of nodes and tables that are translated by looking up the complete text."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():

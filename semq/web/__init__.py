@@ -4,7 +4,7 @@
 |-------------------------|-------------------------------------------------------------------------------------|
 | process, services       | start and end of the process; its services in one object                            |
 | application, mounts     | the routes of all parts of the site; answers to requests without a route            |
-| own_routes, errors      | the pages and forms of this package as rows; the errors of this package             |
+| own_routes, errors      | the routes of the pages and forms of this package; its errors                       |
 | transport               | HTTP on sockets: connections, bodies, security headers, event streams, errors       |
 | access                  | authentication and rights: sign-in, sessions, tokens, passwords, forms, rates       |
 | node                    | interfaces to the node: operations, database, audit log, figures and health         |

@@ -1,4 +1,4 @@
-"""``python -m semq.web --config FILE``."""
+"""The program ``python -m semq.web --config FILE``."""
 
 import sys
 

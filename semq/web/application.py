@@ -58,7 +58,10 @@ def build(web: Web) -> ASGIApp:
 
 
 class FailureGuard:
-    """An ASGI application around another one: it logs and answers unexpected failures, without details of requests."""
+    """An ASGI application that calls another one. It logs that one's unexpected failures and answers them.
+
+    Log and answer do not contain the address of the request, which may contain a secret.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -16,8 +16,8 @@ SemqError
 │   ├── TooManyRequests  the rate, or another limit, of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
 │   ├── SpoolFull        large bodies fill the disk
-│   ├── OidcAway         the OpenID Connect provider does not answer, or not as it should
-│   └── QueryTooSlow     a page needs more time of the database than it may use
+│   ├── OidcAway         the OpenID Connect provider gives no answer, or a wrong one
+│   └── QueryTooSlow     the database takes too long for a page
 └── Misconfigured
     ├── WebPortTaken     the port is in use
     ├── OidcMissing      the packages for the sign-in through a provider are missing

@@ -1,6 +1,7 @@
 """The parts of the site as a table: packages with routes, templates, static files and translations.
 
-A part is named by a text and imported at the start of the process, because the part itself imports this package.
+The table has the names of modules instead of the modules, because these modules import this package. ``parts`` imports
+them when the process starts.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Part:
     """An imported part of the site."""
 
     name: str
-    folder: Path
+    folder: Path  #: with templates, static files and translations
     routes: list[BaseRoute]
 
 
@@ -35,7 +36,7 @@ MOUNTS = (
 
 
 def parts() -> list[Part]:
-    """Import the parts; the routes of an earlier part take precedence."""
+    """Import and return the parts; the routes of an earlier part take precedence."""
     return [_part(mount) for mount in MOUNTS]
 
 

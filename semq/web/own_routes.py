@@ -1,4 +1,4 @@
-"""The routes of pages and forms of this package, as rows: sign-in, users, tokens, language, monitoring."""
+"""The routes of this package's pages and forms: sign-in, users, tokens, language, monitoring."""
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute

@@ -1,7 +1,7 @@
 """``python -m semq.web --config FILE``: serve console and API of one node until a signal, or until the node ends.
 
-The process prints one line: ``console URL``. The URL is a one-time link if nobody can sign in yet. ``semq.cli.web``
-makes further links by ``new_link``.
+The process prints one line: ``console URL``. The URL is a one-time link if nobody can sign in yet. The command
+``semq web --link`` calls ``new_link`` for further links.
 """
 
 import asyncio
@@ -38,7 +38,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 async def serve(settings: Settings, url: str, stopped: Job) -> None:
-    """Serve until ``stopped`` returns. Raises NoHttpSection, WebPortTaken, UnusablePath, BadUrl."""
+    """Serve until ``stopped`` returns; ``url``: AMQP URL of the node.
+
+    Raises NoHttpSection, WebPortTaken, UnusablePath, BadUrl.
+    """
     web = Web(settings, url, database_finder(settings), SystemClock())
     server = Server(web.http, build(web))
     try:
@@ -82,7 +85,7 @@ def print_line(line: str) -> None:
 
 
 def database_finder(settings: Settings) -> Callable[[], str | None]:
-    """Return a function that returns the URL of the node's database; the function returns None while there is none.
+    """Return a function that finds the URL of the node's database; None while the embedded server does not run.
 
     The URL comes from the node (environment), from the configuration, or from the embedded server.
     """
@@ -94,7 +97,10 @@ def database_finder(settings: Settings) -> Callable[[], str | None]:
 
 
 def port_file(settings: Settings) -> Path:
-    """Return the file with the port of the running web process, which exists if the system chose the port."""
+    """Return the path of the file that contains the port of the running web process.
+
+    The file exists only if the configured port is 0, so that the system chose the port.
+    """
     return settings.data_dir / "web-port"
 
 

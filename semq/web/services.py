@@ -1,6 +1,6 @@
 """The services of the web process in one object: node, database, sessions, audit, limits, templates.
 
-Made by ``process``; handlers get it from the request (``web_of``).
+``process`` makes this object; handlers get it from the request (``web_of``).
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Web:
     """The services of one web process, which serves one node."""
 
     def __init__(self, settings: Settings, url: str, find_database: Callable[[], str | None], clock: Clock) -> None:
-        """``url``: AMQP URL of the node; ``find_database``: returns the URL of its database; None while there is none.
+        """``url``: AMQP URL of the node. ``find_database`` returns the URL of its database, or None.
 
         Raises NoHttpSection, OidcMissing, BadUrl.
         """
@@ -52,7 +52,7 @@ class Web:
         self.clock = clock
         self.is_tls = self.http.certificate is not None
         self.client = Client(url, patience_s=PATIENCE_S, clock=clock)
-        #: a separate connection for large documents: the node pauses it, and an incomplete body ends it
+        #: a separate connection for large documents: the node may pause it, and an incomplete body closes it
         self.bulk = Client(url, patience_s=PATIENCE_S, clock=clock)
         self.database = Database(find_database)
         self.audit = Audit(self.database, clock)
@@ -77,7 +77,10 @@ class Web:
         self.routes = [route for part in parts for route in part.routes]
 
     async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
-        """Return an answer that all visitors share, at most ``seconds`` old. Answers of all names stay in memory."""
+        """Return an answer that all visitors share. ``make`` makes a new one if the last is older than ``seconds``.
+
+        The last answer of each name stays in memory.
+        """
         return await self._snapshots.get(name, seconds, make)
 
     async def close(self) -> None:

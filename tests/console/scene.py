@@ -17,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from semq.console.runs import OUTCOMES
+from semq.console.runs import OUTCOME_OF_EXIT_STATUS
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -178,7 +178,9 @@ def write_runs(reports: Path) -> None:
             "sources": [],
         }
         (run_folder / "summary.json").write_text(json.dumps(result))
-        (run_folder / "_RESULT.json").write_text(json.dumps({"outcome": OUTCOMES[code], "exit_code": code}))
+        (run_folder / "_RESULT.json").write_text(
+            json.dumps({"outcome": OUTCOME_OF_EXIT_STATUS[code], "exit_code": code})
+        )
         lines = [headings] + [row] * exceptions
         quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in line) for line in lines]
         (run_folder / "exceptions.csv").write_text("\ufeff" + "\n".join(quoted) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ def test_runs_are_found_with_outcome_figures_and_exceptions_in_pages(tmp_path: P
     assert runs.dates(tmp_path) == [DAY, "2026-11-19"]
     run = runs.find(tmp_path, DAY, RUN)
     assert run is not None
-    assert (run.outcome, run.is_current, runs.kinds(run.summary)) == (
+    assert (run.outcome, run.is_current, runs.counts_by_kind(run.summary)) == (
         "breached", True, {"fine": 40, "open": 0, "exception": 2},
     )  # fmt: skip
     first_page, next_row = runs.exceptions(run, lambda row: True, 0, 1)

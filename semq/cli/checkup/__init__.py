@@ -4,7 +4,7 @@
 |---------------|-------------------------------------------------------------------------|
 | doctor        | the command                                                             |
 | finding       | one result: subject, verdict, advice                                    |
-| daemon_thread | a call that may hang, without a delay of the end                        |
+| daemon_thread | a call that may hang and does not delay the end of the process          |
 | machine       | configuration file, data folder, free space, other paths, alert program |
 | database      | connection, durability, replication, clock, connections, rights, tables |
 | identity      | keys, certificate, authority                                            |
@@ -13,6 +13,6 @@
 | running_node  | the running node: port, health, stuck messages; other hub instances     |
 
 Checks change nothing: no server is started, no table migrated, no key made. The function ``check`` of each module
-yields findings. Faults are findings, not exceptions; `doctor` makes findings of an OSError and of a check that takes
-too long.
+yields findings. A fault is a finding, not an exception. `doctor` turns an OSError, and a check that takes too long,
+into a finding.
 """

@@ -16,7 +16,7 @@ async def in_daemon_thread(function: Callable[[], T]) -> T:
     hung, the command would print its findings and then hang, too.
     """
     result: Future[T] = Future()
-    result.set_running_or_notify_cancel()  # the time limit then cancels only the wait, not the result
+    result.set_running_or_notify_cancel()  # cannot be cancelled any more: the time limit cancels only the wait
 
     def run() -> None:
         try:

@@ -23,11 +23,11 @@ from semq.store.postgres.errors import SchemaTooOld
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0
-NODE_CONNECTIONS = 8  # number of connections that a node needs: writer, readers, listener, extract
+NODE_CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Check the configured database, or the embedded one if it runs."""
+    """Check the configured database; without one, the embedded server if it runs."""
     url = settings.database.dsn
     if url is None:
         url = EmbeddedPostgres(settings.data_dir).running_url() if exists(settings.data_dir) else None

@@ -1,8 +1,8 @@
 """Checks of the connections to partners with direct links: address, TLS, login by the certificate of the node.
 
-The check logs in to the virtual host of enrolment, because a second direct link would end the link of the running
-node. A partner of an older version accepts the login and then refuses this virtual host. An unreachable partner is a
-warning only: documents for this partner wait, or go by the hub.
+The check logs in to the virtual host of enrolment, because a second direct link would end the first, which the running
+node uses. A partner of an older version accepts the login and then refuses this virtual host. An unreachable partner is
+a warning only: documents for this partner wait, or go by the hub.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """``semq doctor``: checks of everything that a node depends on, with advice. The node need not run.
 
-It is meant for the first hour on a new machine and for the first minutes of an outage. It changes nothing.
+The command is meant for the first hour on a new machine and for the first minutes of an outage. It changes nothing.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
     from semq.config import Settings
 
-PART_S_MAX = 10.0  # added to --timeout: the time limit of each part, in seconds
+PART_S_MAX = 10.0  # the time limit of each part is this plus --timeout, in seconds
 MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | word at the beginning of the line of a finding
 
 

@@ -19,5 +19,5 @@ class Finding:
 
 
 def failing(check: str, error: SemqError) -> Finding:
-    """Return an error as a finding."""
+    """Return the finding ``failing`` for an error."""
     return Finding(check, FAILING, " ".join(str(error).split()), error.remedy)

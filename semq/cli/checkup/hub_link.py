@@ -54,7 +54,7 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
 def tls_of(settings: Settings) -> ssl.SSLContext:
     """Return the TLS context of the node for its links. Raises the errors of its key files."""
     ring = ring_of(settings)
-    ring.identity()  # before `trust_of`: without enrolment both fail, and only this call names the cause
+    ring.identity()  # before `trust_of`: without enrolment both calls fail, and only this one names the cause
     return client_context(trust_of(settings, ring), ring, settings.tls.minimum)
 
 
@@ -67,7 +67,7 @@ async def _finding_of(config: DialConfig, address: Address) -> Finding:
         cause = error.__cause__
         advice = next((text for kind, text in ADVICE if isinstance(cause, kind)), error.remedy)
         return Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
-    except (NotAllowed, InvalidPath):  # a hub without an authority lacks the virtual host, but accepts the login
+    except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host, but has accepted the login
         return Finding(CHECK, OK, f"{where} accepts the login of {address}")
     except AccessRefused as error:
         advice = (

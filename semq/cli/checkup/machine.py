@@ -10,7 +10,7 @@ from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
 from semq.sizes import size
 
-# section | its keys that name files to be read
+# Section | those of its keys that name files which the node reads
 FILES = (
     ("tls", ("trust", "passphrase_file")),
     ("cluster", ("trust",)),
@@ -19,7 +19,7 @@ FILES = (
     ("http", ("certificate", "key", "client_authorities")),
     ("telemetry", ("trust",)),
 )
-AMPLE = 4  # warn below this multiple of amqp.min_free_disk_bytes
+AMPLE_SPACE = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
 def check(settings: Settings) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def _alert_program(program: str) -> Finding:
 
 
 def _other_paths(settings: Settings) -> Iterator[Finding]:
-    """Check the paths beside node.data_dir: files must be readable, folders writable."""
+    """Check the configured paths except node.data_dir: files must be readable, folders writable."""
     for key, file in _files(settings):
         try:
             with file.open("rb"):
@@ -76,7 +76,7 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Yield the folders that the configuration names beside node.data_dir, with their keys."""
+    """Yield the folders that the configuration names, except node.data_dir, with their keys."""
     if settings.tls.dir is not None:
         yield "tls.dir", settings.tls.dir
     if "://" not in settings.extracts:
@@ -124,7 +124,7 @@ def _space(folder: Path, settings: Settings) -> Finding:
     detail = f"{size(free)} free in the file system of {folder}"
     if settings.database.url is None and free < needed:
         return Finding("disk", FAILING, f"{detail}: publishers are blocked below {size(needed)}", "Free disk space.")
-    if free < AMPLE * needed:
+    if free < AMPLE_SPACE * needed:
         return Finding("disk", WARNING, detail, f"Free disk space: below {size(needed)} publishers are blocked.")
     return Finding("disk", OK, detail)
 

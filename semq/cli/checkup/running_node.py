@@ -30,7 +30,7 @@ ADVICE = {
 
 
 async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
-    """Check the running node. ``patience_s``: longest wait for each of its answers."""
+    """Check the running node; ``patience_s``: longest wait for each answer of the node."""
     if not settings.amqp.port:
         yield Finding("node", WARNING, "amqp.port = 0: the node uses any free port, so doctor cannot find it")
         return
@@ -84,7 +84,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
 async def _ask_all_stores(
     client: Client, operation: str, arguments: dict[str, Any], patience_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Run an operation on the node, at a hub on all its stores; return its rows, and the reason by missing store."""
+    """Run an operation on a node, or on all stores of a hub; return its rows, and for each missing store the reason."""
     try:
         return await client.request(operation, arguments, timeout_s=patience_s), {}
     except IncompleteAnswer as error:

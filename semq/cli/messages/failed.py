@@ -110,7 +110,7 @@ async def _act(
         for side in sides:
             while rows := await session.ask("failed.list", side=side, limit=PAGE, **filters):
                 if not await acts.act_on(rows):
-                    break  # the listed documents have failed again meanwhile
+                    break  # this command has acted on all listed documents before: they have failed again
     else:
         raise NothingSelected
     act = operation.partition(".")[2]
@@ -127,8 +127,8 @@ class FailedDocumentActs:
         self._session = session
         self._operation = operation
         self._why = why
-        self.lk0s: dict[str, str] = {}  #: locator of each document, by the name that was sent to the node
-        self.became: dict[str, dict[str, Any]] = {}  #: results of repeated submissions, by their old names
+        self.lk0s: dict[str, str] = {}  #: name that was sent to the node | locator of the document
+        self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
         """Act on the documents that this command has not acted on yet; return whether there are any."""

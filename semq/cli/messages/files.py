@@ -87,7 +87,7 @@ def file_name(lk0: str, key: str) -> str:
 def write_body(folder: Path, document: Document) -> Path:
     """Write a document to a file in a folder and return its path; the file survives a crash of the machine.
 
-    If the same document is delivered again, it replaces its file. Raises UnreadableFile.
+    A repeated delivery of the document replaces the file. Raises UnreadableFile.
     """
     name = file_name(document.lk0, document.app_key.key)
     try:
@@ -114,9 +114,9 @@ def _write(folder: Path, name: str, document: Document) -> Path:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise
-    entries = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(entries)
+        os.fsync(descriptor)
     finally:
-        os.close(entries)
+        os.close(descriptor)
     return path

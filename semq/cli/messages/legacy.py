@@ -106,6 +106,6 @@ async def _import(
 
 
 def _cause(row: Mapping[str, str]) -> str:
-    """Return why a row was not imported. The reason is left out if the detail begins with it: the code of a refusal."""
+    """Return why a row was not imported: reason and detail, or only the detail if it begins with the reason."""
     reason, detail = row["reason"], row["detail"]
     return detail if detail.startswith(reason) else f"{reason}: {detail}"

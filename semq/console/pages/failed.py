@@ -14,7 +14,7 @@ from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
 ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
-BATCH_MAX, PAGE_MAX = 100, 500  # documents of one request that acts, or lists
+BATCH_MAX, PAGE_MAX = 100, 500  # largest number of documents in a request that acts, and in one that lists
 SAMPLE_MAX = 10  # documents that the page of an act shows as examples
 
 
@@ -104,7 +104,7 @@ async def act_stop(visit: Visit) -> Response:
 
 
 def _forgotten(visit: Visit) -> Response:
-    """Redirect to the list of failed documents or of held copies, because this process does not know the act."""
+    """Redirect to the list of failed documents, at a hub of stored copies: this process does not know the act."""
     _ = translator(visit)
     text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "

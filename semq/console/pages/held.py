@@ -13,7 +13,7 @@ from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
 ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
-BATCH_MAX = 200  # copies of one request that acts
+BATCH_MAX = 200  # largest number of copies in a request that acts
 SAMPLE_MAX = 10  # copies that the page of an act shows as examples
 
 

@@ -23,7 +23,7 @@ from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
-CONTINUED = ("outbound", "inbound")  # parameters with the row at which a page continues, on each side
+CONTINUED = ("outbound", "inbound")  # parameters: the row of each side at which the page begins
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Act | operation, whether it needs a reason
@@ -31,7 +31,7 @@ ACTS: dict[str, tuple[str, bool]] = {
     "inquire": ("msg.inquire", False), "resend": ("msg.resend", True), "hold": ("msg.hold", True),
     "release": ("msg.release", False), "cancel": ("msg.cancel", True),
 }  # fmt: skip
-# Fields of a message that the list of facts leaves out, because they are elsewhere on the page or inner details
+# Fields of a message that the list of facts leaves out: the page shows them elsewhere, or they are internal
 LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
 
 
@@ -97,7 +97,7 @@ async def message(visit: Visit) -> Response:
 
 
 def _acts(visit: Visit, row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the acts that may be possible on a message: name, word, kind of the button."""
+    """Yield the acts that may be possible on a message: name of the act, label and style of its button."""
     _ = translator(visit)
     if row.get("cleaned") or row.get("outcome") is not None:
         return
@@ -180,7 +180,7 @@ async def payload(visit: Visit) -> Response:
             "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
             "x-content-type-options": "nosniff",
         }  # fmt: skip
-        chunks, size_bytes = payload_chunks(web.client, visit.who.name, answer)
+        chunks, size_bytes = payload_chunks(web.client, visit.visitor.name, answer)
         return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", release)
     release()
     text, is_hex = _readable(base64.b64decode(answer["body_base64"])[:SHOWN_MAX])

@@ -14,7 +14,8 @@ from semq.console.words import CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8
-FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # counted as failed documents
+# Causes of failed documents, which have their own figure
+FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
 # Kind of node | counters of its engine
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
@@ -31,8 +32,8 @@ async def overview(visit: Visit) -> Response:
     checks = worded_checks(visit, health["checks"])
     offline = list(_offline(status, census))[:OFFLINE_MAX]
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
-    of_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
-    offline = [partner for partner in offline if partner["node"] not in of_stuck]
+    offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
+    offline = [partner for partner in offline if partner["node"] not in offline_in_stuck]
     failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings)
     run_word = OUTCOMES[run["outcome"]] if run else ""
@@ -78,7 +79,7 @@ def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[d
 def _figures(
     visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, str, str]]:
-    """Yield the figures of the page: label, number, address of the page about it, period."""
+    """Yield the figures of the page: label, number, address of the page with the details, period."""
     _ = translator(visit)
     labels = {
         "accepted": _("accepted from applications"), "delivered": _("delivered"), "received": _("received"),

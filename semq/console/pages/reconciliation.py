@@ -16,7 +16,7 @@ from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT
 
 DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 14, 200  # dates of the table and of the chart; pairs of a run
-EXCEPTIONS_MAX = 50  # of a page
+EXCEPTIONS_MAX = 50  # exceptions on a page
 CHART_WIDTH, CHART_HEIGHT = 640, 120
 
 
@@ -37,14 +37,16 @@ def _dates(folder: Path) -> list[dict[str, Any]]:
         of_date = runs.of_date(folder, day)
         if of_date:
             shown = next((run for run in of_date if run.is_current), of_date[0])
-            kinds, word = runs.kinds(shown.summary), OUTCOMES[shown.outcome]
+            kinds, word = runs.counts_by_kind(shown.summary), OUTCOMES[shown.outcome]
             rows.append({"day": day, "run": shown, "runs": of_date, "kinds": kinds, "word": word})
     return rows
 
 
 def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
     """Return the bars of the chart of exceptions: position and size in the picture, date, figures."""
-    figures = [(run, runs.kinds(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend]
+    figures = [
+        (run, runs.counts_by_kind(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend
+    ]
     most = max((exceptions for _, exceptions, _ in figures), default=0) or 1
     heights = [max(2, round(exceptions / most * (CHART_HEIGHT - 30))) for _, exceptions, _ in figures]
     width = CHART_WIDTH / max(len(figures), 1)

@@ -1,6 +1,6 @@
-"""Rates: a bucket of requests for each user or token, and a count of failed sign-ins for each address.
+"""Limits of rates: of the requests of each user or token, and of the failed sign-ins from each address.
 
-Both keep at most NAMES_MAX names; beyond that, the name whose last request is the oldest is dropped.
+Each limit keeps at most NAMES_MAX users, tokens or addresses; beyond that, it drops the one that was idle longest.
 """
 
 import math
@@ -17,16 +17,16 @@ MINUTE_S = 60.0
 
 
 def refusal_pause_s(took_s: float) -> float:
-    """Return the delay (s) of a refused sign-in that took ``took_s`` until now.
+    """Return the delay (s) of the answer to a refused sign-in that has taken ``took_s`` so far.
 
-    With the delay, the duration is a multiple of REFUSED_STEP_S, so that it does not reveal whether a user exists.
+    With the delay, the duration is a multiple of REFUSED_STEP_S, and does not reveal whether the user exists.
     """
     return REFUSED_STEP_S * max(1, math.ceil(took_s / REFUSED_STEP_S)) - took_s
 
 
 @dataclass(slots=True)
 class _Bucket:
-    level: float  #: requests that it still admits
+    level: float  #: number of requests that it still admits
     updated_at: float
 
 
@@ -40,9 +40,9 @@ class Rates:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def count(self, name: str, cost: float = 1.0) -> None:
-        """Count one request. Raises TooManyRequests(retry_after_s).
+        """Count a request as ``cost`` requests. Raises TooManyRequests(retry_after_s).
 
-        A negative ``cost`` takes back a request that was counted.
+        A negative ``cost`` takes back requests that were counted.
         """
         now = self._clock.monotonic()
         bucket = self._buckets.pop(name, None) or _Bucket(float(self._burst), now)
@@ -78,7 +78,10 @@ class Attempts:
         self._rates.count(address, -1.0)
 
     def begin(self, address: str) -> None:
-        """Count an attempt before its password is checked, so that parallel attempts count. Raises TooManyRequests."""
+        """Count an attempt before its password is checked, so that parallel attempts are limited, too.
+
+        Raises TooManyRequests.
+        """
         self._rates.count(address)
 
     def succeeded(self, address: str) -> None:

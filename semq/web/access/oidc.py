@@ -41,7 +41,7 @@ TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
 class PendingSignIn:
     """A sign-in in progress at the provider."""
 
-    browser: bytes  #: hash of the secret in the browser's cookie
+    browser_hash: bytes  #: hash of the secret in the browser's cookie
     nonce: str
     verifier: str
     redirect: str  #: address to which the provider sends the browser back
@@ -68,15 +68,15 @@ class OidcProvider:
         self._keys: tuple[float, KeySet] | None = None
         self._fetch_lock = asyncio.Lock()
 
-    async def begin(self, browser: str, redirect: str, next_path: str) -> str:
+    async def begin(self, browser_secret: str, redirect: str, next_path: str) -> str:
         """Begin a sign-in; return the provider's address to which the browser has to be redirected. Raises OidcAway.
 
-        ``browser`` is the secret in its cookie.
+        ``browser_secret`` is the secret in the cookie of the browser.
         """
         metadata = await self._provider_metadata()
         now = self._clock.monotonic()
         state, nonce, verifier = new_secret(), new_secret(), new_secret()
-        self._pending[state] = PendingSignIn(hash_of(browser), nonce, verifier, redirect, next_path, now)
+        self._pending[state] = PendingSignIn(hash_of(browser_secret), nonce, verifier, redirect, next_path, now)
         while len(self._pending) > PENDING_MAX or now - next(iter(self._pending.values())).began_at > OIDC_SIGN_IN_S:
             self._pending.popitem(last=False)
         parameters = {
@@ -87,14 +87,15 @@ class OidcProvider:
         address = str(metadata["authorization_endpoint"])
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
-    async def end(self, browser: str, query: Mapping[str, str]) -> tuple[Person, str]:
+    async def end(self, browser_secret: str, query: Mapping[str, str]) -> tuple[Person, str]:
         """End a sign-in: return the identified person, and the path requested before. Raises OidcRefused, OidcAway.
 
-        ``query`` holds the parameters with which the provider sent the browser back.
+        ``browser_secret`` is the secret in the cookie of the browser; ``query`` holds the parameters with which the
+        provider sent the browser back.
         """
         pending = self._pending.pop(query.get("state", ""), None)
         is_late = pending is not None and self._clock.monotonic() - pending.began_at > OIDC_SIGN_IN_S
-        if pending is None or is_late or hash_of(browser) != pending.browser:
+        if pending is None or is_late or hash_of(browser_secret) != pending.browser_hash:
             raise OidcRefused("This sign-in did not begin in this browser, or it took too long.")
         if query.get("iss", self._section.issuer) != self._section.issuer:
             raise OidcRefused("The answer comes from another provider.")
@@ -210,7 +211,7 @@ def _challenge(verifier: str) -> str:
 
 @cache
 def _trust() -> SSLContext:
-    """Return the TLS context of all requests; cached, because reading the authorities blocks the process for 15 ms."""
+    """Return the TLS context of all requests; cached, because loading the authorities blocks the process for 15 ms."""
     return httpx.create_ssl_context(trust_env=False)
 
 

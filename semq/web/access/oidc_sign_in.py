@@ -25,13 +25,13 @@ async def begin(visit: Visit) -> Response:
     if provider is None:
         raise NoSuchPage
     visit.web.attempts.check(peer_of(visit))
-    browser = new_secret()
+    browser_secret = new_secret()
     response = RedirectResponse(
-        await provider.begin(browser, _redirect_address(visit), own_path(visit.query.get("next", "/"))), 303
+        await provider.begin(browser_secret, _redirect_address(visit), own_path(visit.query.get("next", "/"))), 303
     )
     response.set_cookie(
         _cookie(visit),
-        browser,
+        browser_secret,
         max_age=int(OIDC_SIGN_IN_S),
         path=CALLBACK,
         secure=visit.web.is_tls,
@@ -58,7 +58,7 @@ async def callback(visit: Visit) -> Response:
         await visit.web.audit.note(name, VIA, peer, "sign-in", outcome="refused", detail=str(error))
         raise
     except SemqError:
-        visit.web.attempts.succeeded(peer)  # the provider was away: this was no guess
+        visit.web.attempts.succeeded(peer)  # the provider did not answer: not a failure of the user
         raise
     visit.web.attempts.succeeded(peer)
     await visit.web.audit.note(person.name, VIA, peer, "sign-in", {"roles": list(person.roles)})

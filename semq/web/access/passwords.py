@@ -29,7 +29,8 @@ async def new_hash(password: str) -> str:
 async def is_right(password: str, stored: str | None) -> bool:
     """Whether a password has the stored hash.
 
-    Without a hash (no such user) the same work is done, so that the duration does not reveal whether the user exists.
+    Without a hash (no such user), the function does the same work, so that its duration does not reveal whether the
+    user exists.
     """
     if len(password) > LENGTH_MAX:
         return False
@@ -51,4 +52,5 @@ def check_password(password: str, stored: str) -> bool:
     return hmac.compare_digest(hash_password(password, bytes.fromhex(form["salt"])), stored)
 
 
+# The hash that is checked if there is no such user
 _NO_USER = f"scrypt${'00' * 16}${'00' * 64}"

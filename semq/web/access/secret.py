@@ -1,6 +1,6 @@
 """Secrets of sessions, links and tokens: drawn here, stored as hashes, found again by their hashes.
 
-A secret has 256 random bits, so that one pass of SHA-256 is enough.
+A secret has 256 random bits. Therefore one pass of SHA-256 is enough: nobody can guess a secret from its hash.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Sessions of signed-in users: a secret in a cookie, its hash in the database, and the present roles of the account.
 
-A session is looked up at most once a second, so that a change of roles takes effect within that time. The name of the
-cookie contains that of the node, because browsers share cookies between the ports of one host.
+A session is read from the database at most once a second, so a change of roles takes effect within that time. The name
+of the cookie contains the address of the node, because browsers share cookies between the ports of one host.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-CACHE_S, CACHE_MAX = 1.0, 1000  # age and number of sessions in memory
+CACHE_S, CACHE_MAX = 1.0, 1000  # longest age, and largest number, of sessions in memory
 SEEN_S = 60.0  # shortest interval between two updates of the time at which a session was last used
 FORM_S = 3600  # validity of the cookie for forms that precede the sign-in
 LINK_USER = "first sign-in"  # the user of a session that the one-time link began

@@ -1,4 +1,4 @@
-"""The sign-in: by the one-time link, with the password of an account, or with that of an administrator of the node.
+"""The sign-in: by the one-time link, or with the password of an account or of an administrator of the node.
 
 A refusal does not reveal its cause, neither by its text nor by its duration. Each sign-in begins a new session, so that
 a cookie set before the sign-in is worthless. ``oidc_sign_in`` has the sign-in through a provider.
@@ -29,7 +29,7 @@ REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form; a cookie has its secret, because there is no session yet."""
+    """Show the form. A cookie holds the secret of its token, because there is no session yet."""
     if visit.is_signed_in:
         return visit.see_other(own_path(visit.query.get("next", "/")))
     return _form(visit)
@@ -100,7 +100,9 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
 
 
 async def _is_right(web: Web, name: str, password: str) -> bool:
-    """Whether a user may sign in with this password; an administrator of the node then gets an account."""
+    """Whether a user may sign in with this password. An administrator of the node gets an account at the first
+    sign-in.
+    """
     account = await web.database.read(accounts.account, name)
     if account is not None and account.password is not None:
         return await passwords.is_right(password, account.password) and account.disabled_at is None
@@ -116,7 +118,7 @@ async def _is_right(web: Web, name: str, password: str) -> bool:
 
 
 def own_path(path: str) -> str:
-    """Return the path of a page of this site; for any other address, that of the start page."""
+    """Return the address if it is a path of this site; for any other address return the start page, ``/``."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if is_own and path.isascii() else "/"
 

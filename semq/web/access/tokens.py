@@ -1,6 +1,6 @@
-"""Bearer tokens of programs, looked up in the database at most once a second.
+"""Bearer tokens of programs. Each token is read from the database at most once a second.
 
-The operations ``token.*`` of the node (``semq.service.operations.tokens``) make and revoke them.
+The operations ``token.*`` of the node (``semq.service.operations.tokens``) make and revoke tokens.
 """
 
 import math
@@ -13,7 +13,7 @@ from semq.store.accounts import Token
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
-CACHE_S, CACHE_MAX = 1.0, 10_000  # age and number of tokens in memory
+CACHE_S, CACHE_MAX = 1.0, 10_000  # longest age, and largest number, of tokens in memory
 LENGTH_MAX = 100  # characters of a token
 
 
@@ -28,7 +28,7 @@ class Tokens:
         )  #: by hash; with the time of reading
 
     def forget(self) -> None:
-        """Look up each token again at its next use, because a token was revoked; ``knows`` does not change."""
+        """Look up each token again at its next use, because a token was revoked. ``knows`` still returns the same."""
         for hash_, (_, token) in self._cache.items():
             self._cache[hash_] = -math.inf, token
 

@@ -17,13 +17,13 @@ INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
-# Rights to read payloads; only visitors with the right to payloads may grant one
-SHOW_PAYLOADS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
-EVERYTHING = frozenset(RIGHTS.values())
+# Rights that permit to read payloads. Only a visitor with the role ``payload`` may grant them.
+PAYLOAD_RIGHTS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
+ALL_RIGHTS = frozenset(RIGHTS.values())
 
 
 def rights_of(names: Iterable[str]) -> frozenset[Right]:
-    """Return the rights of these names, and the rights that they include; unknown names are ignored."""
+    """Return the rights with these names, and the rights that these include; unknown names are ignored."""
     named = {RIGHTS[name] for name in names if name in RIGHTS}
     return frozenset(named.union(*(INCLUDED.get(right, ()) for right in named)))
 
@@ -37,7 +37,7 @@ class Visitor:
     peer: str  #: address of the client
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
-    #: the connection of a user of the node, whose permissions the node checks; None for other visitors
+    #: the own connection of a user of the node, so that the node checks the user's permissions; None for other visitors
     login: Client | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -52,7 +52,7 @@ class Visitor:
 
     def check_grant(self, names: Iterable[str]) -> None:
         """Refuse to grant a right to payloads if the visitor does not have it. Raises RoleMissing."""
-        if not self.may(AccessRole.PAYLOAD) and SHOW_PAYLOADS.intersection(names):
+        if not self.may(AccessRole.PAYLOAD) and PAYLOAD_RIGHTS.intersection(names):
             raise RoleMissing("A user without the right to payloads cannot grant it.", role=AccessRole.PAYLOAD.value)
 
     def may(self, right: str) -> bool:

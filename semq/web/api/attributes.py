@@ -66,7 +66,10 @@ def _text(raw: bytes) -> str:
 
 
 def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
-    """Return target, body (of the JSON form), and other arguments of ``Client.send``. Raises BadArguments."""
+    """Return target, body and other arguments of ``Client.send``; the body is empty unless it is in the JSON form.
+
+    Raises BadArguments.
+    """
     arguments = read_arguments("documents", SubmitDocument, attributes)
     values = {name: getattr(arguments, name) for name in (*NAMES, "content_type", "content_encoding", "headers")}
     present = {name: value for name, value in values.items() if value is not None and name != "target"}
@@ -76,7 +79,7 @@ def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any
 
 
 def described(document: Document) -> dict[str, Any]:
-    """Return the attributes of a received document by their names, without the payload."""
+    """Return the attributes of a received document as a JSON object, without the payload."""
     return document.described() | {"bytes": document.size}
 
 

@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document, derived from the rows of the endpoints.
+"""The OpenAPI 3.1 document of a kind of node, derived from the rows of the endpoints.
 
-``openapi.local.json`` and ``openapi.hub.json`` beside this module are these documents as files;
-``tests/web/api/test_description.py`` compares the files with them.
+The files ``openapi.local.json`` and ``openapi.hub.json`` beside this module contain the documents of both kinds.
+``tests/web/api/test_description.py`` compares these files with the endpoints.
 """
 
 import re
@@ -54,11 +54,11 @@ MEANINGS = {
 }
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
 COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that needs a right
-CONVERTOR = re.compile(r":[a-z]+}")  # of Starlette's paths: {name:path}
+CONVERTOR = re.compile(r":[a-z]+}")  # the end of a parameter in Starlette's paths, for instance in {name:path}
 
 
 def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """Return the document for a kind of node."""
+    """Return the OpenAPI document for a kind of node."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {"Problem": PROBLEM}
     for row in endpoints:

@@ -28,7 +28,7 @@ from semq.web.transport.spooling import kept_body
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 FORM_BODY_MAX = 16 << 20  # bytes; the form is complete in memory
 SUBMIT_S = 60.0  # longest wait for the commit
-ACT = "document.submit"  # in the audit log
+ACT = "document.submit"  # name of a submission in the audit log
 
 
 async def submit(call: Call) -> Response:
@@ -54,7 +54,7 @@ async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments:
     facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
     try:
         client = call.web.bulk if isinstance(body, SpooledBody) else call.web.client
-        sent = await _send(call.who.login or client, target, body, arguments)
+        sent = await _send(call.visitor.login or client, target, body, arguments)
     except SemqError as error:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
         _note(call, facts, outcome, str(error))
@@ -71,18 +71,18 @@ async def _send(client: Client, target: str, body: bytes | SpooledBody, argument
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
     except AmqpError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:  # a value that AMQP has no type for
+    except (TypeError, ValueError, OverflowError) as error:  # AMQP has no type for the value of a header
         raise BadRequest("A header cannot be carried over AMQP.", fault=str(error)) from error
 
 
 def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> None:
-    call.web.audit.note_soon(call.who.name, call.who.via, call.who.peer, ACT, facts, outcome, detail)
+    call.web.audit.note_soon(call.visitor.name, call.visitor.via, call.visitor.peer, ACT, facts, outcome, detail)
 
 
 async def search(call: Call) -> Response:
     """Search documents by key, partner, state and time."""
     return json_response(
-        await call.web.operations.ask(call.who, "msg.search", dict(call.request.query_params), PATIENCE_S)
+        await call.web.operations.ask(call.visitor, "msg.search", dict(call.request.query_params), PATIENCE_S)
     )
 
 
@@ -112,11 +112,11 @@ async def body(call: Call) -> Response:
         arguments["length"] = 0
     release = await call.web.memory.reserve(call.web.settings.protocol.max_document_bytes)
     try:
-        answer = await call.web.operations.ask(call.who, "msg.body", arguments, PATIENCE_S)
+        answer = await call.web.operations.ask(call.visitor, "msg.body", arguments, PATIENCE_S)
         tag = entity_tag(str(answer["digest"]))
         extent = byte_range.within(answer["size"]) if byte_range and holds(call.request, tag) else None
-        client = call.who.login or call.web.client
-        chunks, size = payload_chunks(client, call.who.name, answer, arguments["offset"], extent)
+        client = call.visitor.login or call.web.client
+        chunks, size = payload_chunks(client, call.visitor.name, answer, arguments["offset"], extent)
         chunks = chunks if has_body else ()
     except BaseException:
         release()
@@ -139,7 +139,7 @@ async def _record(call: Call) -> dict[str, Any]:
     Raises NoSuchPage, RefusedByNode.
     """
     record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
-    if not call.who.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
+    if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")
     return record
 

@@ -1,4 +1,4 @@
-"""The endpoints of the API as rows: the type of a row, and the frame around its handler.
+"""The endpoints of the API as rows of a table: the type of a row, and the frame around its handler.
 
 The frame authenticates the caller, counts the request, checks the right, and turns errors into problem documents. A
 handler gets a ``Call`` and returns a response.
@@ -30,11 +30,11 @@ class Call:
 
     request: Request
     web: Web
-    who: Visitor
+    visitor: Visitor
 
     async def note(self, act: str, arguments: Mapping[str, Any], **more: Any) -> int:
-        """Write a line of the audit log."""
-        return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
+        """Write a line of the audit log; return its number."""
+        return await self.web.audit.note(self.visitor.name, self.visitor.via, self.visitor.peer, act, arguments, **more)
 
 
 CallHandler = Callable[[Call], Awaitable[Response]]
@@ -63,14 +63,15 @@ class Endpoint:
     rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
-    answers: Mapping[int, str] = field(default_factory=dict)  #: status | meaning, empty for errors (``description``)
+    #: status | meaning; empty for errors, whose meanings ``description`` has
+    answers: Mapping[int, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)  #: media types of the answer
-    act: str = ""  #: name of the act in the audit log; empty: not recorded
+    act: str = ""  #: name of the act in the audit log if the caller has no right; empty: not recorded
     definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
 
 
 def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
-    """Return the route of a path; ``endpoints`` by method."""
+    """Return the route of a path; ``endpoints``: HTTP method | endpoint."""
 
     async def respond(request: Request) -> Response:
         row = endpoints.get("GET" if request.method == "HEAD" else request.method)
@@ -86,10 +87,10 @@ async def answer(request: Request, row: Endpoint) -> Response:
     try:
         if not row.rights:
             return await row.handler(Call(request, web, NOBODY))
-        who = await authenticated(request, web)
-        web.rates.count(who.key)
-        call = Call(request, web, who)
-        if not any(right in who.rights for right in row.rights):
+        visitor = await authenticated(request, web)
+        web.rates.count(visitor.key)
+        call = Call(request, web, visitor)
+        if not any(right in visitor.rights for right in row.rights):
             if row.act:
                 await call.note(row.act, {}, outcome="refused", detail=RoleMissing.code)
             raise RoleMissing(rights=" or ".join(row.rights))

@@ -42,10 +42,10 @@ async def events(call: Call) -> Response:
         raise BadRequest(f"keys has up to {KEYS_MAX} printable characters, for instance delivered.# or *.56001.order.")
     if name is not None and not QUEUE.fullmatch(name):
         raise BadRequest("The name of a queue has up to 64 letters, digits, _ or -.")
-    leave = call.web.streams.enter(call.who.key)
-    queue = None if name is None else f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.who.key)}.{name}"
+    leave = call.web.streams.enter(call.visitor.key)
+    queue = None if name is None else f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.visitor.key)}.{name}"
     expires_s = None if name is None else EXPIRES_S
-    client = call.who.login or call.web.client
+    client = call.visitor.login or call.web.client
     behind = 0 if queue is None else BEHIND
     subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH, behind=behind)
     last = call.request.headers.get("last-event-id", "")[:ID_MAX]

@@ -1,7 +1,7 @@
 """The inbox over HTTP: receive documents by long polling, then acknowledge, requeue or park each one.
 
-A received document is leased to the program for a time (``leases``). A document that is not settled within this time
-is delivered again.
+A received document is leased to the program for some time (``leases``). A document that the program does not settle
+within this time is delivered again.
 """
 
 import math
@@ -34,20 +34,20 @@ ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 async def receive(call: Call) -> Response:
     """Receive documents. Raises BadRequest, RoleMissing, TooManyRequests, RefusedByNode, NodeUnreachable."""
     query = call.request.query_params
-    user = query.get("user", call.who.inbox or "")
+    user = query.get("user", call.visitor.inbox or "")
     if not USER.fullmatch(user):
         raise BadRequest("The user of an inbox has up to 64 letters, digits, _ or -.")
-    if call.who.inbox is not None and user != call.who.inbox:
-        raise RoleMissing("This token may open only the inbox of another user.", inbox=call.who.inbox)
+    if call.visitor.inbox is not None and user != call.visitor.inbox:
+        raise RoleMissing("This token may open only the inbox of another user.", inbox=call.visitor.inbox)
     wait_s = _number(call, "wait_s", 0.0, 0.0, WAIT_S_MAX)
     lease_s = _number(call, "lease_s", call.web.http.lease_s, 1.0, max(LEASE_S_MAX, call.web.http.lease_s))
     is_raw = RAW in call.request.headers.get("accept", "")
     documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, AT_MOST_MAX))
-    owner = call.who.key
+    owner = call.visitor.key
     free = call.web.leases.free(owner)
     leave = call.web.streams.enter(owner)
     try:
-        client = call.who.login or call.web.client
+        client = call.visitor.login or call.web.client
         pulled = await client.pull(user, at_most=min(documents_max, free), wait_s=wait_s)
     finally:
         leave()
@@ -76,7 +76,7 @@ async def settle(call: Call) -> Response:
     act = str(call.request.path_params["act"])
     if act not in ACTS:
         raise NoSuchPage("A document is settled by ack, requeue or park.")
-    document = await call.web.leases.settle(call.who.key, str(call.request.path_params["lease"]), act)
+    document = await call.web.leases.settle(call.visitor.key, str(call.request.path_params["lease"]), act)
     await call.note(ACTS[act], {"lk0": document.lk0})
     return Response(status_code=204)
 
@@ -107,7 +107,7 @@ def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Res
 
 
 def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) -> Iterator[bytes]:
-    """Yield the answer: each object with its body in base64. A body is dropped as soon as it was sent."""
+    """Yield the answer: each object with its body in base64. A body is dropped when it has been sent."""
     remaining = deque(bodies)
     yield BEGIN
     for number, attributes in enumerate(objects):

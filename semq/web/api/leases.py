@@ -1,7 +1,7 @@
 """Leases: documents that programs have received by HTTP and have not settled yet. Used by ``inbox``.
 
-A lease has an owner and a time, which begins at the end of the answer that contains the document. When the time is
-over, the document goes back to its queue and is delivered again. When this process or its connection ends, the node
+A lease has an owner and a duration, which begins at the end of the answer that contains the document. When a lease
+ends, the document goes back to its queue and is delivered again. When this process or its connection ends, the node
 puts the document back.
 """
 
@@ -37,7 +37,7 @@ class Leases:
     """All leases, by id."""
 
     def __init__(self, at_most: int) -> None:
-        """``at_most``: number of documents of one owner."""
+        """``at_most``: largest number of documents that one owner may lease."""
         self._at_most = at_most
         self._open: dict[str, DocumentLease] = {}
         self._counts: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Leases:
         return free
 
     def add(self, owner: str, pulled: PulledDocuments, seconds: float) -> list[DocumentLease]:
-        """Lease documents to an owner. The time begins when ``begin`` is called."""
+        """Lease documents to an owner for ``seconds``, which begin when ``begin`` is called."""
         leases = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
         for lease in leases:
             self._open[lease.id] = lease
@@ -63,7 +63,7 @@ class Leases:
         return leases
 
     def begin(self, leases: Iterable[DocumentLease]) -> None:
-        """Begin the time of leases, at the end of the answer with their documents; settled leases are left out."""
+        """Start the timers of leases, at the end of the answer with their documents. Settled leases get no timer."""
         loop = asyncio.get_running_loop()
         for lease in leases:
             if lease.id in self._open:

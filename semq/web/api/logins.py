@@ -15,7 +15,7 @@ from semq.app import Client
 from semq.app.errors import LoginRefused
 from semq.clock import draw_secret
 from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, node_url
-from semq.web.access.visitor import EVERYTHING, Visitor
+from semq.web.access.visitor import ALL_RIGHTS, Visitor
 from semq.web.errors import TooManyRequests
 
 LOGINS_MAX, IDLE_S = 256, 300.0  # connections, and the time after which an unused one is closed
@@ -32,10 +32,10 @@ class _Login:
 
 
 class Logins:
-    """The connections of users, by name."""
+    """The connections of users, keyed by the name of the user."""
 
     def __init__(self, web: LoginServices, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use`` returns whether leases, event streams or long polls of a visitor need the connection."""
+        """``is_in_use``: whether leases, event streams or long polls of the visitor with a key need the connection."""
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()
@@ -50,11 +50,11 @@ class Logins:
         if login is None:
             return None
         login.used_at = self._web.clock.monotonic()
-        rights = EVERYTHING if is_node_admin(self._web.settings, name) else APPLICATION
+        rights = ALL_RIGHTS if is_node_admin(self._web.settings, name) else APPLICATION
         return Visitor(name, VIA, peer, frozenset(rights), None, login.client)
 
     def knows(self, name: str, password: str) -> bool:
-        """Whether the node has accepted this login, and its connection is kept."""
+        """Whether the node has accepted this login, and the connection is still open."""
         return self._known(name, password) is not None
 
     def _known(self, name: str, password: str) -> _Login | None:

@@ -19,7 +19,7 @@ from semq.web.errors import BadRequest
 from semq.web.transport.bodies import announced, read_body
 
 PATIENCE_S = 60.0  # longest wait for an answer of the node
-BODY_MAX = 8 << 20  # bytes of arguments; definitions are the largest
+BODY_MAX = 8 << 20  # bytes of arguments; the definitions of a hub are the largest
 ANSWERS = {200: "The result.", 404: "", 409: ""}
 ANSWERS_TO_BODY = {**ANSWERS, 413: "", 422: ""}
 
@@ -45,7 +45,7 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schema of an operation's arguments, and all schemas to which it refers, by name."""
+    """Return the JSON schema of an operation's arguments, and all schemas to which it refers, keyed by name."""
     return _schemas(row.arguments)
 
 
@@ -67,9 +67,9 @@ def _has_object(schema: Mapping[str, Any]) -> bool:
 
 def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
     """Yield the arguments as parameters of a query."""
-    for name, of_argument in schema.get("properties", {}).items():
-        without_description = {key: value for key, value in of_argument.items() if key != "description"}
-        meaning = of_argument.get("description", "")
+    for name, argument_schema in schema.get("properties", {}).items():
+        without_description = {key: value for key, value in argument_schema.items() if key != "description"}
+        meaning = argument_schema.get("description", "")
         yield Parameter(name, "query", without_description, meaning, name in schema.get("required", ()))
 
 
@@ -80,7 +80,7 @@ def _is_list(schema: Mapping[str, Any]) -> bool:
 
 def _by_query(row: Operation) -> CallHandler:
     properties = schemas(row)[0].get("properties", {})
-    lists = {name for name, of_argument in properties.items() if _is_list(of_argument)}
+    lists = {name for name, argument_schema in properties.items() if _is_list(argument_schema)}
 
     async def handle(call: Call) -> Response:
         query = call.request.query_params
@@ -88,7 +88,7 @@ def _by_query(row: Operation) -> CallHandler:
             if name not in lists and len(query.getlist(name)) > 1:
                 raise BadRequest(f"{name[:60]} is given twice.")
         arguments = {name: query.getlist(name) if name in lists else query[name] for name in query}
-        return json_response(await call.web.operations.ask(call.who, row.name, arguments, PATIENCE_S))
+        return json_response(await call.web.operations.ask(call.visitor, row.name, arguments, PATIENCE_S))
 
     return handle
 
@@ -96,7 +96,7 @@ def _by_query(row: Operation) -> CallHandler:
 def _by_body(row: Operation) -> CallHandler:
     async def handle(call: Call) -> Response:
         async with received_object(call) as arguments:
-            return json_response(await call.web.operations.ask(call.who, row.name, arguments, PATIENCE_S))
+            return json_response(await call.web.operations.ask(call.visitor, row.name, arguments, PATIENCE_S))
 
     return handle
 
@@ -109,7 +109,7 @@ async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[
     """
     async with call.web.memory.reserved(announced(call.request, at_most)) as release:
         body = await read_body(call.request, at_most)
-        release(kept=len(body))  # a length that was not announced reserved the largest one
+        release(kept=len(body))  # without an announced length, ``at_most`` bytes were reserved
         yield _read_object(call.request, body)
 
 

@@ -15,17 +15,19 @@ from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
-VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)  # rights to see sent documents
+# Rights of which one is needed to read the state and the trace of a sent document
+VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )
 BYTES = {"type": "string", "format": "binary"}
 
 
-async def who(call: Call) -> Response:
+async def show_caller(call: Call) -> Response:
     """Show the name and the rights of the caller."""
-    rights = sorted(str(right) for right in call.who.rights)
-    return json_response({"name": call.who.name, "via": call.who.via, "rights": rights, "inbox": call.who.inbox})
+    visitor = call.visitor
+    rights = sorted(str(right) for right in visitor.rights)
+    return json_response({"name": visitor.name, "via": visitor.via, "rights": rights, "inbox": visitor.inbox})
 
 
 def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
@@ -38,17 +40,17 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
             "/who",
             "who",
             "Show the name and the rights of the caller.",
-            who,
+            show_caller,
             any_right,
             answers={200: "Name and rights."},
         ),
     ]
     if kind == "local":
-        rows += _of_documents(table)
+        rows += _document_endpoints(table)
     return [*rows, *endpoints_of(table)]
 
 
-def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
+def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     schema, definitions = schemas(table["msg.submit"])
     by_header = [
         Parameter(attributes.header_of(argument.name), "header", argument.schema, argument.meaning)

@@ -1,6 +1,7 @@
-"""Identifiers of the events that the latest streams have sent, by queue.
+"""Identifiers of the events that the latest streams of each queue have sent.
 
-``events`` uses the identifiers when a client continues a stream, so as not to send again what the client has received.
+When a client continues a stream, ``events`` uses the identifiers: it does not send the events again that the client has
+received.
 """
 
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ class SentEvents:
         self._streams: OrderedDict[str, deque[deque[str]]] = OrderedDict()
 
     def begin(self, queue: str) -> deque[str]:
-        """Return an empty list for a new stream, which appends the identifier of each event that it sends."""
+        """Return an empty list, to which a new stream appends the identifier of each event that it sends."""
         streams = self._streams.pop(queue, None) or deque(maxlen=STREAMS_MAX)
         self._streams[queue] = streams
         if len(self._streams) > QUEUES_MAX:
@@ -26,7 +27,7 @@ class SentEvents:
         return streams[-1]
 
     def until(self, queue: str, last: str) -> set[str]:
-        """Return the events up to ``last`` in the stream that has sent ``last``; an empty set if no stream is known."""
+        """Return the events up to ``last`` in the stream that has sent ``last``; an empty set if no stream has."""
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

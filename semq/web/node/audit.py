@@ -39,7 +39,7 @@ class Audit:
 
     async def note(
         self,
-        who: str,
+        user: str,
         via: str,
         peer: str,
         act: str,
@@ -50,24 +50,24 @@ class Audit:
         asked: int | None = None,
         read_payload: bool = False,
     ) -> int:
-        """Commit a line and return its number. If this raises StoreUnavailable, the act must not take place.
+        """Commit a line and return its number. If this raises StoreUnavailable, the caller must not act.
 
         ``asked``: number of the line that was written before the act.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        line = self._line(who, via, peer, act, arguments, outcome, detail, asked, read_payload)
+        line = self._line(user, via, peer, act, arguments, outcome, detail, asked, read_payload)
         self._waiting.append((line, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
         return await done
 
     def note_soon(
-        self, who: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
+        self, user: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
     ) -> None:
         """Write a line after DEFERRED_S, in a commit with others, about an act that the node's ledger contains."""
         if len(self._deferred) >= DEFERRED_MAX:
             self._deferred.pop(0)  # the database has been unavailable for long; the ledger contains the acts
-        self._deferred.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))
+        self._deferred.append(self._line(user, via, peer, act, arguments, outcome, detail, None, False))
         if self._deferred_task is None or self._deferred_task.done():
             self._deferred_task = asyncio.get_running_loop().create_task(self._write_deferred())
 
@@ -80,12 +80,12 @@ class Audit:
             except Unavailable as error:
                 log.warning("audit_not_written", error=str(error), again_in_s=DEFERRED_S)
                 self._deferred = batch + self._deferred
-            except Exception:  # noqa: BLE001 - logged for the line that cannot be stored
+            except Exception:  # noqa: BLE001 - ``_write_singly`` logs the line that cannot be stored
                 await self._write_singly(batch)
 
     async def _write_singly(self, batch: Sequence[Line]) -> None:
-        """Write lines of which one cannot be stored, each in a commit of its own. A repeat of that one would fail, too,
-        and delay all further lines.
+        """Write each line in a separate commit, because one line of the batch cannot be stored. That line is logged and
+        dropped: a repeat would also fail, and delay all further lines.
         """
         for number, line in enumerate(batch):
             try:
@@ -98,7 +98,7 @@ class Audit:
 
     def _line(
         self,
-        who: str,
+        user: str,
         via: str,
         peer: str,
         act: str,
@@ -109,7 +109,7 @@ class Audit:
         read_payload: bool,
     ) -> Line:
         return Line(
-            self._clock.wall(), storable(who), via, storable(peer), storable(act), recorded(arguments or {}), outcome,
+            self._clock.wall(), storable(user), via, storable(peer), storable(act), recorded(arguments or {}), outcome,
             storable(detail), asked, read_payload,
         )  # fmt: skip
 

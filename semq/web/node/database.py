@@ -30,9 +30,10 @@ class Database:
     """Two small pools of connections: one to read, one to write."""
 
     def __init__(self, find: Callable[[], str | None]) -> None:
-        """``find`` returns the URL of the database; None while there is none."""
+        """``find`` returns the URL of the database; None while the database does not run."""
         self._find = find
-        # One thread for each connection, and separate: slow pages must not keep the audit log and sign-ins waiting.
+        # One thread for each connection, and separate threads for writers: slow pages do not delay the audit log and
+        # sign-ins.
         self._read_threads = ThreadPoolExecutor(READERS, "database-reader")
         self._write_threads = ThreadPoolExecutor(WRITERS, "database-writer")
         self._reader = self._engine(

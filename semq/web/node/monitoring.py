@@ -4,7 +4,7 @@
 |---------------------|----------|------------------------------------------------------------------------------------|
 | /livez              | everyone | 200 while this process serves, whatever the state of the node                      |
 | /readyz             | everyone | 200 if the node answers, its store is open and it is not drained, else 503         |
-| /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
+| /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose``: all checks, for viewers   |
 | /metrics            | viewers  | the figures of ``node.metrics``, as OpenMetrics if the request accepts that format |
 | /metrics/detailed   | viewers  | the same, with the figures of each partner                                         |
 
@@ -88,8 +88,8 @@ async def _health(web: Web) -> Mapping[str, Any]:
     return report
 
 
-def _check_viewer(who: Visitor) -> None:
-    if not who.may(AccessRole.VIEWER):
+def _check_viewer(visitor: Visitor) -> None:
+    if not visitor.may(AccessRole.VIEWER):
         raise RoleMissing(rights=AccessRole.VIEWER.value)
 
 

@@ -1,4 +1,4 @@
-"""Operations of the node for visitors. An operation needs its role; acts and displays of payloads are recorded.
+"""Operations of the node for visitors. Each operation requires a role; acts and displays of payloads are recorded.
 
 A recorded operation has two lines in the audit log: one before the request to the node, and one with the outcome. If
 this process dies between them, the first line remains.
@@ -28,7 +28,9 @@ class Operations:
         self.client = client  #: connected as an administrator
         self._audit = audit
 
-    async def ask(self, who: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S) -> Any:
+    async def ask(
+        self, visitor: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S
+    ) -> Any:
         """Run an operation and return its result.
 
         ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, and longer by the
@@ -40,43 +42,43 @@ class Operations:
         row = self.table.get(operation)
         if row is None:
             raise NoSuchPage("The node has no such operation.", operation=operation[:80])
-        if not who.may(row.role):
+        if not visitor.may(row.role):
             if row.is_recorded:
-                await self._note(who, row, arguments, "refused", RoleMissing.code)
+                await self._note(visitor, row, arguments, "refused", RoleMissing.code)
             raise RoleMissing(operation=row.name, role=row.role.value)
         checked = read_arguments(row.name, row.arguments, arguments)
         if row.name == CREATE_TOKEN:
-            await self._check_grant(who, row, arguments)
-        client = who.login or self.client
+            await self._check_grant(visitor, row, arguments)
+        client = visitor.login or self.client
         if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
         patience_s = max(patience_s, ACT_S) + float(getattr(checked, "timeout_s", 0))
-        asked = await self._note(who, row, arguments, "asked")
+        asked = await self._note(visitor, row, arguments, "asked")
         try:
             repeat = row.kind is Kind.LOOK
             result = await client.request(
-                row.name, arguments, timeout_s=patience_s, repeat=repeat, by=who.name, asked=asked
+                row.name, arguments, timeout_s=patience_s, repeat=repeat, by=visitor.name, asked=asked
             )
         except SemqError as error:
             outcome = "refused" if isinstance(error, BadInput) else "failed"
-            await self._note_outcome(who, row, outcome, str(error), asked)
+            await self._note_outcome(visitor, row, outcome, str(error), asked)
             raise
         except BaseException:
-            await self._note_outcome(who, row, "failed", "the request ended before the answer", asked)
+            await self._note_outcome(visitor, row, "failed", "the request ended before the answer", asked)
             raise
-        await self._note_outcome(who, row, "done", "", asked)
+        await self._note_outcome(visitor, row, "done", "", asked)
         return result
 
-    async def _check_grant(self, who: Visitor, row: Operation, arguments: Mapping[str, Any]) -> None:
+    async def _check_grant(self, visitor: Visitor, row: Operation, arguments: Mapping[str, Any]) -> None:
         try:
-            who.check_grant(map(str, arguments.get("scopes") or ()))
+            visitor.check_grant(map(str, arguments.get("scopes") or ()))
         except RoleMissing:
-            await self._note(who, row, arguments, "refused", RoleMissing.code)
+            await self._note(visitor, row, arguments, "refused", RoleMissing.code)
             raise
 
     async def _note(
         self,
-        who: Visitor,
+        visitor: Visitor,
         row: Operation,
         arguments: Mapping[str, Any],
         outcome: str,
@@ -84,19 +86,19 @@ class Operations:
         asked: int | None = None,
     ) -> int:
         return await self._audit.note(
-            who.name, who.via, who.peer, row.name, arguments,
+            visitor.name, visitor.via, visitor.peer, row.name, arguments,
             outcome=outcome, detail=detail, asked=asked, read_payload=row.role is AccessRole.PAYLOAD,
         )  # fmt: skip
 
-    async def _note_outcome(self, who: Visitor, row: Operation, outcome: str, detail: str, asked: int) -> None:
+    async def _note_outcome(self, visitor: Visitor, row: Operation, outcome: str, detail: str, asked: int) -> None:
         try:
-            await self._note(who, row, {}, outcome, detail, asked)
+            await self._note(visitor, row, {}, outcome, detail, asked)
         except Unavailable:
             pass  # the line before the act remains, and the act cannot be undone
 
 
 def table(kind: str) -> dict[str, Operation]:
-    """Return the operations of a kind of node, by name."""
+    """Return the operations of a kind of node, keyed by name."""
     if kind == "local":
         from local_node.operations.table import OPERATIONS
     else:

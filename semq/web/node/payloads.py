@@ -1,6 +1,6 @@
 """The payload of a document that is in the node's queues, or a range of its bytes, in chunks.
 
-The node returns the payload of a document in pieces in several answers.
+The node returns a large payload in several answers.
 """
 
 from base64 import b64decode
@@ -31,7 +31,7 @@ def payload_chunks(
 
 
 async def _in_answers(client: Client, by: str, lk0: str, extent: Extent, payload: bytes) -> AsyncIterator[bytes]:
-    """Yield a payload that the node returns in several answers. Raises Unavailable if the node returns no more bytes.
+    """Yield the bytes of ``extent``; ``payload``: the first of them. Raises Unavailable if the node returns too few.
 
     A failure ends the connection, so that the client gets fewer bytes than announced.
     """

@@ -8,7 +8,7 @@ from semq.clock import Clock
 
 
 class Snapshots:
-    """The latest answers, by name."""
+    """The latest answers, keyed by name."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -18,7 +18,7 @@ class Snapshots:
     async def get(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
         """Return an answer that is not older than ``seconds``; concurrent callers wait for one ``make``.
 
-        Raises what ``make`` raises; a failure is not shared with later callers.
+        Raises the errors of ``make``; a failure is not kept for later callers.
         """
         if name in self._answers:
             made_at, answer = self._answers[name]

@@ -18,22 +18,22 @@ NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 async def account(visit: Visit) -> Response:
     """Show the visitor's own user."""
-    own = await visit.read(accounts.account, visit.who.name)
+    own = await visit.read(accounts.account, visit.visitor.name)
     return visit.render("account.html", account=own, length_min=passwords.LENGTH_MIN)
 
 
 async def change_own_password(visit: Visit) -> Response:
     """Change the visitor's own password, and end the visitor's other sessions. Raises BadRequest, TooManyRequests."""
     fields = await visit.form()
-    own = await visit.read(accounts.account, visit.who.name)
-    visit.web.attempts.begin(visit.who.peer)
+    own = await visit.read(accounts.account, visit.visitor.name)
+    visit.web.attempts.begin(visit.visitor.peer)
     if own is None or not await passwords.is_right(str(fields.get("old", "")), own.password):
-        await visit.note("user.password", {"name": visit.who.name}, outcome="refused")
+        await visit.note("user.password", {"name": visit.visitor.name}, outcome="refused")
         raise BadRequest("The present password is wrong, or it is in the configuration of the node.")
-    visit.web.attempts.succeeded(visit.who.peer)
+    visit.web.attempts.succeeded(visit.visitor.peer)
     hash_ = await passwords.new_hash(str(fields.get("new", "")))
-    await visit.note("user.password", {"name": visit.who.name})
-    await visit.web.database.write(accounts.set_password, visit.who.name, hash_, hash_of(visit.secret))
+    await visit.note("user.password", {"name": visit.visitor.name})
+    await visit.web.database.write(accounts.set_password, visit.visitor.name, hash_, hash_of(visit.secret))
     visit.web.sessions.forget()
     return visit.see_other("/account", "The password was changed; other sessions have ended.")
 
@@ -49,15 +49,15 @@ async def users(visit: Visit) -> Response:
 
 
 async def add(visit: Visit) -> Response:
-    """Add a user. Raises BadRequest."""
+    """Add a user. Raises BadRequest, RoleMissing."""
     fields = await visit.form()
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
     if not NAME.fullmatch(name):
         raise BadRequest("A user's name has 1 to 64 letters, digits or . _ @ -")
-    visit.who.check_grant(roles)
+    visit.visitor.check_grant(roles)
     hash_ = await passwords.new_hash(str(fields.get("password", "")))
     asked = await visit.note("user.add", {"name": name, "roles": roles}, outcome="asked")
-    new = Account(name, hash_, tuple(roles), visit.web.clock.wall(), visit.who.name)
+    new = Account(name, hash_, tuple(roles), visit.web.clock.wall(), visit.visitor.name)
     if not await visit.web.database.write(accounts.add_account, new):
         await visit.note("user.add", {"name": name}, outcome="refused", detail="exists", asked=asked)
         raise BadRequest("There is a user of this name.", name=name)
@@ -66,18 +66,18 @@ async def add(visit: Visit) -> Response:
 
 
 async def change(visit: Visit) -> Response:
-    """Change roles or password of a user, or disable or enable it. Raises BadRequest."""
+    """Change roles or password of a user, or disable or enable the user. Raises BadRequest, RoleMissing."""
     fields = await visit.form()
     name, act = str(fields.get("name", "")), str(fields.get("act", ""))
-    if name == visit.who.name and act in ("roles", "disable"):
+    if name == visit.visitor.name and act in ("roles", "disable"):
         raise BadRequest("Another administrator has to change your own rights.")
     write, now = visit.web.database.write, visit.web.clock.wall()
     roles = _roles(fields.getlist("roles")) if act == "roles" else []
     user = await visit.read(accounts.account, name)
     if act == "roles":
-        visit.who.check_grant(roles)
+        visit.visitor.check_grant(roles)
     elif act in ("password", "enable") and user is not None:
-        visit.who.check_grant(user.roles)  # with a new password, an administrator could sign in as this user
+        visit.visitor.check_grant(user.roles)  # with a new password, an administrator could sign in as this user
     hash_ = await passwords.new_hash(str(fields.get("password", ""))) if act == "password" else ""
     asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
     match act:

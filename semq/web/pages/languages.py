@@ -1,6 +1,6 @@
-"""Languages of pages: English is in the sources, other languages are in .po files, which are read at the start.
+"""Languages of pages: English texts are in the sources, translations in .po files, which are read at the start.
 
-``semq_language`` is a cookie with the chosen language; without it the browser's Accept-Language decides.
+The cookie ``semq_language`` contains the chosen language; without the cookie, the browser's Accept-Language decides.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class Languages:
     """The translations of all pages."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """``folders``: each has a .po file for each language, for instance zh.po."""
+        """``folders``: each has a .po file for each language except English, for instance zh.po."""
         self._by_language: dict[str, NullTranslations] = {}
         for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
             translations = Translations(BytesIO(_compiled(file)))
@@ -38,7 +38,7 @@ class Languages:
         return str(self._translations().gettext(text))
 
     def ngettext(self, singular: str, plural: str, count: int) -> str:
-        """Return a text for a number in the current language."""
+        """Return ``singular`` or ``plural``, as ``count`` requires, in the current language."""
         return str(self._translations().ngettext(singular, plural, count))
 
     def _translations(self) -> NullTranslations:

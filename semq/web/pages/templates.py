@@ -1,4 +1,4 @@
-"""Templates of pages: Jinja2 with escaping always on, strict names, translations, and filters for foreign text."""
+"""Templates of pages: Jinja2 with escaping always on, errors for unknown names, translations, and filters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from semq.web.pages.languages import Languages
 
 
 class CompiledTemplates(BytecodeCache):
-    """Compiled templates, for all environments of this process: it may have the pages of many nodes."""
+    """Compiled templates, shared by all environments of this process, which may serve the pages of many nodes."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], bytes] = {}
@@ -61,7 +61,7 @@ def moment(value: object) -> str:
 
 
 def token_field(token: str) -> Markup:
-    """Return the hidden field of a form with the token of the session (``access.csrf``)."""
+    """Return the hidden field that carries the token of the session in a form (``access.csrf``)."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token)
 
 

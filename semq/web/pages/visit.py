@@ -1,4 +1,4 @@
-"""A visit: one request of a person for a page, with all that its handler needs; and the rows of routes.
+"""A visit: one request of a person for a page, with everything that the handler needs; and the routes of pages.
 
     ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
@@ -44,26 +44,26 @@ T = TypeVar("T")
 class Visit:
     """One request for a page."""
 
-    def __init__(self, request: Request, web: Web, who: Visitor | None, secret: str) -> None:
+    def __init__(self, request: Request, web: Web, visitor: Visitor | None, secret: str) -> None:
         self.request = request
         self.web = web
         self.language = languages.language_of(request)
-        self._who = who
+        self._visitor = visitor
         self._secret = secret
         self.unreached: dict[str, Any] = {}  #: stores of a hub whose part is missing in answers, and the reasons
         self._form: FormData | None = None
 
     @property
-    def who(self) -> Visitor:
-        """The visitor. Raises NotSignedIn on pages that need no sign-in."""
-        if self._who is None:
+    def visitor(self) -> Visitor:
+        """The signed-in visitor. Raises NotSignedIn if there is none."""
+        if self._visitor is None:
             raise NotSignedIn
-        return self._who
+        return self._visitor
 
     @property
     def is_signed_in(self) -> bool:
         """Whether the visitor is signed in."""
-        return self._who is not None
+        return self._visitor is not None
 
     @property
     def query(self) -> QueryParams:
@@ -72,7 +72,7 @@ class Visit:
 
     @property
     def secret(self) -> str:
-        """The secret of the session; before the sign-in, that of the forms."""
+        """The secret of the session; before the sign-in, the secret of the forms."""
         return self._secret
 
     async def form(self) -> FormData:
@@ -97,7 +97,7 @@ class Visit:
         """
         present = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return await self.web.operations.ask(self.who, operation, present)
+            return await self.web.operations.ask(self.visitor, operation, present)
         except IncompleteAnswer as error:
             if error.result is None:
                 raise
@@ -105,16 +105,16 @@ class Visit:
             return error.result
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only query on the node's database. Raises StoreUnavailable, QueryTooSlow."""
+        """Run a read-only query on the node's database. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
         return await self.web.database.read(view, *args, **kwargs)
 
     async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
         """Write a line of the audit log about an act that is no operation of the node; return its number."""
-        return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
+        return await self.web.audit.note(self.visitor.name, self.visitor.via, self.visitor.peer, act, arguments, **more)
 
     def may(self, right: str) -> bool:
         """Whether a visitor is signed in and has a role or scope."""
-        return self._who is not None and self._who.may(right)
+        return self._visitor is not None and self._visitor.may(right)
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
         """Return a page made from a template, which also gets the values of ``common``."""
@@ -122,7 +122,7 @@ class Visit:
         token = csrf.token_of(self._secret)
         settings = self.web.settings
         common = {
-            "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
+            "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
             "query": self.query, "unreached": self.unreached,
@@ -143,7 +143,7 @@ class Visit:
 
     def stream(self, events: AsyncIterator[str]) -> Response:
         """Return a stream of events, which ends with the session. Raises TooManyRequests."""
-        return event_stream.stream(self._while_signed_in(events), self.web.streams.enter(self.who.key))
+        return event_stream.stream(self._while_signed_in(events), self.web.streams.enter(self.visitor.key))
 
     async def _while_signed_in(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
         async for event in events:
@@ -171,7 +171,7 @@ def form(
 
 
 def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
-    """Return the frame around a handler; ``act``: name in the audit log of a form that is refused, empty for pages."""
+    """Return the frame around a handler; ``act``: name of a refused form in the audit log, empty for pages."""
 
     async def respond(request: Request) -> Response:
         web = web_of(request)
@@ -181,7 +181,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
             if act:
                 await _check_form(visit)
             if role is not None:
-                web.rates.count(visit.who.key)
+                web.rates.count(visit.visitor.key)
                 if not visit.may(role):
                     if act:
                         await visit.note(act, outcome="refused", detail=RoleMissing.code)
@@ -200,9 +200,9 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
 async def _visit_of(request: Request, web: Web) -> Visit:
     secret = web.sessions.secret_of(request)
     peer = request.client.host if request.client else ""
-    who = await web.sessions.visitor(secret, peer) if secret else None
-    request = bounded(request, FORM_MAX if who else STRANGER_FORM_MAX)
-    return Visit(request, web, who, secret if who else web.sessions.form_secret_of(request))
+    visitor = await web.sessions.visitor(secret, peer) if secret else None
+    request = bounded(request, FORM_MAX if visitor else STRANGER_FORM_MAX)
+    return Visit(request, web, visitor, secret if visitor else web.sessions.form_secret_of(request))
 
 
 async def _check_form(visit: Visit) -> None:

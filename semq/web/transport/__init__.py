@@ -2,7 +2,7 @@
 
 | module                   | subject                                                                  |
 |--------------------------|--------------------------------------------------------------------------|
-| server, connection       | the listening socket, TLS; limits of heads, pauses, connections          |
+| server, connection       | the listening socket, TLS; limits for heads, pauses and connections      |
 | bodies, spooling         | bodies in bounded memory; large ones of requests in files                |
 | ranges                   | requests for some bytes of a body                                        |
 | hosts                    | the host names that requests may use                                     |

@@ -24,7 +24,7 @@ CHUNK = 48 << 10  # bytes; a multiple of three, so that only the last chunk has 
 
 
 class Release(Protocol):
-    """Releases the bytes of a reservation. It may be called more than once."""
+    """A function that releases the bytes of a reservation. It may be called more than once."""
 
     def __call__(self, kept: int = 0) -> None:
         """``kept``: bytes that stay reserved."""
@@ -38,7 +38,7 @@ class ByteBudget:
         self._full = full
         self._free = size
         self._size = size
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  #: bytes, and their reservation
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  #: number of bytes | end of the wait for them
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator["Release"]:
@@ -92,7 +92,7 @@ class ByteBudget:
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self._free += size
-            elif (size, turn) in self._waiting:  # ``_admit`` may have removed a cancelled one
+            elif (size, turn) in self._waiting:  # ``_admit`` removes entries whose requests were cancelled
                 self._waiting.remove((size, turn))
             self._admit()
             if isinstance(error, TimeoutError):
@@ -109,7 +109,7 @@ class ByteBudget:
 
 
 def announced(request: Request, at_most: int) -> int:
-    """Return the number of bytes to reserve for a body. Raises BodyTooLarge, BadRequest."""
+    """Return the announced length of a body; ``at_most`` if none is announced. Raises BodyTooLarge, BadRequest."""
     length = request.headers.get("content-length")
     if length is None:
         return at_most
@@ -139,7 +139,7 @@ def bounded(request: Request, at_most: int) -> Request:
 
 async def read_body(request: Request, at_most: int) -> bytes:
     """Read a body. Raises BodyTooLarge, BadRequest if the client disconnects."""
-    body, size = BytesIO(), 0  # ``getvalue`` returns its buffer; to join a list of parts would copy them
+    body, size = BytesIO(), 0  # not a list of parts: joining the list would copy them
     try:
         async for part in request.stream():
             size += len(part)

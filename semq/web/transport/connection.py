@@ -36,13 +36,13 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._certificate = ""
-        self._fault = ""  #: the reason for which a head is refused
+        self._fault = ""  #: why the head of a request is refused
         self._head_timer: asyncio.TimerHandle | None = None
         self._pause_timer: asyncio.TimerHandle | None = None
-        self._active_at = 0.0  #: when the client last sent or could read, by the clock of the event loop
+        self._active_at = 0.0  #: when the client last sent or read data, by the clock of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the first request."""
+        """Begin to wait for the first request; close the connection if its address has too many."""
         super().connection_made(cast(asyncio.Transport, transport))
         self._peer = str((transport.get_extra_info("peername") or ("",))[0])
         self._peers[self._peer] += 1
@@ -101,7 +101,7 @@ class Connection(HttpToolsProtocol):
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def _check_head(self) -> None:
-        """Refuse a large head that arrived at once, and a head that a proxy may read differently. Raises BadRequest."""
+        """Refuse a large head that came in one piece, or a head that a proxy may read differently. Raises BadRequest."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
             raise BadRequest(HEAD_TOO_LARGE)
         hosts = sum(name == b"host" for name, _ in self.headers)
@@ -135,7 +135,10 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def _expect_head(self) -> None:
-        """Limit the wait after bytes between two requests: uvicorn stops its timer for idle connections at any byte."""
+        """Limit the wait for the next head, if the client has sent bytes between two requests.
+
+        Any byte stops uvicorn's own timer for idle connections.
+        """
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         is_idle = cycle is not None and cycle.response_complete and not cycle.more_body
         if is_idle and self._head_timer is None and not self.transport.is_closing():

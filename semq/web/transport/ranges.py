@@ -13,7 +13,7 @@ from semq.service.operations.arguments import INT64_MAX
 from semq.web.errors import RangeNotSatisfiable
 
 UNIT = "bytes"
-RANGE = re.compile(r"([0-9]{0,40})-([0-9]{0,40})")  # int() refuses texts of thousands of digits
+RANGE = re.compile(r"([0-9]{0,40})-([0-9]{0,40})")  # at most 40 digits: int() raises for thousands
 
 
 class Extent(NamedTuple):

@@ -1,4 +1,7 @@
-"""Headers of every response, which limit what a browser may do with it. Pure ASGI, so that streams pass unchanged."""
+"""Headers that limit what a browser may do with a response; every response has them.
+
+``ResponseHeaders`` is plain ASGI and not a middleware of Starlette, so that event streams pass unchanged.
+"""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

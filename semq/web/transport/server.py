@@ -57,7 +57,7 @@ class Server:
         self._date_task = asyncio.get_running_loop().create_task(self._refresh_date())
 
     async def stop(self) -> None:
-        """Stop listening, wait GRACE_S for requests in progress, then close all connections."""
+        """Stop listening, wait at most GRACE_S for requests in progress, then close all connections."""
         if self._listening is None:
             return
         self._listening.close()
@@ -120,7 +120,7 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 @contextmanager
 def _pem(path: object, fault: str) -> Iterator[None]:
-    """Name the file and the fault if a file in PEM form cannot be read or used."""
+    """Replace an OSError about a file in PEM form by one that names the file and the fault."""
     try:
         yield
     except OSError as error:  # SSLError, or an error of the file system, which names no file

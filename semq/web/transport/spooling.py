@@ -1,7 +1,7 @@
 """Bodies of requests: small bodies in memory, large ones in temporary files without a name, which end with the process.
 
 A body is written block by block as it arrives, in a thread; no further bytes are read from the client in the meantime.
-If the bytes of all files reach their limit, or the disk is full, the request is refused, and nothing was submitted.
+If the bytes of all files reach their limit, or the disk is full, the request is refused and nothing is submitted.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Open event streams and long polls of inboxes: their number for each visitor, which is limited."""
+"""A limit of the open event streams and long polls of each visitor."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from semq.web.errors import TooManyRequests
 
 
 class Streams:
-    """The numbers of open streams and long polls, by the key of the visitor."""
+    """The numbers of open streams and long polls of visitors."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
-        self._open: Counter[str] = Counter()
+        self._open: Counter[str] = Counter()  #: key of the visitor | number
 
     def has(self, key: str) -> bool:
         """Whether a visitor has an open stream or long poll."""
