@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 without IO: received bytes become events, commands become bytes to send. For clients and servers.
+"""AMQP 0-9-1 without IO, for clients and servers: received bytes become events, commands become bytes to send.
 
 The owner (semq/transport) has the socket and the clock; times are passed in as ``now``, seconds of any monotonic clock.
 
@@ -12,7 +12,7 @@ The owner (semq/transport) has the socket and the clock; times are passed in as 
     events = connection.receive_eof(now)       # the peer closed the socket
     events = connection.tick(now)              # at or after next_deadline: heartbeats, silent or slow peers
     when = connection.next_deadline            # float | None, on the same clock
-    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after any other call
+    pieces = connection.take_output()          # list[bytes | memoryview] for writelines; call it after every other call
     size = connection.output_size              # bytes waiting for take_output
 
 Attributes to read: ``is_open``, ``is_closed``, ``frame_max``, ``channel_max``, ``heartbeat`` (as negotiated),
@@ -23,8 +23,8 @@ larger than the memory you can spare: TCP then slows down a peer that sends requ
 
 **Negotiation, server**: answer ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and
 ``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``; ``Tuned`` needs no answer. An answer may be given
-at any time before the handshake times out; until then the client may send only heartbeats. ``sasl`` reads PLAIN,
-AMQPLAIN and EXTERNAL. On an open connection, answer ``SecretOffered`` with ``accept_secret()``.
+at any time before the handshake times out; until the answer the client may send only heartbeats and connection.close.
+``sasl`` reads PLAIN, AMQPLAIN and EXTERNAL. On an open connection, answer ``SecretOffered`` with ``accept_secret()``.
 
 **Negotiation, client**: ``Started``, ``Tuned`` and ``Opened`` need no answer.
 

@@ -1,8 +1,9 @@
 """Conversion between method frames and ``Method`` values, by the table of the specification.
 
-``fast_path`` reads and writes the usual case of the most frequent methods itself; tests compare the two. Called by
+``fast_path`` reads and writes the usual case of the most frequent methods itself; tests compare both modules. Called by
 ``connection``. Decoding raises ``FrameError`` for truncated or surplus data, ``SyntaxFault`` for illegal values and
-``NotSupported`` for unknown methods, all with the ids of the method. Encoding raises ``LocalMisuse``.
+``NotSupported`` for unknown methods. These errors have the ids of the method, or 0 if the data ends before the ids.
+Encoding raises ``LocalMisuse``.
 """
 
 import struct
@@ -56,7 +57,7 @@ KINDS: dict[str, WireType] = {
 
 
 class ArgumentStep(NamedTuple):
-    """One argument, or the bits that share one octet (4.2.5.2); reserved arguments have no name."""
+    """One argument, or the bits that share one octet (4.2.5.2). The name of a reserved argument is empty."""
 
     kind: WireType | None  # None for bits
     names: tuple[str, ...]

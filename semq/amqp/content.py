@@ -39,7 +39,8 @@ HEAD_AND_FLAGS: Final = Struct(">HHQH")  # the same and the property flags
 PROPERTIES_AT: Final = HEAD_AND_FLAGS.size  # position of the first property
 UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the bit that announces another word of flags
 
-# For each type of property, its writer and its size in bytes, or one of the two constants below.
+# For each type of property, its writer and its size in bytes. TEXT_SIZE and TABLE_SIZE stand for a size that the value
+# itself states.
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
 KINDS: dict[str, tuple[Callable[[Any], bytes], int]] = {
@@ -118,7 +119,8 @@ def _timestamp(octets: bytes) -> int:
 class ContentHeader:
     """The payload of a content header frame. ``raw`` holds the bytes received or to be sent; it never changes.
 
-    Reading a property of a malformed header raises ``FrameError`` or ``SyntaxFault``, on every attempt.
+    ``depth`` is the nesting limit of tables and arrays in the property ``headers``. Reading a property of a malformed
+    header raises ``FrameError`` or ``SyntaxFault``, on every attempt.
     """
 
     __slots__ = ("_table", "body_size", "depth", "raw", "spans")
@@ -146,7 +148,7 @@ class ContentHeader:
 
     @property
     def headers(self) -> dict[str, Any] | None:
-        """The field table, decoded once; do not change it (``amended`` makes a copy)."""
+        """The field table, decoded once; None if absent. Do not change it (``amended`` makes a copy)."""
         if self._table is None:
             span = (self.locate() if self.spans is None else self.spans).get("headers")
             if span is None:

@@ -1,8 +1,8 @@
 """Frames: splitting received bytes into frames, and building frames.
 
-``FrameReader`` takes the bytes that the socket returned and yields the positions of complete frames, so that no bytes
-are copied unless they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; knows no
-methods and no channels. Source: AMQP 0-9-1, 4.2.3.
+``FrameReader`` takes the bytes that the socket returned and yields the positions of complete frames, so that bytes are
+copied only if they are kept. ``Pieces`` collects a payload that arrives in parts. Called by ``connection``; this module
+knows no methods and no channels. Source: AMQP 0-9-1, 4.2.3.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ UNKNOWN_TYPE: Final = -1
 BAD_END: Final = -2
 OVERSIZE: Final = -3
 
-SMALL: Final = 4096  # pieces below this size are copied into one buffer
+SMALL: Final = 4096  # pieces with fewer bytes are copied into one buffer
 _TYPES: Final = frozenset({FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT})
 _head = FRAME_HEAD.unpack_from
 
@@ -84,8 +84,9 @@ class FrameReader:
         """Yield type, channel, start and stop of the payload in ``buffer``, for each complete frame.
 
         A caller that reads beyond the yielded frame moves ``at``. In place of the type there may be ``UNKNOWN_TYPE``
-        (the start is then the unknown type), ``BAD_END`` or ``OVERSIZE`` (the start is then the length), after which
-        nothing more is yielded. Exhaust the iterator: its last step keeps an incomplete frame for the next call.
+        (the start is then the unknown type), ``BAD_END`` or ``OVERSIZE`` (the start is then the length). After one of
+        these the caller must stop, because the bytes can no longer be divided into frames. Otherwise exhaust the
+        iterator: its last step keeps an incomplete frame for the next call.
         """
         if self._head:
             data = self._head + data  # rare: a frame head was split between two reads

@@ -1,7 +1,7 @@
 """Limits of one connection, which bound everything a peer can declare or send.
 
-Made by the programs that configure a listener or a dial, applied by ``connection`` and the modules below it. Source:
-AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
+Made by the code that configures a listener or an outgoing connection; applied by ``connection`` and the modules below
+it. Source: AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """Small slotted value classes, declared like dataclasses: the base of methods and events.
 
 A ``Record`` has its annotated fields as slots, an ``__init__`` that takes them by position or by name, equality by type
-and value, and a ``repr``. dataclasses would do, but a hundred of them add 60 ms to the import time of every command.
+and value, and a ``repr``. Dataclasses would work as well, but a hundred of them add 60 ms to the import time of every
+command.
 """
 
 from typing import Any, ClassVar, dataclass_transform, get_origin
@@ -29,7 +30,7 @@ def _constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> Any:
     arguments = ", ".join(f"{field}=_{field}" if field in defaults else field for field in fields)
     stores = "".join(f"\n    self.{field} = {field}" for field in fields)
     scope = {f"_{field}": value for field, value in defaults.items()}
-    exec(f"def __init__(self, {arguments}):{stores}", scope)  # constants of this package only
+    exec(f"def __init__(self, {arguments}):{stores}", scope)  # only names of fields are in this text, never input
     return scope["__init__"]
 
 

@@ -16,7 +16,7 @@ class Credentials(NamedTuple):
 
     user: str
     password: bytes | None
-    identity: str = ""  # the identity to act as, if not the user
+    identity: str = ""  # the identity to act as; empty for that of the user
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r}, identity={self.identity!r})"
@@ -61,7 +61,9 @@ READERS: dict[str, Callable[[bytes], Credentials]] = {
 
 
 def read(mechanism: str, response: bytes) -> Credentials:
-    """Read the credentials in a response. Raises ``CommandInvalid`` (mechanism), ``SyntaxFault`` or ``FrameError``."""
+    """Read the credentials in a response. Raises ``CommandInvalid`` for an unknown mechanism, ``SyntaxFault`` or
+    ``FrameError`` for a malformed response.
+    """
     reader = READERS.get(mechanism)
     if reader is None:
         raise CommandInvalid(f"the mechanism {mechanism} is unknown")

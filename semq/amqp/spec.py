@@ -1,9 +1,10 @@
 """AMQP 0-9-1 as a table: classes, methods, arguments, senders, replies, and the basic properties.
 
-These facts are in ``GRID`` only; ``methods`` has a class for each row, ``connection`` looks up senders and
-replies. A row has method, id, sender (C client, S server), replies (a method with replies is synchronous), and on the
-following lines the arguments in wire order. ``-`` is a reserved argument: sent empty, ignored when received. Methods
-with a star carry content. Rows beyond the specification are RabbitMQ's extensions. An unknown word fails at import.
+``GRID`` has the methods and ``PROPERTIES`` the properties; no other module repeats these facts. ``methods`` has a class
+for each row, ``connection`` looks up senders and replies. A row has method, id, sender (C client, S server), replies (a
+method with replies is synchronous), and on the following lines the arguments in wire order. ``-`` is a reserved
+argument: sent empty, ignored when received. Methods with a star carry content. Rows beyond the specification are
+RabbitMQ's extensions. An unknown word fails at import.
 """
 
 from typing import NamedTuple
@@ -199,7 +200,7 @@ def _row(lines: list[str]) -> MethodRow:
 
 
 def read(grid: str) -> dict[str, MethodRow]:
-    """Return the rows of a grid by method name. Raises ValueError for an unknown word."""
+    """Return the rows of a grid, keyed by method name. Raises ValueError for an unknown word."""
     groups: list[list[str]] = []
     for line in filter(str.strip, grid.splitlines()):
         if line[0].isspace():

@@ -28,7 +28,7 @@ from typing import Any, Final, TypeAlias
 from semq.amqp.errors import FrameError, LocalMisuse, SyntaxFault
 
 TABLE_DEPTH: Final = 64  # nesting limit of tables and arrays from a peer, unless the owner sets another
-DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding: the decoders are recursive
+DEPTH_MAX: Final = 256  # largest limit that an owner may set, and the limit for encoding: both directions are recursive
 CACHED_TEXTS_MAX: Final = 4096  # number of names and keys in a cache, at which the cache is cleared
 
 
@@ -167,7 +167,7 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
             unpack, size = NUMBERS[kind]
             value = unpack(data, stop + 1)[0]
             at = stop + 1 + size
-        elif kind == 0x78:  # x, which every message between nodes has
+        elif kind == 0x78:  # x, the type of a field that every message between nodes has
             at = stop + 5 + _read_long(data, stop + 1)[0]
             value = data[stop + 5 : at]
         else:

@@ -41,7 +41,7 @@ from semq.amqp.spec import ROWS
 
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 
-# Constructors of the events for complete contents: channel, then the method's arguments, then header and body.
+# Constructors of the events for complete contents. They take the channel, the arguments of the method, header and body.
 CONTENT_EVENTS: dict[type[Method], Callable[..., ConnectionEvent]] = {
     BasicPublish: Published,
     BasicDeliver: Delivered,
@@ -75,7 +75,7 @@ def _arguments(method: Method) -> list[Any]:
 
 
 class Budget:
-    """The bytes of bodies being assembled on one connection, counted by the sizes that their headers declare."""
+    """The sum of the declared sizes of all bodies that are being assembled on one connection, in bytes."""
 
     __slots__ = ("used",)
 
@@ -107,7 +107,7 @@ class Channel:
         self.state = state
         self.arriving: ArrivingContent | None = None
         self.awaited: deque[tuple[str, ...]] = deque()  # for each unanswered request, the replies that may answer it
-        self.flowing = True  # False while the peer has stopped our content by channel.flow
+        self.flowing = True  # False while the peer has stopped content of this side by channel.flow
         self.body_size_due = 0  # bytes of a started body that send_chunk has not sent yet
         self.held_output: list[bytes | memoryview] = []  # output that must be sent after that body
 

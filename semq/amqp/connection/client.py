@@ -41,7 +41,7 @@ class ClientConnection(AmqpConnection):
     """One connection to a server. ``semq.amqp`` describes the interface.
 
     ``response`` is the initial response of ``mechanism`` (see ``sasl``). ``client_properties`` are announced in
-    addition to the capabilities; an entry ``capabilities`` replaces the usual ones.
+    addition to the capabilities; an entry ``capabilities`` replaces the usual capabilities.
     """
 
     role: ClassVar[str] = "C"

@@ -1,7 +1,7 @@
 """Deadlines for sending a heartbeat and for giving up a silent peer. Pure arithmetic on the owner's clock.
 
-Made by ``lifecycle``. A heartbeat is sent after half an interval without other output, so that one late timer does no
-harm; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 4.2.7.
+Made by ``lifecycle``. A heartbeat is sent after half an interval without other output, so that a heartbeat is in time
+even if a timer is late; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 4.2.7.
 """
 
 

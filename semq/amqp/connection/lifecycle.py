@@ -29,8 +29,8 @@ from semq.amqp.methods import ChannelClose, ConnectionClose
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.wire import Table
 
-# States before connection.start, in which no method may be sent: the connection ends without a close that states the
-# reason.
+# States before connection.start. No method may be sent in them, so the connection ends without a connection.close that
+# states the reason.
 BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
@@ -70,7 +70,7 @@ class Lifecycle(CommandSender):
 
     @property
     def next_deadline(self) -> float | None:
-        """Time at which ``tick`` is due: the present time if events wait to be reported; None for never."""
+        """Time at which ``tick`` is due, None for never. If events wait to be reported, the time of the last call."""
         if self._events:
             return self._now
         if self.is_closed:
@@ -182,6 +182,7 @@ class Lifecycle(CommandSender):
 
     @property
     def _pause(self) -> bool:
+        """Whether a server must delay its last output, because the negotiation was not finished (4.10.2)."""
         return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
 
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:

@@ -2,8 +2,8 @@
 
 ``Lifecycle`` derives from ``CommandSender``. Commands raise ``LocalMisuse``, with nothing sent, if the protocol forbids
 them now.
-Small bodies are copied once, larger ones never; a body beyond one frame is split without copying. Source: AMQP 0-9-1,
-4.2.
+Small bodies are copied once, larger ones never: a body larger than one frame is split without copying. Source: AMQP
+0-9-1, 4.2.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,8 @@ class CommandSender:
         return self._body_max
 
     def _limit_payload(self, frame_max: int) -> None:
-        """Apply the negotiated frame-max, 0 for none. A sent frame including its overhead stays within it."""
+        """Apply the negotiated frame-max, 0 for none. A sent frame including its overhead stays within
+        frame-max."""
         self._body_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED
         self._joined_max = min(self._body_max, JOINED_MAX)
 
@@ -120,11 +121,11 @@ class CommandSender:
         return self._zero
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool = False) -> None:
-        """Send basic.ack: of deliveries (client), of publishes (server)."""
+        """Send basic.ack: a client acknowledges deliveries, a server confirms publishes."""
         self._put(self._require_channel(channel), fast_path.ack_frame(channel, delivery_tag, multiple))
 
     def nack(self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """Send basic.nack: of deliveries (client), of publishes (server, where ``requeue`` has no meaning)."""
+        """Send basic.nack: a client rejects deliveries, a server refuses publishes (``requeue`` then has no meaning)."""
         self._put(self._require_channel(channel), fast_path.nack_frame(channel, delivery_tag, multiple, requeue))
 
     # Contents

@@ -39,8 +39,8 @@ class ServerConnection(AmqpConnection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
     ``server_properties`` are announced in addition to the capabilities; an entry ``capabilities`` replaces the usual
-    ones. ``mechanisms`` are offered in this order; the owner may change them until the peer's protocol header has
-    arrived.
+    capabilities. ``mechanisms`` are offered in this order; the owner may change them until the peer's protocol header
+    has arrived.
     """
 
     role: ClassVar[str] = "S"

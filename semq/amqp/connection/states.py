@@ -2,8 +2,9 @@
 
 Rows are states, columns are received methods. A cell reads "next state:action"; a dot in place of the state keeps it, a
 single dot ignores the method, and ``!`` is a connection exception: 503, or the code that follows. The action is the
-method ``_on_<action>`` of ``connection``, ``server`` or ``client``. An unknown word fails at import; the tests visit
-every cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar of each class.
+method ``_on_<action>`` of ``connection``, ``server`` or ``client`` (``_on_channel_<action>`` for channels); ``traffic``
+only permits the frame, and the grid of the channel decides. An unknown word fails at import; the tests visit every
+cell. Source: AMQP 0-9-1, sections 2.3.7, 4.2.2 and 4.5, and the specification's grammar of each class.
 """
 
 from enum import Enum
@@ -17,7 +18,7 @@ CELL_ERRORS = {"!": CommandInvalid, "!504": ChannelError}
 class ConnectionState(Enum):
     """The state of a connection."""
 
-    __hash__ = object.__hash__  # in C; members are compared by identity
+    __hash__ = object.__hash__  # faster than Enum's, which is written in Python; members are compared by identity
 
     NEW = "new"  # server: waits for the protocol header; client: before start()
     START_SENT = "start sent"  # server: waits for start-ok
@@ -37,7 +38,7 @@ class ConnectionState(Enum):
 class ChannelState(Enum):
     """The state of a channel."""
 
-    __hash__ = object.__hash__  # in C; members are compared by identity
+    __hash__ = object.__hash__  # faster than Enum's, which is written in Python; members are compared by identity
 
     NONE = "none"  # not in use
     OPENING = "opening"  # client: waits for open-ok
