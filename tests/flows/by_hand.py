@@ -1,9 +1,10 @@
-"""An institution played by the test over a real link: it logs in as 10008, records all frames, and sends only the
-frames that the test makes.
+"""A test plays institution 10008 over a real link: it logs in, keeps the frames that arrive, and sends only the frames
+that it makes itself.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from platform_node.node import HubNode
@@ -40,7 +41,7 @@ class Peer:
         header = ContentHeader.build(len(body), Properties(type=type_, app_id=source))
         assert await publish_and_wait(self.data, "umx", str(to), header, body)
 
-    def hear(self, batch: Sequence[Delivered]) -> None:
+    def keep_records(self, batch: Sequence[Delivered]) -> None:
         for delivered in batch:
             frame = read_frame(delivered.routing_key, delivered.header, delivered.body)
             assert isinstance(frame, Packet)
@@ -52,19 +53,20 @@ class Peer:
 
 
 async def by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
-    """Log in as 10008, record all frames, and send none."""
+    """Log in as 10008; return its end of the link, which keeps all frames that arrive, and sends none on its own."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()
     await data.confirm_select()
     peer = Peer(link, data)
     await data.consume("node.1.10008", peer.documents.extend)
-    await control.consume("node.1.10008.control", peer.hear, no_ack=True)
+    await control.consume("node.1.10008.control", peer.keep_records, no_ack=True)
     return peer
 
 
 def message(number: int, sid: int = 0) -> Data:
+    """Return a document of 10008 to 56001; ``number`` is the last part of its LK0."""
     envelope = Envelope(
         source=ME, target=OTHER, lk0=LK0(1, "10008", 1, 1, 5, number), attributes=Attributes(), sid=sid,
-        digest=bytes.fromhex("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
+        digest=sha256(b"x").digest(),
     )  # fmt: skip
     return Data(envelope, b"x")

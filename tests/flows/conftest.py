@@ -10,10 +10,11 @@ from tests.flows.sealed import SECRET, SealedWorld
 
 @pytest.fixture
 def world() -> Iterator[SealedWorld]:
-    made = SealedWorld()
-    made.settle()
-    yield made
-    for node in made.nodes:  # after every test: no secret in a ledger, a table or on a wire
+    sealed_world = SealedWorld()
+    sealed_world.settle()
+    yield sealed_world
+    # After every test: no document and no private key in a ledger line, an error or a stored key.
+    for node in sealed_world.nodes:
         texts = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
         assert not any(SECRET.decode() in text or "PRIVATE" in text for text in texts)
         assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))

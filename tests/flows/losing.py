@@ -1,7 +1,7 @@
 """A proxy on a link. It reads the frames and drops packets of records; the link stays up.
 
 Links confirm documents, but not packets (their channel has neither confirms nor acks), so only an inquiry repairs the
-loss of a packet. Used by tests with real nodes.
+loss of a packet. Tests with real nodes use it.
 """
 
 import asyncio
@@ -20,9 +20,10 @@ PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
 TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")
-Loses = Callable[[Primitive, Any], bool]  # arguments: the primitive of a packet, and one of its records
+# Whether a packet is dropped. Arguments: the primitive of the packet, and one of its records.
+LossCondition = Callable[[Primitive, Any], bool]
 # The four acknowledgements of PROTOCOL.md section 4.
-KINDS: dict[str, tuple[Primitive, AckFlag]] = {
+ACKNOWLEDGEMENTS: dict[str, tuple[Primitive, AckFlag]] = {
     "Ack": (Primitive.INDICATION, AckFlag.TRANSPORT),
     "Ack2": (Primitive.INDICATION, AckFlag.END_TO_END),
     "ReAck": (Primitive.RESPONSE, AckFlag.TRANSPORT),
@@ -30,33 +31,33 @@ KINDS: dict[str, tuple[Primitive, AckFlag]] = {
 }
 
 
-def losing(kind: str) -> Loses:
+def losing(kind: str) -> LossCondition:
     """Return the condition that is true for acknowledgements of one kind."""
-    primitive, flag = KINDS[kind]
+    primitive, flag = ACKNOWLEDGEMENTS[kind]
     return lambda packet_primitive, record: packet_primitive is primitive and getattr(record, "ack_flag", None) is flag
 
 
 @dataclass
 class GatheredFrames:
-    """The frames of one message, until it is complete."""
+    """The frames of one content (a document or a packet), gathered until the content is complete."""
 
     frames: list[bytes]
     header: bytes = b""
     body: bytearray = field(default_factory=bytearray)
-    size: int = 0
+    size: int = 0  #: size of the complete body in bytes, from the header
 
 
 class LosingProxy:
     """One listening port in front of the hub."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, hub_port: int) -> None:
+        self._hub_port = hub_port
         self._writers: list[asyncio.StreamWriter] = []
-        self.loses: Loses = lambda primitive, record: False
+        self.loses: LossCondition = lambda primitive, record: False
         self.lost = 0  #: number of lost packets
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
 
     @property
     def port(self) -> int:
@@ -68,8 +69,8 @@ class LosingProxy:
         for writer in self._writers:
             writer.close()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._hub_port)
         self._writers += [writer, far_writer]
         far_writer.write(await reader.readexactly(PREAMBLE))
         await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
@@ -81,13 +82,16 @@ class LosingProxy:
                 head = await reader.readexactly(7)
                 kind, channel, size = struct.unpack(">BHI", head)
                 payload = await reader.readexactly(size + 1)
-                for frame in self._passes(contents, kind, channel, head + payload):
+                for frame in self._to_pass_on(contents, kind, channel, head + payload):
                     writer.write(frame)
                 await writer.drain()
         writer.close()
 
-    def _passes(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
-        """Return the bytes to pass on now: one frame, all frames of a complete content, or nothing yet."""
+    def _to_pass_on(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
+        """Return the frames to pass on now: this frame, or all frames of the content that it completes.
+
+        None are returned if the content is still incomplete, or is lost.
+        """
         payload = frame[7:-1]
         if kind == METHOD and payload[:4] in CONTENT:
             contents[channel] = GatheredFrames([frame])

@@ -1,4 +1,4 @@
-"""Attacks of a hostile hub on nodes with certificates: genuine statements in the wrong place, and forged ones."""
+"""Attacks of a hostile hub on nodes with certificates: genuine statements in the wrong place, and forged statements."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from tests.flows.trio import Local, TrioWire
 
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
 Tamper = Callable[[TrioWire, Frame], Frame | None]
-FAR = 10_000
+FAR_FLOOR = 10_000
 
 
 def honest(wire: TrioWire, frame: Frame) -> Frame:
@@ -33,19 +33,19 @@ def signed(node: Local, target: Address, function: Function, primitive: Primitiv
     return sealing(node).sign(Packet(node.address, target, function, primitive, list(records)))
 
 
-def lies(node: Local) -> int:
+def violations(node: Local) -> int:
     """Return the number of violations in the ledger of a node."""
     return node.lines(Event.VIOLATION)
 
 
-def swallowing(world: SealedWorld) -> Tamper:
-    """Let the hub drop all frames of B, and deliver all frames to B."""
+def dropping_frames_of_b(world: SealedWorld) -> Tamper:
+    """Return a ``tamper`` that drops all frames of B, and changes no other frame."""
     return lambda wire, frame: None if wire is world.b.up else frame
 
 
 def open_row(world: SealedWorld) -> Any:
-    """Send a document of A to B and drop the statements of B about it; return the row of A."""
-    world.tamper = swallowing(world)
+    """Send a document from A to B and drop all frames of B; return the row of A, which stays open."""
+    world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
@@ -53,14 +53,14 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(world: SealedWorld, node: Local) -> Receipt:
-    """Return the record of a ReAck2 of a node; it states a far too high floor for the node's present incarnation."""
+    """Return the record of a ReAck2 with a far too high floor for the present incarnation of a node."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
-    return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
+    return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR_FLOOR, None)})
 
 
-def is_deaf(world: SealedWorld) -> bool:
-    """Whether A ignores B: whether a document that B sends now does not arrive at A."""
+def is_ignoring_b(world: SealedWorld) -> bool:
+    """Send a document from B to A, and return whether A ignores it."""
     world.b.send(b"to A", to="10008", encrypt=True)
     world.later(60)
     return world.a.app.payloads != [b"to A"]
@@ -85,8 +85,8 @@ STATEMENTS_OF_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
 }
 
 
-def hiding(world: SealedWorld, *nodes: Local) -> Tamper:
-    """Let the hub hide the certificates of others from these nodes."""
+def hiding_certificates(world: SealedWorld, *nodes: Local) -> Tamper:
+    """Return a ``tamper`` that removes the certificates from all Presence records to these nodes."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE and wire in [node.down for node in nodes]:
@@ -97,13 +97,13 @@ def hiding(world: SealedWorld, *nodes: Local) -> Tamper:
     return tamper
 
 
-def hidden(policy: Policy | None = None, certified: str = "AB") -> SealedWorld:
-    """Make a network whose hub has hidden every certificate from the beginning."""
+def with_hidden_certificates(policy: Policy | None = None, certified: str = "AB") -> SealedWorld:
+    """Return a trio whose hub has hidden the certificates of A and B from each other since the beginning."""
     world = SealedWorld(policy, certified)
     for node in (world.a, world.b):
         if node.sealing is not None:
             keys = sealing(node).keys
             for attribute in ("_partners", "_certified", "_seen"):
                 getattr(keys, attribute).clear()
-    world.tamper = hiding(world, world.a, world.b)
+    world.tamper = hiding_certificates(world, world.a, world.b)
     return world

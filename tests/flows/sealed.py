@@ -38,7 +38,7 @@ class SealedWorld(Trio):
     def __init__(self, policy: Policy | None = None, certified: str = "AB", has_hub: bool = True) -> None:
         self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()
-        self.certified = certified  #: the institutions that have a certificate
+        self.certified = certified  #: letters of the institutions that have a certificate
         self.drawn = 0
         self.captured: list[bytes] = []
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
@@ -61,7 +61,10 @@ class SealedWorld(Trio):
         return sha256(f"{id(self)} {self.drawn}".encode()).digest()[:count]
 
     def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> OwnKeys:
-        """Return an identity whose active key is the first of these; the others can still open documents."""
+        """Return the keys with these names in ``KEYS``, each with a certificate of the node.
+
+        The first key is active; the others can still open documents.
+        """
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
         keys = {key_id(KEYS[name]): KEYS[name] for name in names}
@@ -70,7 +73,7 @@ class SealedWorld(Trio):
         )
 
     def roll(self, node: Local, *names: str) -> None:
-        """Give a node other keys, and put them into the directory."""
+        """Give a node other keys (see ``own``), and let it introduce itself with their certificates."""
         keys_of(node).own_keys = self.own(node.address, *names)
         node.engine.introduce()
 

@@ -14,7 +14,8 @@ from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, SETTINGS, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
-Destination = tuple[str, int | StoreName]  # "store", "front" or "all"
+# "store" and its name; "front" and the incarnation of its instance; or "all" and 0.
+Destination = tuple[str, int | StoreName]
 
 
 class CarrierQueue:
@@ -83,11 +84,11 @@ class Instance:
         self.several = several
         self.name: StoreName = (1, db_id)
         self.store = store or MemoryStore()
-        self.ended: list[Address] = []
+        self.ended_sessions: list[Address] = []
         self.begin()
 
     def begin(self) -> None:
-        """Start a process of the instance, which joins the others."""
+        """Start a process of the instance, and let it join the other instances."""
         several = self.several
         recovered = self.store.recover(several.time.incarnation())
         self.life = recovered.inc
@@ -105,7 +106,8 @@ class Instance:
         return self.hub.instances
 
     def end_second(self, node: Address) -> None:
-        self.ended.append(node)
+        """End the session of a node here, because the node has a session at another instance."""
+        self.ended_sessions.append(node)
         for local in self.several.nodes:
             if local.address == node and self.several.places[local] is self:
                 self.several.cut(local)

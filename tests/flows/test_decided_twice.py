@@ -1,7 +1,7 @@
-"""Units decided twice: documents, ledger lines and rows are the same as if each was decided once.
+"""Units decided twice: documents, ledger lines and rows are the same as if each unit was decided once.
 
-A store decides a unit again if one of its pieces refuses, or if Postgres does. These tests fail if the engine keeps
-state from an earlier attempt.
+A store decides a unit again if one of its pieces of work raises an error, or if Postgres does. These
+tests fail if the engine keeps state from an earlier attempt.
 """
 
 import ast
@@ -29,7 +29,7 @@ B = Address(NodeType.LOCAL, "56001")
 class TwiceStore(MemoryStore):
     """A store that rolls back the first attempt of every unit, and decides the unit again."""
 
-    kinds: set[str]  #: the kinds of work that were decided twice
+    kinds: set[str]  #: the kinds of work that were decided twice (see ``kind``)
 
     def begin(self) -> None:
         super().begin()
@@ -47,7 +47,7 @@ def kind(piece: Work) -> str:
 
 @contextmanager
 def twice(kinds: set[str]) -> Iterator[None]:
-    """Let the stores of the flows decide everything twice."""
+    """Let the stores of the flows decide every unit twice; ``kinds`` collects the kinds of work in these units."""
     patch = pytest.MonkeyPatch()
     patch.setattr("tests.flows.trio.MemoryStore", TwiceStore)
     patch.setattr(TwiceStore, "kinds", kinds, raising=False)
@@ -93,7 +93,7 @@ def stored(trio: Trio) -> None:
 
 
 def parked(trio: Trio) -> None:
-    """Answers of applications other than done, and acts on parked documents."""
+    """Documents that applications refuse, return, or answer by SQL, and acts of persons on parked documents."""
     trio.b.app.acks = False
     trio.a.send(b"p1", b"p2", b"p3")
     trio.settle()
@@ -200,9 +200,8 @@ def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable
     once = play(scene)
     with twice(set()):
         again = play(scene)
-    for event in again["events"]:
-        event[:] = sorted(set(event))
-    once["events"] = [sorted(set(events)) for events in once["events"]]
+    for result in (once, again):  # an event is prepared at each decision, so twice
+        result["events"] = [sorted(set(events)) for events in result["events"]]
     assert again == once
 
 
@@ -211,11 +210,11 @@ def test_every_kind_of_work_of_the_engine_was_decided_twice() -> None:
     with twice(kinds):
         for scene in SCENES:
             play(scene)
-    defined = {
+    functions = {
         node.name
         for path in ENGINE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef)
         and any(isinstance(decorator, ast.Name) and decorator.id == "work" for decorator in node.decorator_list)
     }
-    assert not defined - kinds
+    assert not functions - kinds

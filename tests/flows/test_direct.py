@@ -25,7 +25,7 @@ def messages(wire: TrioWire) -> list[Data]:
 
 
 def lines_about_the_way(trio: Trio) -> list[tuple[str, str]]:
-    """Return events and details of the ledger lines at both ends that name the way of a message."""
+    """Return event and detail of the ledger lines of A and B that name the way of a message."""
     ledgers = (trio.a.store.tables.ledger, trio.b.store.tables.ledger)
     steps = (Event.SENT, Event.RECEIVED)
     return [(line.event.name, line.detail) for ledger in ledgers for line in ledger if line.event in steps]
@@ -119,7 +119,7 @@ def test_an_order_survives_changes_of_the_way() -> None:
     trio.a.send(b"1", b"2", order_key="k")  # stored by the hub
     trio.settle()
     trio.connect_directly()
-    trio.a.send(b"3", order_key="k")  # overtakes them, and waits at B
+    trio.a.send(b"3", order_key="k")  # overtakes the first two documents, and waits at B
     trio.settle()
     assert trio.b.app.payloads == []
     trio.connect(trio.b)
@@ -145,7 +145,7 @@ def test_a_partner_speaks_for_itself_only() -> None:
     [message] = [message for message in messages(there) if message.envelope.lk0 == lk0]
     note = Receipt(ident=str(lk0), flag=HubFlag.STORED, lk1=(1, 1, 7), att=1)
     ack = Packet(trio.b.address, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])
-    trio.a.engine.hear(there, [ack])  # custody
+    trio.a.engine.hear(there, [ack])  # a statement of custody, which only the hub may make
     foreign = replace(message.envelope, source=other, lk0=lk0._replace(id=other.id))
     trio.b.engine.hear(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
     trio.a.engine.hear(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
@@ -178,7 +178,7 @@ def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> No
 
 
 def sealed() -> SealedWorld:
-    """Return A and B, which know each other's certificates, with a direct session and without the hub."""
+    """Return A and B with a direct session, an hour after they lost the hub. They know each other's certificates."""
     world = SealedWorld()
     world.connect_directly()
     world.settle()

@@ -145,18 +145,18 @@ def test_forwards_of_a_session_that_ends_are_reported_and_stored() -> None:
     assert trio.is_clean()
 
 
-@pytest.mark.parametrize("who", ["a", "b", "hub"])
-def test_a_crash_in_the_middle_loses_nothing_and_marks_every_repeat(who: str) -> None:
+@pytest.mark.parametrize("crashed", ["a", "b", "hub"])
+def test_a_crash_in_the_middle_loses_nothing_and_marks_every_repeat(crashed: str) -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"1", b"2")
     trio.settle()
     trio.connect(trio.b)
-    if who == "hub":
+    if crashed == "hub":
         trio.crash_hub()
         trio.connect(trio.a)
     else:
-        getattr(trio, who).crash()
+        getattr(trio, crashed).crash()
     for node in trio.nodes:
         if node.up is None:
             trio.connect(node)
@@ -205,7 +205,7 @@ def test_an_unknown_target_is_refused_at_submit_after_the_directory_has_arrived(
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_an_unknown_target_is_refused_by_the_hub_otherwise_and_the_body_is_kept() -> None:
+def test_an_unknown_target_is_refused_by_the_hub_before_that_and_the_body_is_kept() -> None:
     trio = Trio(connected=False)
     trio.connect(trio.b)
     trio.a.send(b"x", to="77777")
@@ -287,7 +287,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 
 
 def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
-    """The receiver's row may be deleted by then, but its entry for the document's name has the refusal's reason."""
+    """The receiver may have deleted its row by then, but its entry for the LK0 of the document keeps the reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)

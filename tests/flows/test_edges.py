@@ -62,8 +62,9 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """Break F3: later documents of the order wait for an entry at the position of the refused one, which keeps its
-    body.
+    """Break F3: later documents of the order wait for an entry at the position of the refused document.
+
+    The refused document keeps its body.
     """
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
@@ -106,7 +107,7 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
     refusal = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
-    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [refusal]))
+    trio.a.receive(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [refusal]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
@@ -144,14 +145,14 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
     trio.settle()
     assert trio.b.up is not None
     before = len(records(trio.b.up.sent))
-    trio.b.hear(other_bytes(kept[0]))
+    trio.b.receive(other_bytes(kept[0]))
     trio.settle()
     assert trio.b.lines(Event.MISMATCH) == 1
     assert len(records(trio.b.up.sent)) == before  # no acknowledgement is sent
 
 
 def other_bytes(message: Data) -> Data:
-    """Return the same message with another payload and its digest."""
+    """Return the same message with another payload, and the digest of that payload."""
     return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
 
 
@@ -173,7 +174,7 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
     assert trio.a.up is not None
     before = len(trio.a.up.sent)
     packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, inquiries)
-    trio.a.hear(packet)
+    trio.a.receive(packet)
     trio.settle()
     facts: dict[str, tuple[int, int | None]] = {}
     for record in records(trio.a.up.sent[before:]):
@@ -193,7 +194,7 @@ def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry
     """F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
     trio = Trio()
     (message,) = trio.caught(b"x")
-    trio.b.hear(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
+    trio.b.receive(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
     trio.settle()
     assert trio.b.app.payloads == []
     trio.later(60)
@@ -204,12 +205,12 @@ def test_a_waiting_document_is_delivered_when_the_floor_passes_its_predecessor()
     trio = Trio()
     first, second = trio.caught(b"1", b"2")
     inc = first.envelope.lk0.inc
-    trio.b.hear(in_order(second, Pos(inc, first.envelope.sid)))
+    trio.b.receive(in_order(second, Pos(inc, first.envelope.sid)))
     trio.settle()
     assert trio.b.app.payloads == []
     settled = Receipt(ack_flag=AckFlag.END_TO_END, ident=first.envelope.ident, floors={f"{inc:x}": (1, None)})
     packet = Packet(trio.a.address, trio.b.address, Function.RECEIPTS, Primitive.RESPONSE, [settled])
-    trio.b.hear(packet)
+    trio.b.receive(packet)
     trio.settle()
     assert trio.b.app.payloads == [b"2"]
 

@@ -1,4 +1,4 @@
-"""Application events about documents: one for each step, and for void markers only the end."""
+"""Application events: one for each step of a document, and for a void marker only the event of its end."""
 
 import pytest
 

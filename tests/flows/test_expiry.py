@@ -1,4 +1,4 @@
-"""Documents with an expiry: not delivered after it, even if nodes are offline; the sender is informed."""
+"""Documents with an expiry: receivers record none after it, even if nodes were offline; the sender is informed."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,7 +58,7 @@ def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) ->
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)
-    trio.a.engine.core.clock = SlowClock(trio.time)
+    trio.a.engine.core.clock = ShiftedClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key)
     if att == 1:
         trio.time.now += 4
@@ -84,7 +84,7 @@ def test_the_hub_sends_documents_that_expired_in_its_store_without_a_body(
     trio.cut(trio.b)
     for node in (trio.a, trio.b):
         if ("sender" in clock and node is trio.a) or ("receiver" in clock and node is trio.b):
-            node.engine.core.clock = SlowClock(trio.time)
+            node.engine.core.clock = ShiftedClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(1)
     assert trio.held == 1
@@ -103,7 +103,7 @@ def test_the_hub_sends_documents_that_expired_in_its_store_without_a_body(
         assert trio.a.reported.events[-1].outcome in ("REJECTED", "UNKNOWN")
 
 
-def test_a_stored_copy_whose_payload_was_given_away_ends_rejected_without_a_body() -> None:
+def test_an_expired_copy_whose_sender_has_deleted_the_payload_ends_rejected_without_a_body() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), ack2=False)
@@ -121,7 +121,7 @@ def test_a_late_copy_does_not_change_a_document_recorded_in_time() -> None:
     trio.a.send(b"x", expires_at=in_ms(trio, 20))
     trio.later(1)
     trio.connect(trio.b)
-    trio.lose = lambda wire, frame: not is_message(frame)  # the Acks of B
+    trio.lose = lambda wire, frame: not is_message(frame)  # B's Acks are lost
     trio.later(1)
     trio.crash_hub()
     trio.b.crash()
@@ -168,7 +168,7 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
 def test_the_receiver_refuses_a_document_that_arrives_after_its_expiry(save_fwd: int, order_key: str) -> None:
     """The receiver's clock decides; the other clocks are behind."""
     trio = Trio()
-    trio.b.engine.core.clock = SlowClock(trio.time, -10)
+    trio.b.engine.core.clock = ShiftedClock(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(2)
     assert trio.b.app.payloads == []
@@ -192,8 +192,8 @@ def sent_to_b(trio: Trio) -> list[Frame]:
     return trio.b.down.sent if trio.b.down is not None else []
 
 
-class SlowClock(ManualClock):
-    """The clock of a node whose wall clock is behind the others."""
+class ShiftedClock(ManualClock):
+    """The clock of a node whose wall clock is ``seconds`` behind the clocks of the others, or ahead if negative."""
 
     def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
         self._time = time
@@ -238,7 +238,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 
 
 def test_a_document_that_expires_late_is_seldom_checked() -> None:
-    """One search a minute instead of one a second, and none if no waiting document can expire."""
+    """One search a minute instead of one a second, and almost none if no waiting document can expire."""
     trio = Trio(connected=False)
     searches: list[Work] = []
     post = trio.a.engine.core.post

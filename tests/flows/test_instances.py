@@ -20,6 +20,7 @@ PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # A's and B's instance, 
 
 
 def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
+    """Log in A and B at the instances ``a`` and ``b``; their homes are the stores ``home_a`` and ``home_b``."""
     several = Several(count)
     several.at(several.a, a, home=home_a)
     several.at(several.b, b, home=home_b)
@@ -102,7 +103,7 @@ def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     several.a.send(b"x")
     several.settle()
     assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
-    assert several.held == 1  # sent to the instance that is gone, reported, and stored
+    assert several.held == 1  # the carrier has reported the end of the instance, and the document is stored
 
 
 def test_a_silent_instance_counts_as_gone() -> None:
@@ -153,7 +154,8 @@ def test_a_custodian_without_a_serving_instance_is_reported_as_not_reachable() -
     several.settle()
     several.instances[1].kill()
     several.at(several.b, 1)
-    several.later(600, 1.0)  # after T_cust A asks B, which does not have it, and sends again; there is no home for it
+    # After T_cust A asks B, which does not have the document. A sends it again, but no instance serves B's home.
+    several.later(600, 1.0)
     assert not {"delivered", "failed"} & set(several.a.reported.kinds)
     several.homes[several.b.address] = (1, 1)
     several.later(600, 1.0)
@@ -161,18 +163,18 @@ def test_a_custodian_without_a_serving_instance_is_reported_as_not_reachable() -
     assert several.a.reported.kinds[-1] == "delivered"
 
 
-def test_the_later_of_two_sessions_of_one_node_ends() -> None:
+def test_one_of_two_sessions_of_one_node_ends() -> None:
     several = pair(1, 2, 1, 1)
     first, second = several.instances
     several.later(1)
     several.carrier.lose = lambda message: isinstance(message, Came)
-    copy = several.b.down
+    earlier = several.b.down
     several.at(several.b, 1)  # the instances are not informed of each other's sessions at first
     several.carrier.lose = lambda message: False
-    assert copy is not None
-    second.hub.link_up(copy)
+    assert earlier is not None
+    second.hub.link_up(earlier)
     several.later(ALIVE_S * 3)
-    assert first.ended == [several.b.address] or second.ended == [several.b.address]
+    assert first.ended_sessions == [several.b.address] or second.ended_sessions == [several.b.address]
 
 
 def test_an_instance_requests_missed_reports() -> None:
@@ -216,7 +218,7 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
     several = pair(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 0
-    several.a.send(b"first")  # goes beyond the room that it had at first
+    several.a.send(b"first")  # sent, because the store still counts on the room of the beginning
     several.settle()
     several.a.send(*(b"%d" % n for n in range(3)))
     several.settle()
@@ -295,7 +297,7 @@ def test_a_report_without_a_change_of_named_users_is_not_carried() -> None:
     ]
 
 
-def test_only_documents_for_nodes_whose_home_is_elsewhere_are_carried() -> None:
+def test_documents_for_a_node_whose_home_is_here_are_not_carried() -> None:
     several = pair(1, 1, 1, 1)
     several.a.send(b"x")
     several.later(3)

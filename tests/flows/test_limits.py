@@ -24,7 +24,7 @@ from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
-# larger than any message that a link keeps, unless the limit of documents is higher
+# A size in bytes. A link drops the body of such a message, unless the limit of documents is higher.
 DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
@@ -34,7 +34,7 @@ SMALL = LOCAL.replace("bytes = 100000", "bytes = 1000")
 
 
 class LimitsScene:
-    """A hub, 10008 that sends and 56001 that receives."""
+    """A hub, institution 10008, which sends, and institution 56001, which receives."""
 
     def __init__(self, inprocess: InProcess, hub: HubNode, a: LocalNode, client: ClientLink) -> None:
         self.inprocess = inprocess
@@ -50,7 +50,7 @@ class LimitsScene:
             assert await publish_and_wait(channel, "semq", "56001", header, bytes(size))
 
     async def rows(self) -> dict[str, Any]:
-        """Return the states of all documents that are not cleaned, by key."""
+        """Return the rows that 10008 still has, by the size of the document, which is also its key."""
         rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]
         return {row["app_key"].rpartition("/")[2]: row for row in rows}
 
@@ -88,7 +88,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """Refused bodies are read, or discarded if they are large; both end alike, and later documents arrive."""
+    """The hub reads a refused body, or drops a large one. The document is REJECTED in both cases; later ones arrive."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)
@@ -118,8 +118,8 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     assert not (await ask(client, "failed.list"))["result"]  # no document waits for a person
 
 
-async def test_oversized_input_of_a_peer_is_refused_in_bounded_memory(inprocess: InProcess) -> None:
-    """A marker with a body, and a packet that is too large for any packet: refused or noted, in bounded memory."""
+async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
+    """The frames are a marker with a body, and a packet above the size limit of packets."""
     hub = await inprocess.hub(SMALL_HUB)
     peer = await by_hand(inprocess, hub)
     genuine = message(1)
@@ -133,7 +133,7 @@ async def test_oversized_input_of_a_peer_is_refused_in_bounded_memory(inprocess:
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
+def test_the_limit_counts_the_bytes_of_the_document_sealed_or_not(sealed: bool) -> None:
     """A document that its own node accepts is not refused elsewhere because of the bytes of the seal."""
     world = SealedWorld()
     world.settings = replace(SETTINGS, max_document_bytes=len(SECRET))

@@ -15,16 +15,16 @@ from tests.flows.trio import Trio, TrioWire, forwarded
 A, B = Address(1, "10008"), Address(1, "56001")
 
 
-def hear(trio: Trio, **facts: Any) -> None:
+def receive_answer(trio: Trio, **facts: Any) -> None:
     """Let A receive an answer of B to its last inquiry."""
     (row,) = trio.a.store.tables.outbound.values()
     record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **facts)
-    trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
+    trio.a.receive(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
 
 
 def test_the_result_received_ends_the_row() -> None:
     trio = forwarded()
-    hear(trio, result=1)
+    receive_answer(trio, result=1)
     assert trio.a.reported.kinds[-1] == "delivered"
 
 
@@ -32,7 +32,7 @@ def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     attempts = row.att
-    hear(trio, result=0)
+    receive_answer(trio, result=0)
     trio.later(1)
     (row,) = trio.a.store.tables.outbound.values()
     assert row.att == attempts + 1
@@ -47,7 +47,7 @@ def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -
 def test_an_empty_answer_changes_nothing(result: int | None) -> None:
     trio = forwarded()
     before = [str(row) for row in trio.a.store.tables.outbound.values()]
-    hear(trio, result=result)
+    receive_answer(trio, result=result)
     assert [str(row) for row in trio.a.store.tables.outbound.values()] == before
 
 
@@ -55,7 +55,7 @@ def test_a_document_to_a_receiver_whose_answers_have_only_a_result_ends_by_inqui
     """The field ``answer`` is removed from B's answers, and its Ack2 are lost: inquiry alone ends the document."""
     trio = Trio()
 
-    def plain(wire: TrioWire, frame: Frame) -> bool:
+    def make_older(wire: TrioWire, frame: Frame) -> bool:
         if wire is not trio.b.up or not isinstance(frame, Packet):
             return False
         if frame.function is Function.RECEIPTS:
@@ -65,7 +65,7 @@ def test_a_document_to_a_receiver_whose_answers_have_only_a_result_ends_by_inqui
             frame.records[:] = [replace(record, answer=None) for record in frame.records]
         return frame.primitive is Primitive.REQUEST  # an older peer sends no inquiries
 
-    trio.lose = plain
+    trio.lose = make_older
     trio.a.send(b"x")
     trio.later(120)
     assert trio.a.reported.kinds[-1] == "delivered"

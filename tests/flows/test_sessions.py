@@ -16,7 +16,7 @@ def hub_lines(trio: Trio, event: Event) -> int:
     return sum(line.event is event for line in trio.hub_store.tables.ledger)
 
 
-def silent(trio: Trio) -> None:
+def drop_frames_of_b(trio: Trio) -> None:
     """Drop all frames of B from now on."""
     trio.lose = lambda wire, frame: wire is trio.b.up
 
@@ -31,7 +31,7 @@ def test_a_received_message_frees_its_credit() -> None:
 
 def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1, inquiry_s=600))
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.a.send(b"1")
     trio.later(590)
     assert trio.b.down is not None
@@ -45,7 +45,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
 
 
 def test_a_message_forwarded_again_is_the_newest() -> None:
-    """Otherwise it would prevent later messages from freeing their places."""
+    """Otherwise this message would prevent later messages from freeing their places."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
     trio.a.send(b"1", b"2", b"3", b"4")
@@ -97,7 +97,7 @@ def test_offline_nodes_get_no_inquiries() -> None:
     trio.cut(trio.b)
     trio.a.send(b"x")
     trio.settle()
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.connect(trio.b)
     trio.settle()
     trio.cut(trio.b)
@@ -169,7 +169,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
 
 @pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
 def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str) -> None:
-    """It ends UNKNOWN: no later record of the target can contradict that."""
+    """The document ends UNKNOWN: no later record of the target can contradict that."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     if before == "stored":

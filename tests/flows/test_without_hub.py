@@ -9,11 +9,11 @@ from tests.flows.sealed import SealedWorld, outcomes
 
 def world() -> SealedWorld:
     """Return A and B without a hub, with a direct session."""
-    made = SealedWorld(has_hub=False)
-    made.lose = lambda wire, frame: False
-    made.connect_directly()
-    made.settle()
-    return made
+    sealed_world = SealedWorld(has_hub=False)
+    sealed_world.lose = lambda wire, frame: False
+    sealed_world.connect_directly()
+    sealed_world.settle()
+    return sealed_world
 
 
 def test_sealed_documents_go_both_ways_with_signed_receipts() -> None:

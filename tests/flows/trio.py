@@ -1,6 +1,7 @@
-"""Institution A, the hub and institution B in one process: real engines, memory stores, links that are lists.
+"""Institution A, the hub and institution B in one process: real engines, memory stores, and a list of frames instead
+of connections.
 
-``settle`` runs turns until nothing moves; time moves only by ``later``. Links can be cut, frames can be dropped.
+``settle`` runs turns until no work is left; time moves only by ``later``. Links can be cut, frames can be dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,8 +92,9 @@ class TrioDirectory:
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
         self.forbidden: set[Address] = set()
-        self.group_members: dict[str, list[str]] = {}  #: by the address of a group, as texts
-        self.known: dict[Address, tuple[str, ...]] = {}
+        #: The address of each group, with the addresses of its members, as texts.
+        self.group_members: dict[str, list[str]] = {}
+        self.known_certificates: dict[Address, tuple[str, ...]] = {}
 
     def serves(self, node: Address) -> bool:
         return node in self.addresses
@@ -101,7 +103,7 @@ class TrioDirectory:
         return self.addresses
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return all groups."""
+        """Return all groups. ``node`` is left out of the members."""
         return [
             Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
             for name, members in self.group_members.items()
@@ -115,16 +117,16 @@ class TrioDirectory:
         return target not in self.forbidden
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return no agreements."""
+        """Return None: no agreements are in force."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        if self.known.get(node) == tuple(certificates):
+        if self.known_certificates.get(node) == tuple(certificates):
             return None
-        self.known[node] = tuple(certificates)
-        return self.known[node]
+        self.known_certificates[node] = tuple(certificates)
+        return self.known_certificates[node]
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
-        return self.known.get(node)
+        return self.known_certificates.get(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         target = envelope.target.node
@@ -134,7 +136,7 @@ class TrioDirectory:
 
 
 class Local:
-    """A local node."""
+    """A local node: the engine, its store, and the application."""
 
     def __init__(self, trio: "Trio", node_id: str) -> None:
         self.trio = trio
@@ -200,7 +202,7 @@ class Local:
             ]
         )
 
-    def hear(self, *frames: Frame) -> None:
+    def receive(self, *frames: Frame) -> None:
         """Deliver frames to this node over its session with the hub, and process them."""
         assert self.up is not None
         self.engine.hear(self.up, frames)
@@ -208,7 +210,7 @@ class Local:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Return the numbers of remaining rows in the queues."""
+        """Return the numbers of rows in the two queues and in the dedup ledger."""
         tables = self.store.tables
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
@@ -217,6 +219,7 @@ class Local:
         return sum(line.event is event for line in self.store.tables.ledger)
 
 
+# ``Local.rows`` of a node that has nothing left to do.
 CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
 
 
@@ -251,7 +254,7 @@ class Trio:
             self.settle()
 
     def partners(self) -> Partners | None:
-        """Return the partners that a configuration names, for a node without a hub."""
+        """Return the partners named in the configuration of a node without a hub; None if there is a hub."""
         return None if self.has_hub else Partners.configured(["1.10008", "1.56001"])
 
     def start_hub(self) -> None:
@@ -270,18 +273,18 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """Return the number of rows in the hub's store."""
+        """Return the number of messages in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:
-        """Begin a session of a node."""
+        """Begin a session of a node with the hub."""
         up = node.up = TrioWire(self, HUB, lambda frame: self.hub.hear(down, [frame]))
         down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
         self.hub.link_up(down)
         node.engine.link_up(up)
 
     def cut(self, node: Local) -> None:
-        """End the session of a node; frames on the wire are lost."""
+        """End the session of a node with the hub; frames on the wire are lost."""
         if node.up is None or node.down is None:
             return
         node.up.is_up = node.down.is_up = False
@@ -311,7 +314,7 @@ class Trio:
             pass
 
     def later(self, seconds: float, step: float = 0.25) -> None:
-        """Let time pass."""
+        """Let this many seconds pass in small steps, and do all work after each step."""
         end = self.time.now + seconds
         while self.time.now < end:
             self.time.now += step
@@ -339,7 +342,10 @@ class Trio:
         return busy
 
     def caught(self, *bodies: bytes) -> list[Data]:
-        """Let A send documents to B, drop their messages before B, and return these."""
+        """Let A send documents to B, and return their messages, which the hub's link to B has dropped.
+
+        Later messages to B are dropped too, until the test sets ``lose`` again.
+        """
         kept: list[Data] = []
 
         def keep(wire: TrioWire, frame: Frame) -> bool:
@@ -354,7 +360,7 @@ class Trio:
         return list(kept)
 
     def is_clean(self) -> bool:
-        """Whether all queues of all nodes are empty."""
+        """Whether all queues and dedup ledgers are empty."""
         return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
 
 

@@ -1,4 +1,4 @@
-"""An operator of the hub refuses stored copies, or sends them again: reports to senders, and races with targets.
+"""An operator of the hub refuses stored copies, or sends them again: reports to the senders, races with the receivers.
 
 PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub.
 """
@@ -32,14 +32,15 @@ def stored(*bodies: bytes, **attributes: Any) -> Trio:
 
 
 def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
-    """Refuse all stored copies; return the counts, after the commit."""
+    """Refuse all stored copies; return the number of rows by result (``refused``, ``only_copy``, ...)."""
     return act(trio, "refuse", only_copies=only_copies)
 
 
-def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
+def act(trio: Trio, method: str, rows: Sequence[int] | None = None, **options: Any) -> Counter[str]:
+    """Call a method of ``copy_acts`` for these rows (None: all); return the number of rows by result."""
     received: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
-    getattr(trio.hub.copy_acts, what)(ids, ActOnCopies("ops", "it has closed", received.append, fail), **more)
+    getattr(trio.hub.copy_acts, method)(ids, ActOnCopies("ops", "it has closed", received.append, fail), **options)
     assert received == []  # no answer before the commit
     trio.settle()
     return received[0]
@@ -62,13 +63,13 @@ def documents_on(trio: Trio, wire: TrioWire) -> list[Frame]:
     return [frame for frame in wire.sent if not isinstance(frame, Packet)]
 
 
-def catch(wire_to_cut: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
+def catch(dropped_wire: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
     """Return a condition for ``Trio.lose`` that drops the frames on a wire, and keeps them in ``caught``."""
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        if wire is wire_to_cut:
+        if wire is dropped_wire:
             caught.append(frame)
-        return wire is wire_to_cut
+        return wire is dropped_wire
 
     return lose
 
@@ -130,7 +131,7 @@ def test_an_offline_sender_is_notified_when_it_is_online(restart: bool) -> None:
     assert trio.hub_store.tables.bodies == {
         row: trio.hub_store.tables.bodies[row] for row in trio.hub_store.tables.outbound
     }
-    assert all(not stored.payload for stored in trio.hub_store.tables.bodies.values())
+    assert all(not body.payload for body in trio.hub_store.tables.bodies.values())
     trio.connect(trio.a)
     trio.later(60)
     assert row_of(trio).void
@@ -144,22 +145,22 @@ def test_an_offline_sender_is_notified_when_it_is_online(restart: bool) -> None:
 @pytest.mark.parametrize("lost", ["the refusal", "its ReAck"])
 def test_a_lost_refusal_or_reack_is_repeated(lost: str) -> None:
     trio = stored()
-    count = 0
+    losses = 0
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        nonlocal count
+        nonlocal losses
         matching = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _is_reack(frame)]
-        if matching and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
-            count += 1
+        if matching and (wire is trio.a.down) is (lost == "the refusal") and losses < 2:
+            losses += 1
             return True
         # The marker also tells the hub that the refusal was noted.
-        return lost == "its ReAck" and wire is trio.a.up and isinstance(frame, Data) and count < 2
+        return lost == "its ReAck" and wire is trio.a.up and isinstance(frame, Data) and losses < 2
 
     trio.lose = lose
     refuse(trio)
     assert trio.held == 1
     trio.later(120)
-    assert count == 2
+    assert losses == 2
     assert [copy.void for copy in trio.hub_store.tables.outbound.values()] == [True]
     trio.connect(trio.b)
     trio.later(60)
@@ -174,7 +175,7 @@ def _is_reack(frame: Frame) -> bool:
 
 
 def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
-    """The target's Ack is on its way when the operator acts: the sender's marker finds the recorded document."""
+    """The target's Ack is lost before the operator acts. The sender's marker then finds the recorded document."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.connect(trio.b)
@@ -188,7 +189,7 @@ def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
 
 
 def test_a_target_that_comes_back_later_finds_a_marker() -> None:
-    """The copy was sent and lost: B's ledger decides."""
+    """The copy was sent and lost. B's ledger decides whether the copy or the marker counts."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.down
     trio.connect(trio.b)
@@ -215,7 +216,7 @@ def test_the_order_is_kept_around_a_refused_document() -> None:
     assert row_of(trio).outcome is Outcome.REJECTED
 
 
-def test_an_only_copy_is_unchanged_unless_requested() -> None:
+def test_the_only_copy_of_a_body_is_refused_only_on_request() -> None:
     trio = stored(ack2=False)
     assert refuse(trio) == {"only_copy": 1}
     assert refuse(trio, only_copies=True) == {"refused": 1}
@@ -258,7 +259,7 @@ def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_bod
 
 
 def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
-    """The marker was refused because its target is not served, and the copy stayed (DECISIONS.md 55 and 56)."""
+    """The hub refused the marker because it does not serve the target, and kept the copy (DECISIONS.md 55 and 56)."""
     trio = stored()
     trio.directory.addresses.remove(B)
     trio.a.engine.acts.cancel(row_of(trio).lk0, lambda: None, fail)
@@ -285,7 +286,7 @@ def test_a_sender_that_is_no_longer_served_is_not_notified() -> None:
 
 @pytest.mark.parametrize("sent", [False, True], ids=["never left", "was sent once"])
 def test_a_refused_document_of_class_2_ends_unknown(sent: bool) -> None:
-    """Class 2 has no markers for an inquiry; the text of the refusal states whether the copy had been sent."""
+    """Class 2 has no markers. The text of the refusal states whether the hub had sent the copy."""
     trio = stored(save_fwd=2)
     if sent:
         trio.lose = lambda wire, frame: wire is trio.b.down
@@ -302,7 +303,7 @@ def test_a_refused_document_of_class_2_ends_unknown(sent: bool) -> None:
     assert trio.held == 0
 
 
-def test_a_sender_that_sends_it_again_is_notified_again() -> None:
+def test_a_sender_that_sends_a_refused_document_again_is_notified_again() -> None:
     trio = stored()
     trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is HubFlag.REFUSED for r in records([frame]))
     refuse(trio)
@@ -317,7 +318,7 @@ def test_a_sender_that_sends_it_again_is_notified_again() -> None:
     assert trio.held == 0
 
 
-def test_only_the_sender_notes_a_refusal() -> None:
+def test_the_hub_deletes_a_refused_row_only_when_the_sender_itself_has_noted_the_refusal() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -357,7 +358,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
 
 
 def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
-    """10008 cancels and the hub's operator refuses at the same time."""
+    """The operator refuses while 10008 is offline, and 10008 cancels before it hears of that."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -371,9 +372,9 @@ def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
     assert trio.is_clean()
 
 
-@pytest.mark.parametrize("why", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
-def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marker_in_the_same_commit(why: str) -> None:
-    """The report follows the commit; later work of the unit has put the sender's marker into the row."""
+@pytest.mark.parametrize("trigger", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
+def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_same_commit(trigger: str) -> None:
+    """The hub reports after the commit. Later work of the same unit has then put the sender's marker into the row."""
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)
@@ -390,17 +391,17 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
     trio.hub.copy_acts.refuse([copy.object_id], refusing)
     custody = trio.hub.custody
-    if why != "the operator acts":
+    if trigger != "the operator acts":
         trio.settle()
         received.clear()
-    if why == "the sender sends again":
+    if trigger == "the sender sends again":
         custody.expect(str(B))
         custody.store([again], {}, trio.hub.relay._refuse)
-    elif why == "the sender asks":
+    elif trigger == "the sender asks":
         trio.hub.copies.hear_inquiries(
             trio.a.address, B, [Inquiry(role=InquiryRole.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
         )
-    elif why == "the timer":
+    elif trigger == "the timer":
         trio.time.now += 60
         custody.sweep.tick()
     custody.expect(str(B))
@@ -412,7 +413,7 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
         (False, RefusedByOperator.code)
     ]
     trio.lose = lambda wire, frame: False
-    trio.a.hear(*received)
+    trio.a.receive(*received)
     trio.settle()
     assert row_of(trio).outcome is None
     trio.connect(trio.b)
@@ -421,8 +422,8 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     assert trio.is_clean()
 
 
-@pytest.mark.parametrize("what", ["altered", "gone"])
-def test_an_unreadable_document_can_be_cancelled(what: str) -> None:
+@pytest.mark.parametrize("damage", ["altered", "gone"])
+def test_an_unreadable_document_can_be_cancelled(damage: str) -> None:
     """A marker is built from the row alone, so the unreadable body does not matter."""
     trio = Trio()
     trio.cut(trio.a)
@@ -433,7 +434,7 @@ def test_an_unreadable_document_can_be_cancelled(what: str) -> None:
     trio.connect(trio.a)
     trio.settle()
     assert row_of(trio).held
-    if what == "gone":
+    if damage == "gone":
         del bodies[row.object_id]
     trio.a.engine.acts.cancel(row.lk0, lambda: None, fail, "cannot be read")
     trio.later(60)
@@ -461,7 +462,7 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
 
 
 def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other() -> None:
-    """Act and claim share a commit, the act first."""
+    """The refusal and the claim share a commit; the refusal comes first."""
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     received: list[Counter[str]] = []

@@ -1,4 +1,4 @@
-"""Repeated copies of documents that the hub has stored, and would refuse if they were new: it keeps custody."""
+"""Repeated copies of documents that the hub has stored. It would refuse them if they were new, but it keeps custody."""
 
 from dataclasses import replace
 
@@ -20,9 +20,7 @@ def row_of(trio: Trio) -> Outbound:
 
 
 def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
-    """Return a trio in which B is offline and the hub has custody of a document of A, and the list of the sent
-    messages.
-    """
+    """Return a trio in which B is offline and the hub has custody of a document of A, and the messages that A sends."""
     trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)
@@ -107,8 +105,9 @@ def with_another_name(envelope: Envelope) -> Envelope:
 
 
 def test_a_copy_without_its_body_does_not_replace_a_complete_copy() -> None:
-    """The limit of the link was lowered in between; the signature of a drained copy proves nothing about the stored
-    body.
+    """The size limit of the link was lowered between two copies, so the body of the second was dropped.
+
+    The signature of the second copy proves nothing about the stored body of the first.
     """
     trio, (frame,) = stored()
     assert trio.a.up is not None

@@ -1,4 +1,4 @@
-"""Stores restored from an older backup: missing facts are inquired about or reported, never invented."""
+"""A store restored from an older backup: the node inquires about facts that it lacks, and reports them as unknown."""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio

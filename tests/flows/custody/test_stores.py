@@ -19,7 +19,7 @@ STEP = 5.0
 
 
 def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
-    """Store 1.1 of the hub has a copy; then the hub works with 1.2, and all nodes are online.
+    """Return a trio in which store 1.1 of the hub has a copy, the hub works with store 1.2, and all nodes are online.
 
     ``arrived``: B has recorded the document, and its acknowledgements were lost.
     """
@@ -50,6 +50,7 @@ def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
 
 
 def retire(trio: Trio, db_id: int = 1) -> bool:
+    """Declare store 1.``db_id`` lost; return whether it was declared lost before."""
     received: list[bool] = []
     trio.hub.custody.stores.retire((1, db_id), "ops", "the disk is gone", received.append, fail)
     assert received == []  # no answer before the commit
@@ -116,7 +117,7 @@ def _is_for_a(trio: Trio, frame: Frame) -> bool:
     return isinstance(frame, Packet) and frame.target.node == trio.a.address
 
 
-def test_a_receiver_that_is_away_is_asked_when_it_comes() -> None:
+def test_an_offline_receiver_is_asked_when_it_is_online_again() -> None:
     trio = elsewhere(ack2=False)
     trio.cut(trio.b)
     retire(trio)
@@ -136,7 +137,7 @@ def test_a_sender_with_the_payload_needs_no_operator() -> None:
     assert trio.a.reported.events[-1].outcome == "DELIVERED"
 
 
-def test_the_hub_remembers_what_is_retired() -> None:
+def test_the_hub_remembers_retired_stores() -> None:
     trio = elsewhere(ack2=False)
     retire(trio)
     trio.crash_hub()

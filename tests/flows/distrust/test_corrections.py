@@ -1,6 +1,4 @@
-"""Documents forwarded and refused at the same time: the receipt of the receiver corrects an end reported by the hub
-alone.
-"""
+"""A hub reports the refusal of a document that it has forwarded: the receiver's receipt corrects that outcome."""
 
 import pytest
 from msgspec.structs import replace
@@ -56,10 +54,10 @@ def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
-    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     assert outcomes(world.a) == [Outcome.REJECTED]
     forged = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
-    world.a.hear(Packet(B, A, Function.RECEIPTS, Primitive.INDICATION, [forged]))
+    world.a.receive(Packet(B, A, Function.RECEIPTS, Primitive.INDICATION, [forged]))
     assert outcomes(world.a) == [Outcome.REJECTED]
 
 
@@ -69,18 +67,18 @@ def test_another_answer_of_the_receiver_corrects_no_outcome_nor_does_a_receipt_a
 ) -> None:
     row = open_row(world)
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
-    stale = world.a.store.tables.outbound[row.object_id]
-    if stale.outcome is None:
+    current_row = world.a.store.tables.outbound[row.object_id]
+    if current_row.outcome is None:
         world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)
         world.settle()
-    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     before = outcomes(world.a)
     receipt = Receipt(
         ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=answer, sid=row.sid, reason=("SEMQ-1", "x")
     )
-    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
+    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))
     after = outcomes(world.a)
     assert before == [None] or after == before
-    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, replace(receipt, status=Answer.RECV)))
+    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, replace(receipt, status=Answer.RECV)))
     assert outcomes(world.a) in (after, [])
     assert not any(event.corrects for event in world.a.reported.events)

@@ -1,5 +1,6 @@
-"""A hostile partner over a real link: the largest packets of every kind at full speed, while documents of another
-partner are delivered.
+"""A hostile partner sends the largest packets of every kind over a real link, as fast as the link takes them.
+
+Meanwhile, documents of another partner must be delivered.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
+# LK0 of documents of 10008, and of 56001; neither has sent a document with such an LK0 when the flood begins.
 OURS, THEIRS = "1.10008.1.1.5.{}", "1.56001.1.1.5.{}"
 FLOORS: dict[str, tuple[int, int | None]] = {f"{n:x}": (n, None) for n in range(1, FLOORS_MAX + 1)}
 KINDS: dict[str, Packet] = {
@@ -51,7 +53,7 @@ KINDS: dict[str, Packet] = {
 }  # fmt: skip
 
 
-def number(node: LocalNode, sql: str) -> int:
+def query_number(node: LocalNode, sql: str) -> int:
     with psycopg.connect(node.store.url) as connection:
         row = connection.execute(sql.encode()).fetchone()
     assert row is not None
@@ -67,7 +69,7 @@ async def publish(peer: Peer, frame: Frame) -> None:
 
 
 async def deliver(admin: ClientLink, receiver: ClientLink, count: int) -> None:
-    """Send a document of 88001 to 56001, and wait until it is received."""
+    """Send a document from 88001 to 56001, and wait until an application at 56001 receives it."""
     body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {count}"}
     lk0 = (await ask(admin, "msg.submit", body))["result"]["lk0"]
     channel = await receiver.open_channel()
@@ -100,6 +102,6 @@ async def test_a_flood_of_packets_does_not_stop_the_documents_of_others(inproces
     # The link of the flood stays up, and the documents sent on it arrive.
     await peer.send_frame(message(1, 0))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=OURS.format(1)), 60)
-    assert number(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each node that has sent a document
+    assert query_number(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each node that has sent a document
     violations = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
-    assert number(other, violations) <= 60
+    assert query_number(other, violations) <= 60

@@ -1,4 +1,4 @@
-"""A hostile partner with a valid login: its statements cost a bounded number of rows, lines and turns."""
+"""A hostile partner with a valid login: its statements cause a bounded number of rows, ledger lines and signatures."""
 
 from msgspec.structs import replace
 
@@ -34,14 +34,14 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
     (key,) = tables.in_streams
     ident = f"{key.store}.{key.inc:x}.7"
     invented: dict[str, tuple[int, int | None]] = {f"{n:x}": (1, None) for n in range(5, 3005)}
-    trio.b.hear(reack2(ident, invented | {f"{key.inc:x}": (1, None)}))
+    trio.b.receive(reack2(ident, invented | {f"{key.inc:x}": (1, None)}))
     assert list(tables.in_streams) == [key]
     assert tables.in_streams[key].floor == 1  # the known floor has risen
     assert trio.b.engine.core.counters.counts["floor_ignored"] == 3000
 
 
 def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
-    """No document of that incarnation has arrived, but a row that waits for one names the incarnation."""
+    """No document of the incarnation has arrived, but a row waits for such a document."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()
@@ -51,11 +51,11 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
         data.envelope, lk0=data.envelope.lk0._replace(object_id=data.envelope.lk0.object_id + 1), sid=1,
         prev=Pos(77, 3),
     )  # fmt: skip
-    trio.b.hear(Data(later, data.body))
-    assert trio.b.app.payloads == [b"one"]  # blocked
+    trio.b.receive(Data(later, data.body))
+    assert trio.b.app.payloads == [b"one"]  # the second document is blocked
     tables = trio.b.store.tables
     (row,) = [row for row in tables.pending.values() if row.lk0 == later.lk0]
-    trio.b.hear(reack2(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
+    trio.b.receive(reack2(later.ident, {"4d": (0, 0), "4e": (0, 0)}, row.bref))
     trio.settle()
     assert trio.b.app.payloads == [b"one", b"one"]
     assert sorted(stream.inc for stream in tables.in_streams) == sorted([77, data.envelope.lk0.inc])
@@ -81,14 +81,14 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
     trio = Trio()
     for source in (A, Address(1, "88001")):
         lies = [Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.99.1.1.5.{n}") for n in range(LINES_PER_MINUTE * 2)]
-        trio.b.hear(Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, lies))
+        trio.b.receive(Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, lies))
     assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE
     trio.later(WINDOW_S + 1, step=5)
     assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE + 2
 
 
 def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
-    """Each introduction costs the hub signatures, and a record for all other nodes."""
+    """Each introduction costs the hub signatures, and a record to every other node."""
     trio = Trio()
 
     def introduce(n: int) -> None:
@@ -98,8 +98,8 @@ def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
 
     for n in range(100):
         introduce(n)
-    assert trio.directory.known[A] == (f"pem {(INTRODUCTIONS_MAX - 1) // 3}",)
+    assert trio.directory.known_certificates[A] == (f"pem {(INTRODUCTIONS_MAX - 1) // 3}",)
     assert trio.hub.core.counters.counts["violation"] == 300 - INTRODUCTIONS_MAX
     trio.later(61, step=10)
     introduce(200)
-    assert trio.directory.known[A] == ("pem 200",)
+    assert trio.directory.known_certificates[A] == ("pem 200",)

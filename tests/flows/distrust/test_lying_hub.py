@@ -1,7 +1,7 @@
-"""A hub that forges statements to nodes with certificates: it can only delay and suppress; other attempts are noticed.
+"""A hub forges statements to nodes with certificates. It can delay or suppress documents; other attempts are noticed.
 
-It delivers statements meant for another node, a node's own statements, and statements of an earlier session or about
-another position. The simulated connections carry encoded bytes.
+The hub delivers statements meant for another node, a node's own statements, and statements of an earlier session or
+about another position. The simulated links carry encoded bytes.
 """
 
 import pytest
@@ -11,35 +11,48 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.lying import FAR, STATEMENTS_OF_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
+from tests.flows.lying import (
+    FAR_FLOOR,
+    STATEMENTS_OF_B,
+    A,
+    B,
+    C,
+    dropping_frames_of_b,
+    floors,
+    honest,
+    is_ignoring_b,
+    open_row,
+    signed,
+    violations,
+)
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import HUB, TrioWire
 
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
     """B has signed it for C; the hub delivers it to A, unchanged."""
-    world.a.hear(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
-    assert lies(world.a) == 1
-    assert not is_deaf(world)
+    world.a.receive(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
+    assert violations(world.a) == 1
+    assert not is_ignoring_b(world)
 
 
 def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(world: SealedWorld) -> None:
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
-    world.a.hear(replace(packet, target=A))
-    assert lies(world.a) == 1
-    assert not is_deaf(world)
+    world.a.receive(replace(packet, target=A))
+    assert violations(world.a) == 1
+    assert not is_ignoring_b(world)
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_node_ignores_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
-    """A ReAck2 with A itself as source, signed for B or unsigned; addressed to B, and to A."""
+    """The hub delivers ReAck2 packets of A to A: signed for B or unsigned, addressed to B or to A."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
-    of_a = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
+    of_a = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR_FLOOR, None)})
     for statement in (packet, replace(packet, records=[of_a])):
         for target in (A, B):
-            world.a.hear(replace(statement, target=target, signature=packet.signature if is_signed else ""))
-    assert lies(world.a) == 4
-    assert not is_deaf(world)
+            world.a.receive(replace(statement, target=target, signature=packet.signature if is_signed else ""))
+    assert violations(world.a) == 4
+    assert not is_ignoring_b(world)
 
 
 def test_a_receipt_for_another_node_ends_nothing(world: SealedWorld) -> None:
@@ -47,39 +60,39 @@ def test_a_receipt_for_another_node_ends_nothing(world: SealedWorld) -> None:
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.INDICATION, receipt)
     for receipts in (packet, replace(packet, target=A)):
-        world.a.hear(receipts)
+        world.a.receive(receipts)
     assert outcomes(world.a) == [None]
-    assert lies(world.a) == 2
+    assert violations(world.a) == 2
 
 
-@pytest.mark.parametrize("what", STATEMENTS_OF_B)
-def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, what: str) -> None:
+@pytest.mark.parametrize("kind", STATEMENTS_OF_B)
+def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, kind: str) -> None:
     row = open_row(world)
-    function, primitive, record = STATEMENTS_OF_B[what](row)
-    true = signed(world.b, A, function, primitive, record)
-    for other in STATEMENTS_OF_B:
-        if other != what:
-            function, primitive, record = STATEMENTS_OF_B[other](row)
-            world.a.hear(Packet(B, A, function, primitive, [record], signature=true.signature))
-    world.a.hear(replace(true, source=C))  # C could have this key: its certificate is awaited
+    function, primitive, record = STATEMENTS_OF_B[kind](row)
+    genuine = signed(world.b, A, function, primitive, record)
+    for other_kind in STATEMENTS_OF_B:
+        if other_kind != kind:
+            function, primitive, record = STATEMENTS_OF_B[other_kind](row)
+            world.a.receive(Packet(B, A, function, primitive, [record], signature=genuine.signature))
+    world.a.receive(replace(genuine, source=C))  # A waits for a certificate of C, which could contain this key
     assert world.a.engine.core.counters.counts["signer_awaited"] == 1
-    world.a.hear(replace(true, target=B))
-    world.a.hear(replace(true, signature=""))
+    world.a.receive(replace(genuine, target=B))
+    world.a.receive(replace(genuine, signature=""))
     assert outcomes(world.a) == [None]
-    assert lies(world.a) == 4
-    world.a.hear(true)
+    assert violations(world.a) == 4
+    world.a.receive(genuine)
     assert outcomes(world.a) in ([Outcome.DELIVERED], [])
 
 
-@pytest.mark.parametrize("what", STATEMENTS_OF_B)
-def test_only_the_statement_about_a_third_nodes_message_is_refused(world: SealedWorld, what: str) -> None:
+@pytest.mark.parametrize("kind", STATEMENTS_OF_B)
+def test_only_the_statement_about_a_third_nodes_message_is_refused(world: SealedWorld, kind: str) -> None:
     """A packet that B has signed for A, with one record about C's message: only that record is refused."""
     row = open_row(world)
-    function, primitive, record = STATEMENTS_OF_B[what](row)
+    function, primitive, record = STATEMENTS_OF_B[kind](row)
     foreign = replace(record, ident=str(row.lk0).replace("1.10008.", "1.88001.", 1))
-    world.a.hear(signed(world.b, A, function, primitive, foreign, record))
+    world.a.receive(signed(world.b, A, function, primitive, foreign, record))
     assert outcomes(world.a) in ([Outcome.DELIVERED], [])
-    assert lies(world.a) == 1
+    assert violations(world.a) == 1
 
 
 def test_a_signed_packet_to_which_the_hub_adds_a_record_is_refused(world: SealedWorld) -> None:
@@ -87,32 +100,32 @@ def test_a_signed_packet_to_which_the_hub_adds_a_record_is_refused(world: Sealed
     function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     other = replace(record, ident=str(row.lk0._replace(object_id=row.lk0.object_id + 1)))
     packet = signed(world.b, A, function, primitive, other)
-    world.a.hear(replace(packet, records=[other, record]))
-    world.a.hear(replace(packet, records=[record]))
+    world.a.receive(replace(packet, records=[other, record]))
+    world.a.receive(replace(packet, records=[record]))
     assert outcomes(world.a) == [None]
 
 
-def test_statements_of_a_node_by_the_hub_and_of_the_hub_by_a_node_are_refused(world: SealedWorld) -> None:
+def test_the_hub_may_not_speak_for_a_node_nor_a_node_for_the_hub(world: SealedWorld) -> None:
     row = open_row(world)
     for function, primitive, record in (make(row) for make in STATEMENTS_OF_B.values()):
-        world.a.hear(Packet(HUB, A, function, primitive, [record]))
+        world.a.receive(Packet(HUB, A, function, primitive, [record]))
     lk1 = (1, 1, 5)
     notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in HubFlag]
-    world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
+    world.a.receive(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
     custody = Inquiry(role=InquiryRole.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
-    world.a.hear(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
+    world.a.receive(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
     both = Receipt(ident=str(row.lk0), flag=HubFlag.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
-    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
+    world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
     presence = Presence(node=str(B), allowed=False, certificates=())
-    world.a.hear(Packet(B, A, Function.PRESENCE, Primitive.INDICATION, [presence]))
+    world.a.receive(Packet(B, A, Function.PRESENCE, Primitive.INDICATION, [presence]))
     (now,) = world.a.store.tables.outbound.values()
     assert (now.outcome, now.custodian) == (None, None)
     assert world.a.engine.partners.allowed[str(B)]
-    assert lies(world.a) == 3 + len(HubFlag) + 3
+    assert violations(world.a) == 3 + len(HubFlag) + 3
 
 
 def voided(world: SealedWorld) -> int:
-    """Put a void marker of A into B's ledger, above the floor; return its position."""
+    """Let B record a void marker of A, above the floor; return the position of the marker."""
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
@@ -126,11 +139,12 @@ def voided(world: SealedWorld) -> int:
 
 
 def test_a_statement_about_one_position_is_not_accepted_for_another(world: SealedWorld) -> None:
-    """The hub inquires at B in A's name about A's present document, at a position with a marker: B answers VOID,
-    signed.
+    """The hub inquires at B in A's name about A's present document, at other positions than its own.
+
+    At the position of a marker, B signs the answer VOID.
     """
     position = voided(world)
-    world.tamper = swallowing(world)
+    world.tamper = dropping_frames_of_b(world)
     send(world, SECRET)
     world.settle()
     row = max(world.a.store.tables.outbound.values(), key=lambda row: row.sid)
@@ -147,19 +161,19 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         inquiry = Inquiry(
             role=InquiryRole.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
         )
-        world.b.hear(Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
+        world.b.receive(Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
         world.settle()
     assert [record.answer for packet in received for record in packet.records] == [Answer.VOID, Answer.NOT, Answer.NOT]
-    before = lies(world.a)
+    before = violations(world.a)
     for packet in received:
-        world.a.hear(packet)
+        world.a.receive(packet)
     (now,) = [kept for kept in world.a.store.tables.outbound.values() if kept.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
-    assert lies(world.a) == before + 1  # only VOID is a violation: NOT matches no inquiry of A, and is ignored
+    assert violations(world.a) == before + 1  # only VOID is a violation: NOT matches no inquiry of A, and is ignored
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
-    """The hub delivers a genuine document of A to B at a settled position: B does not answer."""
+    """The hub delivers a genuine document of A to B at a settled position, then as a marker: B does not answer."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []
@@ -176,13 +190,14 @@ def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
     assert outcomes(world.a) == [None]
     world.later(20)
     assert outcomes(world.a) == [None]
-    assert lies(world.b) >= 2
+    assert violations(world.b) >= 2
     world.tamper = honest
     world.later(60)
     assert world.b.app.payloads == [b"first", SECRET]
 
 
-def test_a_negative_answer_of_an_earlier_incarnation_matches_no_inquiry(world: SealedWorld) -> None:
+def test_each_incarnation_inquires_with_another_nonce(world: SealedWorld) -> None:
+    """A negative answer to an inquiry of an earlier incarnation therefore matches no present inquiry."""
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.later(20)
@@ -198,7 +213,7 @@ def test_a_negative_answer_of_an_earlier_incarnation_matches_no_inquiry(world: S
 
 
 def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
-    """Each packet between A and B is replayed to both, in a later incarnation of either."""
+    """Each packet between A and B is replayed twice to both nodes, in their next incarnations."""
     received: list[Packet] = []
 
     def record(wire: TrioWire, frame: Frame) -> Frame:
@@ -218,8 +233,8 @@ def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
     send(world, b"new")
     world.b.send(b"new back", to="10008", encrypt=True)
     for packet in received * 2:
-        world.a.hear(packet)
-        world.b.hear(packet)
+        world.a.receive(packet)
+        world.b.receive(packet)
         world.settle()
     world.later(60)
     assert world.b.app.payloads == [b"\0", b"\1", b"\2", b"new"]

@@ -1,4 +1,4 @@
-"""Frames that no SEMQ node sends, over a real link: refused or tolerated with a line in the ledger; the link stays up.
+"""Frames that no SEMQ node sends, over a real link: the nodes answer or refuse them, and the link stays up.
 
 A peer with a valid login sends to a real hub, and through it to a real institution: unreadable packets, names of
 unknown rows, inquiries about unknown messages, repetitions, packets of the largest size, other versions.
@@ -97,7 +97,7 @@ async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
     await scene.peer.send_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
     expected = 2 * len(UNREADABLE) + 1
     await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
-    assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses all of them
+    assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses all these frames
     await still_delivers(scene, 1, 0)
 
 
@@ -109,19 +109,19 @@ async def test_impossible_locators_are_noted_when_they_are_read(scene: NonsenseS
     await still_delivers(scene, 1, 0)
 
 
-async def test_an_inquiry_about_an_unknown_message_is_answered_with_not(scene: NonsenseScene) -> None:
-    """Stale names and inquiries about unknown messages are tolerated and answered, so that the inquirer can finish."""
+async def test_statements_about_unknown_messages_are_answered(scene: NonsenseScene) -> None:
+    """Inquiries and acknowledgements about unknown messages are no violations: the answers let their sender finish."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
     await peer.send_frame(
         packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=ident, sid=0, nonce=3))
     )
     await until(lambda: peer.count(answer=Answer.NOT, ident=ident, nonce=3))
-    custodian = Inquiry(role=InquiryRole.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
-    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, custodian, to=HUB))
+    about_a_copy = Inquiry(role=InquiryRole.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, about_a_copy, to=HUB))
     await until(lambda: peer.count(answer=Answer.GONE, ident=ident, nonce=4))
-    elsewhere = Inquiry(role=InquiryRole.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
-    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, elsewhere, to=HUB))
+    about_another_store = Inquiry(role=InquiryRole.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, about_another_store, to=HUB))
     await until(lambda: peer.count(answer=Answer.UNAVAIL, ident=ident, nonce=5))
     ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=theirs, src_ref_id=12345, status=Answer.RECV)
     await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack, to=HUB))
@@ -129,8 +129,8 @@ async def test_an_inquiry_about_an_unknown_message_is_answered_with_not(scene: N
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=theirs, status=Answer.RECV)
     await peer.send_frame(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, floors={"5": (0, 0)}))
-    noted = Inquiry(role=InquiryRole.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
-    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
+    inquiry_r = Inquiry(role=InquiryRole.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
+    await peer.send_frame(packet(Function.INQUIRIES, Primitive.REQUEST, inquiry_r))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
     assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
     await still_delivers(scene, 1, 0)
@@ -202,8 +202,9 @@ async def test_the_largest_packets_are_processed(scene: NonsenseScene, to: Addre
 async def test_other_versions_agree_or_are_refused(
     inprocess: InProcess, offered: Any, is_accepted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neighbouring versions work together; without a common version the login is refused, and no other link is
-    affected.
+    """Nodes with a common version work together; without one the hub refuses the login, and other links stay up.
+
+    ``offered``: the lowest and the highest version of the peer; None is a peer that states no version.
     """
     hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)

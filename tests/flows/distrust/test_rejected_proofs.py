@@ -1,4 +1,7 @@
-"""Copies whose proof their receiver does not accept: sent again at a limited rate, and answered from the ledger."""
+"""Copies whose proof the receiver does not accept.
+
+The sender sends such documents again at a limited rate. The receiver answers from its ledger if it has the document.
+"""
 
 from dataclasses import replace as replaced
 from hashlib import sha256
@@ -13,7 +16,7 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.status import SendStatus
-from tests.flows.lying import honest, lies, sealing
+from tests.flows.lying import honest, sealing, violations
 from tests.flows.sealed import KEYS, SealedWorld, keys_of, watching
 from tests.flows.trio import SETTINGS, TrioWire
 
@@ -53,7 +56,7 @@ def test_a_document_signed_with_an_unknown_key_is_sent_a_few_times_until_the_key
     assert world.is_clean()
 
 
-def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() -> None:
+def test_a_recorded_forgery_is_replaced_only_by_a_document_that_can_be_read() -> None:
     world = SealedWorld(Policy(unproved_from=["10008"]))
     seen: list[Data] = []
 
@@ -69,18 +72,18 @@ def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() 
     world.settle()
     frame, recorded = seen[0], world.b.store.tables.recorded
     forged = replace(frame.envelope, digest=sha256(b"pay me!!").digest(), signature="")
-    world.b.hear(replace(frame, envelope=forged, body=b"pay me!!", header=None))
+    world.b.receive(replace(frame, envelope=forged, body=b"pay me!!", header=None))
     world.settle()
     before = dict(recorded)
     assert len(before) == 1
-    world.b.hear(replace(frame, body=b"unclear!", header=None))  # a body of the signed length
+    world.b.receive(replace(frame, body=b"unclear!", header=None))  # a body of the signed length
     world.settle()
     assert recorded == before
-    assert (world.b.lines(Event.MISMATCH), lies(world.b)) == (1, 0)
-    world.b.hear(frame)
+    assert (world.b.lines(Event.MISMATCH), violations(world.b)) == (1, 0)
+    world.b.receive(frame)
     world.settle()
     assert world.b.app.payloads[-1] == b"in clear"
-    assert lies(world.b) == 1
+    assert violations(world.b) == 1
 
 
 def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> None:
@@ -93,7 +96,7 @@ def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> Non
         if not isinstance(frame, Packet) or wire is not world.b.up:
             return frame
         received.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
-        return None  # otherwise A would report that it does not need the entry any more
+        return None  # if A had the receipt, its ReAck2 would let B delete the entry of the ledger
 
     world.tamper = tamper
     world.a.send(b"in clear")
@@ -102,18 +105,18 @@ def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> Non
     received.clear()
     world.roll(world.a, "X")
     world.settle()
-    frame, before = seen[-1], lies(world.b)
-    world.b.hear(frame)
+    frame, before = seen[-1], violations(world.b)
+    world.b.receive(frame)
     world.later(61)
     assert received == []  # the certificate may still arrive
-    world.b.hear(frame)
+    world.b.receive(frame)
     world.settle()
     assert received == [Answer.RECV]
     other = replace(frame.envelope, digest=sha256(b"pay me").digest())
-    world.b.hear(replace(frame, envelope=other, body=b"pay me"))
+    world.b.receive(replace(frame, envelope=other, body=b"pay me"))
     world.later(2)
     assert received == [Answer.RECV]
-    assert lies(world.b) == before + 2  # no violation for the first copy: its certificate might have arrived
+    assert violations(world.b) == before + 2  # no violation for the first copy: the certificate could still arrive
     assert world.b.app.payloads == [b"in clear"]
 
 
@@ -135,9 +138,10 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
     assert opener.check_origin(frame)
 
 
-def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
-    """Store a document of A at the hub while B is offline, signed with a key that B does not know. Return the hub's
-    statement of custody.
+def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
+    """Let the hub store a document of A, signed with a key that B does not know, while B is offline.
+
+    Return the packet in which the hub states its custody.
     """
     received: list[Packet] = []
 
@@ -159,7 +163,7 @@ def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
 
 
 def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it(world: SealedWorld) -> None:
-    custody = stored_under_a_key_that_nobody_learns(world)
+    custody = stored_under_an_unknown_key(world)
     (row,) = world.a.store.tables.outbound.values()
     up, copies = world.a.up, []
     assert up is not None
@@ -174,7 +178,7 @@ def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it
     up.room = 0  # the document waits at A to be sent again
     while world.a.store.tables.outbound[row.object_id].ss_status is not SendStatus.SS_INIT:
         world.later(1)
-    world.a.hear(custody)
+    world.a.receive(custody)
     up.room = 1000
     world.settle()
     assert copies == []
@@ -188,7 +192,7 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     world.settings = replaced(SETTINGS, hub_attempts_max=8)
     world.start_hub()
     world.connect(world.a)
-    stored_under_a_key_that_nobody_learns(world)
+    stored_under_an_unknown_key(world)
     assert world.a.up is not None
     world.connect(world.b)
     world.a.up.room = 0  # the new signature comes late

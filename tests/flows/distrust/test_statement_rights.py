@@ -1,8 +1,8 @@
 """The right to each statement: a statement of the wrong node, or about the wrong copy, attempt or inquiry, has no
 effect, and is a violation if it must be false.
 
-Each row of the tables is one statement to one engine. Made by the right node about the right copy, it would change the
-row.
+Each test parameter is one statement to one engine. If the right node made it about the right copy, it would change the
+row in the store.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,9 @@ def receipt(source: Address, **facts: Any) -> MakePacket:
 
 
 def answer(source: Address, answered: Answer, inquiries_ago: int = 0, **facts: Any) -> MakePacket:
-    """Return a function that makes an answer to A's last inquiry about its row, or to the inquiry ``inquiries_ago``
-    before.
+    """Return a function that makes an answer to an inquiry of A about its row.
+
+    ``inquiries_ago``: 0 is A's last inquiry, 1 the one before.
     """
 
     def make_packet(trio: Trio, row: Outbound) -> Packet:
@@ -65,7 +66,7 @@ def role_r(source: Address, **facts: Any) -> MakePacket:
 
 
 def sent() -> Trio:
-    """A's row is SS_SENT: its message is lost, and no statement about it has arrived. A has inquired twice."""
+    """Return a trio in which A's row is SS_SENT: all frames of A are lost, also its two inquiries."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.a.up
     trio.a.send(b"x")
@@ -74,7 +75,7 @@ def sent() -> Trio:
 
 
 def stored(ack2: bool = True) -> Trio:
-    """A's row is SS_ACK: B is offline, the hub stores a copy. A has inquired at the hub."""
+    """Return a trio in which A's row is SS_ACK: B is offline, the hub stores a copy, A has inquired twice."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", ack2=ack2)
@@ -82,8 +83,8 @@ def stored(ack2: bool = True) -> Trio:
     return trio
 
 
-def bare() -> Trio:
-    """As ``stored``, and A has deleted the payload."""
+def stored_without_payload() -> Trio:
+    """Like ``stored``, but A has deleted the payload."""
     return stored(ack2=False)
 
 
@@ -123,7 +124,7 @@ def test_a_statement_without_the_right_to_it_changes_no_row_of_a_sender(
     trio = scene()
     (row,) = trio.a.store.tables.outbound.values()
     before, lines = str(row), trio.a.lines(Event.VIOLATION)
-    trio.a.hear(make_packet(trio, row))
+    trio.a.receive(make_packet(trio, row))
     assert [str(kept) for kept in trio.a.store.tables.outbound.values()] == [before]
     assert not trio.a.engine.rows.doubts
     assert trio.a.lines(Event.VIOLATION) - lines == violations
@@ -133,16 +134,16 @@ def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> 
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     other = row.lk0._replace(inc=row.lk0.inc + 1)
-    trio.a.hear(receipt(B, **RECV | {"ident": str(other)})(trio, row))
+    trio.a.receive(receipt(B, **RECV | {"ident": str(other)})(trio, row))
     assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
 def test_a_sender_without_the_payload_waits_for_an_unreachable_hub() -> None:
-    """Rule N27: without a payload A cannot send the message again, so giving up the custodian would only end it."""
-    trio = bare()
+    """Rule N27 does not hold without a payload: A cannot send the message again, and must not lose its custodian."""
+    trio = stored_without_payload()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
-        trio.a.hear(answer(HUB, Answer.UNAVAIL)(trio, row))
+        trio.a.receive(answer(HUB, Answer.UNAVAIL)(trio, row))
         trio.time.now += trio.settings.custody_silence_s + 1
     assert not trio.a.engine.rows.doubts
 
@@ -155,7 +156,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    trio.a.hear(receipt(HUB, flag=HubFlag.STORED, lk1=OTHER_COPY)(trio, row))
+    trio.a.receive(receipt(HUB, flag=HubFlag.STORED, lk1=OTHER_COPY)(trio, row))
     assert [kept.custodian for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
@@ -163,7 +164,7 @@ def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """B has recorded a copy that the hub sent, and its acknowledgements are lost."""
+    """Return a trio in which B has recorded a copy sent by the hub and its acknowledgements are lost, and B's row."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -200,7 +201,7 @@ def test_a_statement_without_the_right_to_it_changes_no_row_of_a_receiver(
     incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
     packet = Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, flag, floors=incs, **facts)])
     lines = trio.b.lines(Event.VIOLATION)
-    trio.b.hear(packet)
+    trio.b.receive(packet)
     (row,) = trio.b.store.tables.pending.values()
     assert (row.p_ack_status, row.s_ack_status) == (AckStatus.AS_INIT, AckStatus.AS_INIT)
     assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
@@ -211,7 +212,7 @@ def test_a_reack2_notes_only_the_message_that_it_names() -> None:
     trio, row = owing()
     other = row.lk0._replace(object_id=row.lk0.object_id + 1)
     packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, AckFlag.END_TO_END, ident=str(other))])
-    trio.b.hear(packet)
+    trio.b.receive(packet)
     assert [kept.s_ack_status for kept in trio.b.store.tables.pending.values()] == [AckStatus.AS_INIT]
 
 
@@ -221,7 +222,7 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
     sent_before, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
-    trio.b.hear(Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
+    trio.b.receive(Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
     trio.b.engine.flush()
     assert len(trio.b.up.sent) == sent_before
     assert trio.b.lines(Event.VIOLATION) - lines == LIE
@@ -243,11 +244,11 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
     trio = Trio()
     (message,) = trio.caught(b"x")
     lying = Data(replace(message.envelope, **changed(message.envelope)), message.body)
-    trio.b.hear(lying)
+    trio.b.receive(lying)
     assert not trio.b.store.tables.pending
     assert all(stream.floor == 0 for stream in trio.b.store.tables.in_streams.values())
     assert trio.b.lines(Event.VIOLATION) + trio.b.lines(Event.MISMATCH) == LIE
-    trio.b.hear(message)
+    trio.b.receive(message)
     assert [row.lk0 for row in trio.b.store.tables.pending.values()] == [message.envelope.lk0]
 
 
@@ -255,7 +256,7 @@ def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """The hub has sent B a copy, which was lost."""
+    """Return a trio in which a copy that the hub has sent to B is lost, and the hub's row."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

@@ -1,7 +1,7 @@
-"""Statements and documents without a proof: accepted only where the operator allows it. Refused ones occupy no position
-in a ledger.
+"""Statements and documents without a proof are accepted only if the operator of the receiver allows them.
 
-The hub hides certificates, forges or alters documents, and sends copies that could only be refused.
+Refused documents occupy no position in a ledger. Here the hub hides certificates, forges or alters documents,
+and sends copies that B can only refuse.
 """
 
 from collections.abc import Callable
@@ -16,26 +16,37 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import Presence
-from tests.flows.lying import STATEMENTS_OF_B, A, B, C, hidden, hiding, honest, lies
+from tests.flows.lying import (
+    STATEMENTS_OF_B,
+    A,
+    B,
+    C,
+    hiding_certificates,
+    honest,
+    violations,
+    with_hidden_certificates,
+)
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import TrioWire
 
 
-@pytest.mark.parametrize("what", STATEMENTS_OF_B)
-def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothing(what: str) -> None:
-    world = hidden()
-    world.tamper = lambda wire, frame: None if wire is world.b.down else hiding(world, world.a)(wire, frame)
+@pytest.mark.parametrize("kind", STATEMENTS_OF_B)
+def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothing(kind: str) -> None:
+    world = with_hidden_certificates()
+    world.tamper = lambda wire, frame: (
+        None if wire is world.b.down else hiding_certificates(world, world.a)(wire, frame)
+    )
     world.a.send(b"in clear")
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
-    function, primitive, record = STATEMENTS_OF_B[what](row)
-    world.a.hear(Packet(B, A, function, primitive, [record]))
+    function, primitive, record = STATEMENTS_OF_B[kind](row)
+    world.a.receive(Packet(B, A, function, primitive, [record]))
     assert outcomes(world.a) == [None]
-    assert lies(world.a) == 1
+    assert violations(world.a) == 1
 
 
 def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
-    """Return a document in A's name that the hub has forged."""
+    """Let A send a document, and return another in A's name, which the hub has forged."""
     world.a.send(b"x")
     world.settle()
     assert world.b.down is not None
@@ -47,14 +58,14 @@ def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
 
 
 def test_an_invented_document_is_not_recorded() -> None:
-    world = hidden()
+    world = with_hidden_certificates()
     forged = forgery(world)
     before = dict(world.b.store.tables.recorded)
-    world.b.hear(forged)
+    world.b.receive(forged)
     world.settle()
     assert b"pay me" not in world.b.app.payloads
     assert world.b.store.tables.recorded == before
-    assert lies(world.b) >= 1
+    assert violations(world.b) >= 1
 
 
 @pytest.mark.parametrize(
@@ -72,7 +83,7 @@ def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, i
     world.a.send(b"in clear")
     world.later(20)
     assert (world.b.app.payloads == [b"in clear"]) is is_accepted
-    assert (lies(world.b) == 0) is is_accepted
+    assert (violations(world.b) == 0) is is_accepted
     assert not any(delivery.envelope.proved for delivery in world.b.app.deliveries)
     assert not any(row.proved for row in world.b.store.tables.pending.values())
 
@@ -84,10 +95,10 @@ def test_in_a_mixed_network_a_partner_with_an_earlier_certificate_must_sign() ->
     world.b.engine.hear_presence([without_certificates])
     forged = forgery(world)
     count = len(world.b.app.deliveries)
-    world.b.hear(forged)
+    world.b.receive(forged)
     world.settle()
     assert len(world.b.app.deliveries) == count
-    assert lies(world.b) >= 1
+    assert violations(world.b) >= 1
 
 
 def test_a_document_in_clear_is_proved_by_its_signature(world: SealedWorld) -> None:
@@ -96,7 +107,7 @@ def test_a_document_in_clear_is_proved_by_its_signature(world: SealedWorld) -> N
     assert world.b.app.payloads == [b"in clear"]
     assert world.b.app.deliveries[0].envelope.proved
     assert world.a.reported.kinds[-1] == "delivered"
-    assert lies(world.b) == 0
+    assert violations(world.b) == 0
 
 
 def test_many_documents_in_clear_share_signatures(world: SealedWorld) -> None:
@@ -110,7 +121,7 @@ def test_many_documents_in_clear_share_signatures(world: SealedWorld) -> None:
     assert world.is_clean()
 
 
-IN_CLEAR: dict[str, Callable[[Data], Data]] = {
+ALTERATIONS: dict[str, Callable[[Data], Data]] = {
     "body": lambda f: replace(f, body=b"pay me"),
     "body and digest": lambda f: replace(
         f, body=b"pay me", envelope=replace(f.envelope, digest=sha256(b"pay me").digest())
@@ -132,11 +143,11 @@ IN_CLEAR: dict[str, Callable[[Data], Data]] = {
 }
 
 
-@pytest.mark.parametrize("what", IN_CLEAR)
-def test_an_altered_document_in_clear_is_not_recorded(world: SealedWorld, what: str) -> None:
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_an_altered_document_in_clear_is_not_recorded(world: SealedWorld, alteration: str) -> None:
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
-            return replace(IN_CLEAR[what](frame), header=None)
+            return replace(ALTERATIONS[alteration](frame), header=None)
         return frame
 
     world.tamper = tamper
@@ -144,7 +155,7 @@ def test_an_altered_document_in_clear_is_not_recorded(world: SealedWorld, what: 
     world.settle()
     assert world.b.app.payloads == []
     assert not world.b.store.tables.recorded
-    assert lies(world.b) + world.b.lines(Event.MISMATCH) == 1
+    assert violations(world.b) + world.b.lines(Event.MISMATCH) == 1
     world.tamper = honest
     world.later(60)
     assert world.b.app.payloads == [b"in clear"]
@@ -173,11 +184,11 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 
 
 @pytest.mark.parametrize("keeps_signature", [True, False])
-@pytest.mark.parametrize("what", REFUSABLE)
+@pytest.mark.parametrize("fault", REFUSABLE)
 def test_an_unproved_copy_that_would_be_refused_takes_no_position(
-    world: SealedWorld, what: str, keeps_signature: bool
+    world: SealedWorld, fault: str, keeps_signature: bool
 ) -> None:
-    """At the position of a genuine document, and at later positions."""
+    """The hub sends copies at the position of a genuine document, and at later positions."""
     seen: list[Data] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -191,11 +202,11 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
     world.settle()
     for sid in range(5):
         e = replace(seen[0].envelope, sid=sid, signature=seen[0].envelope.signature if keeps_signature else "")
-        world.b.hear(REFUSABLE[what](replace(seen[0], envelope=e, header=None)))
+        world.b.receive(REFUSABLE[fault](replace(seen[0], envelope=e, header=None)))
         world.settle()
     assert not world.b.store.tables.recorded
     assert not world.b.store.tables.pending
-    assert lies(world.b) == 5
+    assert violations(world.b) == 5
     world.tamper = honest
     send(world, *[bytes([n]) for n in range(4)])
     world.later(60)
@@ -205,8 +216,8 @@ def test_an_unproved_copy_that_would_be_refused_takes_no_position(
 
 
 def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
-    """After waiting for the certificate, B reports to A that it does not accept the copies. A did not send them, and
-    ignores the report.
+    """After waiting for the certificate, B reports to A that it does not accept the copies. A did not send these
+    copies, and ignores the report.
     """
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -222,15 +233,15 @@ def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) ->
     world.later(400)
     assert outcomes(world.a) == [None]
     assert not world.b.store.tables.recorded
-    assert lies(world.a) >= 1
+    assert violations(world.a) >= 1
     world.tamper = honest
     world.later(400)
     assert world.b.app.payloads == [SECRET]
     assert world.a.reported.kinds[-1] == "delivered"
 
 
-def test_a_document_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
-    """In clear, and stored by the hub while the key of its sender is revoked."""
+def test_a_document_signed_with_a_replaced_key_is_signed_anew(world: SealedWorld) -> None:
+    """The document is in clear, and A's key is replaced while the hub stores it."""
     world.settle()
     world.cut(world.b)
     world.a.send(b"in clear")

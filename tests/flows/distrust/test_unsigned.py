@@ -1,4 +1,4 @@
-"""Statements that a hub could forge in a sender's name: floors, void markers, ReAck2. None of them is accepted."""
+"""Floors, void markers and ReAck2: a hub could forge them in a sender's name, so they need the sender's signature."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,8 @@ from tests.flows.sealed import SECRET, SealedWorld, outcomes, send, watching
 from tests.flows.trio import TrioWire
 
 
-def for_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
-    """Change the documents that the hub sends to B."""
+def altering_documents_to_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
+    """Return a ``tamper`` that changes the documents to B; None from ``change`` drops the document."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
@@ -31,11 +31,11 @@ def stream_floors(world: SealedWorld) -> list[int]:
 def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
     """The hub drops the first two documents, and states in the third, genuine one that they will not be sent."""
 
-    def raised(frame: Data) -> Data | None:
+    def raise_floor(frame: Data) -> Data | None:
         e = frame.envelope
         return None if e.sid < 2 else replace(frame, envelope=replace(e, floor=e.sid), header=None)
 
-    world.tamper = for_b(world, raised)
+    world.tamper = altering_documents_to_b(world, raise_floor)
     send(world, b"1", b"2", b"3")
     world.settle()
     assert world.b.app.payloads == [b"3"]
@@ -57,7 +57,7 @@ def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
         replace(e, lk0=e.lk0._replace(object_id=999), sid=900, floor=900),
         replace(e, lk0=e.lk0._replace(inc=e.lk0.inc + 77, object_id=999)),
     ):
-        world.b.hear(replace(seen[-1], envelope=envelope, header=None))
+        world.b.receive(replace(seen[-1], envelope=envelope, header=None))
         world.settle()
     assert stream_floors(world) == before
     assert world.b.lines(Event.VIOLATION) == 2
@@ -86,7 +86,7 @@ def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: SealedWorld)
     assert packets[0].signature
     world.tamper = honest
     for packet in (reack2(world), reack2(world, signature="forged"), reack2(world, signature=packets[0].signature)):
-        world.b.hear(packet)
+        world.b.receive(packet)
         world.settle()
     assert set(stream_floors(world)) == {0}
     assert world.b.lines(Event.VIOLATION) == 4
@@ -113,12 +113,12 @@ MARKERS: dict[str, Callable[[Data], Data]] = {
 }
 
 
-@pytest.mark.parametrize("what", MARKERS)
-def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: SealedWorld, what: str) -> None:
+@pytest.mark.parametrize("forgery", MARKERS)
+def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: SealedWorld, forgery: str) -> None:
     def void(frame: Data) -> Data:
-        return MARKERS[what](replace(frame, envelope=replace(frame.envelope, void=True), body=b"", header=None))
+        return MARKERS[forgery](replace(frame, envelope=replace(frame.envelope, void=True), body=b"", header=None))
 
-    world.tamper = for_b(world, void)
+    world.tamper = altering_documents_to_b(world, void)
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [None]
@@ -164,7 +164,7 @@ def test_the_marker_of_one_document_cancels_no_other(world: SealedWorld) -> None
 
     world.connect(world.b)
     world.later(20)
-    world.tamper = for_b(world, void)
+    world.tamper = altering_documents_to_b(world, void)
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [None]
@@ -175,7 +175,7 @@ def test_the_marker_of_one_document_cancels_no_other(world: SealedWorld) -> None
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_node_of_an_older_version_is_accepted_only_if_it_is_named(named: bool) -> None:
-    """It signs receipts, but neither floors nor markers."""
+    """An older node signs receipts, but neither floors nor markers."""
     world = SealedWorld()
 
     def older(wire: TrioWire, frame: Frame) -> Frame:

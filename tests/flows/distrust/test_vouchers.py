@@ -1,4 +1,7 @@
-"""A new certificate of a partner: a ledger line, and an alarm if no older key has signed it; violations are counted."""
+"""A new certificate of a partner leaves a ledger line, and an alarm if no older key has signed it.
+
+Also: violations are counted by speaker and code.
+"""
 
 from hashlib import sha256
 
@@ -13,8 +16,8 @@ from tests.flows.sealed import SealedWorld
 from tests.flows.trio import HUB
 
 
-def certified(world: SealedWorld) -> list[str]:
-    """Return the lines of A's ledger about certificates of B."""
+def certificate_lines(world: SealedWorld) -> list[str]:
+    """Return the details of A's ledger lines about certificates of B."""
     return [
         line.detail for line in world.a.store.tables.ledger
         if line.target == str(B) and ("certificate" in line.detail or line.detail.startswith("SEMQ-5216"))
@@ -24,20 +27,20 @@ def certified(world: SealedWorld) -> list[str]:
 def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_old_key_vouches(
     world: SealedWorld,
 ) -> None:
-    assert [line.split(" of ")[0] for line in certified(world)] == ["the first certificate"]
+    assert [line.split(" of ")[0] for line in certificate_lines(world)] == ["the first certificate"]
     world.roll(world.b, "B2", "B1")  # a renewal
     world.settle()
-    assert certified(world)[1].startswith("another certificate, signed by an earlier key,")
+    assert certificate_lines(world)[1].startswith("another certificate, signed by an earlier key,")
     assert world.a.engine.core.misconduct.seen() == []
     world.roll(world.b, "B3")  # enrolled again, or another party
     world.settle()
-    assert certified(world)[-1].startswith("SEMQ-5216")
-    lines = len(certified(world))
+    assert certificate_lines(world)[-1].startswith("SEMQ-5216")
+    lines = len(certificate_lines(world))
     (seen,) = world.a.engine.core.misconduct.seen()
     assert (seen["who"], seen["what"], seen["count"]) == (str(B), "SEMQ-5216", 1)
     world.b.engine.introduce()
     world.settle()
-    assert len(certified(world)) == lines
+    assert len(certificate_lines(world)) == lines
 
 
 def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: SealedWorld) -> None:
@@ -54,7 +57,7 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: Se
 
 
 def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
-    """A gets the certificate at its login, and packets of B from that time afterwards."""
+    """At its login A gets the certificate first, and then the packets that B sends at that moment."""
     row = open_row(world)
     world.tamper = honest
     world.cut(world.a)
@@ -73,20 +76,20 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_logi
 def test_a_voucher_of_an_unknown_key_has_no_effect(world: SealedWorld) -> None:
     world.roll(world.b, "B2", "X")
     world.settle()
-    assert certified(world)[-1].startswith("SEMQ-5216")
+    assert certificate_lines(world)[-1].startswith("SEMQ-5216")
 
 
 def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: SealedWorld) -> None:
     row = open_row(world)
     function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     for _ in range(300):
-        world.a.hear(Packet(B, A, function, primitive, [record]))
+        world.a.receive(Packet(B, A, function, primitive, [record]))
     for n in range(300):
-        world.a.hear(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
+        world.a.receive(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
     result = world.a.engine.core.misconduct.seen()
     assert (result[0]["who"], result[0]["what"], result[0]["count"]) == (str(B), "SEMQ-5209", 300)
-    assert len(result) <= 101
-    assert sum(int(one["count"]) for one in result) == 600
+    assert len(result) <= 101  # one hundred pairs of speaker and code, and one count for all others
+    assert sum(int(entry["count"]) for entry in result) == 600
 
 
 def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
@@ -111,7 +114,7 @@ def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
     world.tamper = honest
     world.b.up.send(Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [ack]))
     world.settle()
-    result = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.seen()}
+    result = {(entry["who"], entry["what"]): str(entry["text"]) for entry in world.hub.core.misconduct.seen()}
     assert set(result) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
     assert result[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
     assert result[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")

@@ -1,7 +1,7 @@
-"""Rows that wait to be sent or delivered, and change in the transaction that searches for them.
+"""Rows that wait to be sent or delivered, and change in the same transaction in which a node searches for them.
 
-Cursors, windows and free places are kept in memory and may differ from the rows. Each scene posts two pieces
-of work and runs both in one unit. A row overlooked here would wait until the next start of the process.
+Cursors, windows and free places are kept in memory and may differ from the rows. Most tests post two
+pieces of work that run in one unit. A row that is overlooked there would wait until the next start of the process.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ def sent(trio: Trio) -> list[bytes]:
     return [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)]
 
 
-def hear_statement(trio: Trio, row: Outbound, **facts: object) -> None:
-    """Let A receive a statement about its row, and do not process it yet."""
+def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
+    """Post a statement about A's row to A's engine; the engine processes it at the next ``settle``."""
     source = trio.b.address if "status" in facts else HUB
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
     assert trio.a.up is not None
@@ -34,7 +34,10 @@ def hear_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """A's first row is SS_SENT and its message lost; the second row waits for room, or for the window."""
+    """Return a trio in which A's first row is SS_SENT, its message is lost, and a second row waits; and both rows.
+
+    The second row waits for the window if ``window`` is 1, and otherwise for room on the link.
+    """
     trio = Trio(replace(SETTINGS, window=window))
     trio.lose = lambda wire, frame: wire is trio.a.up
     trio.a.send(b"1")
@@ -55,7 +58,7 @@ ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
 
 def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None:
     trio, first, _ = one_sent_one_waiting()
-    hear_statement(trio, first, **FAILED)
+    post_statement(trio, first, **FAILED)
     trio.a.engine.room()
     trio.settle()
     assert sent(trio) == [b"1", b"2", b"1"]
@@ -64,7 +67,7 @@ def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        pytest.param(FAILED, [b"1", b"1"], id="the row before the window goes again"),
+        pytest.param(FAILED, [b"1", b"1"], id="the first row is sent again"),
         pytest.param(ARRIVED, [b"1", b"2"], id="the window moves"),
     ],
 )
@@ -72,7 +75,7 @@ def test_a_claim_at_the_end_of_the_window_does_not_close_an_opened_lane(
     statement: dict[str, object], expected: list[bytes]
 ) -> None:
     trio, first, second = one_sent_one_waiting(window=1)
-    hear_statement(trio, first, **statement)
+    post_statement(trio, first, **statement)
     trio.a.engine.rows.pump.wake(second)
     trio.settle()
     assert sent(trio) == expected
@@ -99,7 +102,7 @@ def test_new_documents_are_sent_after_waiting_ones() -> None:
 
 
 def test_class_1_overtakes_waiting_messages() -> None:
-    """It cannot wait, and its target is online."""
+    """A document of class 1 cannot wait: it is sent at once, or dropped if the sender has no link."""
     trio, _, _ = one_sent_one_waiting(window=1)
     trio.a.send(b"3", save_fwd=1)
     trio.settle()
@@ -128,7 +131,7 @@ def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
     due = trio.a.engine.asker.sweep.next_due
     assert due is not None
     trio.time.now = due
-    hear_statement(trio, row, **ARRIVED)
+    post_statement(trio, row, **ARRIVED)
     trio.a.engine.tick()
     trio.a.store.run()
     assert trio.a.engine.asker.sweep.next_due is None
@@ -145,7 +148,7 @@ def test_documents_that_arrive_together_fill_only_free_places(places: int) -> No
     messages = trio.caught(b"1", b"2", b"3")
     trio.b.app.acks = False
     trio.b.app.places = places
-    trio.b.hear(*messages)
+    trio.b.receive(*messages)
     assert trio.b.app.payloads == [b"1", b"2", b"3"][:places]
     trio.b.app.places = 3
     trio.b.engine.handover.feed("")
@@ -165,6 +168,7 @@ def test_arriving_documents_are_delivered_after_waiting_ones() -> None:
 
 
 def waiting_for_places(trio: Trio) -> None:
+    """One of two documents is delivered, and the other waits; the application then gets a second place."""
     trio.b.app.acks = False
     trio.b.app.places = 1
     trio.a.send(b"1", b"2")
@@ -174,7 +178,7 @@ def waiting_for_places(trio: Trio) -> None:
 
 
 def given_back(trio: Trio) -> None:
-    """B's application returns the first of two documents; the second one waits."""
+    """B's application returns the first of two documents; the second document waits."""
     waiting_for_places(trio)
     trio.b.engine.answers.give_back([trio.b.app.held.pop().bref])
 
@@ -210,7 +214,7 @@ def test_a_duplicate_is_acknowledged_like_the_first() -> None:
     assert trio.b.up is not None
     for _ in range(2):
         before = len(trio.b.up.sent)
-        trio.b.hear(message)
+        trio.b.receive(message)
         trio.b.engine.flush()
         (packet,) = trio.b.up.sent[before:]
         assert isinstance(packet, Packet)

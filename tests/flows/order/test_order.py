@@ -1,15 +1,15 @@
-"""Schedules that once broke the order of documents; found by killing real processes."""
+"""The order of documents: a schedule that once broke it (found by killing real processes), and fixed sequences."""
 
 from semq.errors import SemqError
 from semq.umx_t.envelope import Frame
 from tests.flows.trio import Trio, TrioWire, is_message
 
 
-def test_a_predecessor_is_recorded_during_the_check_of_the_next_one() -> None:
+def test_a_predecessor_is_recorded_during_the_search_for_its_successor() -> None:
     """Of two documents of one order key the second arrives first and waits.
 
-    The first is recorded in the same unit in which the inbox searches for the second again. No query returns its row
-    then, but it counts as recorded.
+    The first is recorded in the same unit in which the inbox searches for the second again. No query returns the row of
+    the first then, but the first counts as recorded.
     """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []
@@ -30,7 +30,7 @@ def test_a_predecessor_is_recorded_during_the_check_of_the_next_one() -> None:
     assert b.up is not None
     b.engine.handover.feed("")  # a consumer has become free: search the next document
     b.store.begin()
-    b.engine.hear(b.up, [first])  # its row is queued before the second search for the other one
+    b.engine.hear(b.up, [first])  # the first is queued before the second search for the other document
     b.store.commit()
     b.store.deliver()
     trio.settle()

@@ -1,4 +1,4 @@
-"""Turns of waiting documents: sources alternate, and the highest priority of each goes first.
+"""Turns of waiting documents: sources alternate, and within a source the highest priority goes first.
 
 Documents that wait for another event cause no work in the meantime.
 """
@@ -40,7 +40,7 @@ def copy(source: Address, number: int, priority: int = 0, order_key: str = "", *
     return Data(replace(envelope, **facts), body)
 
 
-def away() -> Trio:
+def without_consumer() -> Trio:
     """Return a trio in which B's application does not consume yet."""
     trio = Trio()
     trio.b.app.places, trio.b.app.acks = 0, False
@@ -78,9 +78,9 @@ def take_by_acks(trio: Trio) -> list[bytes]:
 
 
 def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
-    trio = away()
-    trio.b.hear(*(copy(FLOOD, n) for n in range(300)))
-    trio.b.hear(*(copy(QUIET, n) for n in range(5)))
+    trio = without_consumer()
+    trio.b.receive(*(copy(FLOOD, n) for n in range(300)))
+    trio.b.receive(*(copy(QUIET, n) for n in range(5)))
     trio.b.store.run_all()
     first = take(trio, 10)
     assert [body for body in first if body.startswith(b"88001")] == [b"88001 %d" % n for n in range(5)]
@@ -88,19 +88,21 @@ def test_a_flood_in_the_inbox_keeps_no_other_source_waiting() -> None:
 
 
 def test_a_flood_of_order_keys_keeps_no_other_source_waiting() -> None:
-    """Each key has its own next document; together they are one source."""
-    trio = away()
-    trio.b.hear(*(copy(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
-    trio.b.hear(*(copy(QUIET, n) for n in range(5)))
+    """Each order key has its own next document, but all keys of one node are one source."""
+    trio = without_consumer()
+    trio.b.receive(*(copy(FLOOD, n, order_key=f"k{n % 50}") for n in range(200)))
+    trio.b.receive(*(copy(QUIET, n) for n in range(5)))
     trio.b.store.run_all()
     first = take(trio, 12)
     assert sum(body.startswith(b"88001") for body in first) == 5
 
 
 def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> None:
-    trio = away()
-    trio.b.hear(copy(QUIET, 0, 0), copy(QUIET, 1, 4), copy(QUIET, 2, 9), copy(QUIET, 3, 9), copy(QUIET, 4, 200))
-    trio.b.hear(copy(FLOOD, 0, 0, "k"), copy(FLOOD, 1, 9, "k", prev=Pos(5, 0)), copy(FLOOD, 2, 5, "k", prev=Pos(5, 1)))
+    trio = without_consumer()
+    trio.b.receive(copy(QUIET, 0, 0), copy(QUIET, 1, 4), copy(QUIET, 2, 9), copy(QUIET, 3, 9), copy(QUIET, 4, 200))
+    trio.b.receive(
+        copy(FLOOD, 0, 0, "k"), copy(FLOOD, 1, 9, "k", prev=Pos(5, 0)), copy(FLOOD, 2, 5, "k", prev=Pos(5, 1))
+    )
     trio.b.store.run_all()
     given = take(trio, 8)
     assert [body for body in given if body.startswith(b"88001")] == [b"88001 %d" % n for n in (2, 3, 4, 1, 0)]
@@ -112,17 +114,17 @@ def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> No
 @pytest.mark.parametrize("blocked", [0, 1, 3])
 def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
     """The consumer has one place, and only its acknowledgements lead to another search."""
-    trio = away()
+    trio = without_consumer()
     chain = [copy(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
     waiting = [copy(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
-    trio.b.hear(*waiting, *chain, *(copy(QUIET, 10 + n, n % 3) for n in range(others)))
+    trio.b.receive(*waiting, *chain, *(copy(QUIET, 10 + n, n % 3) for n in range(others)))
     trio.b.store.run_all()
     assert len(take_by_acks(trio)) == ordered + others
 
 
 def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() -> None:
     """The search finds the row of the first document, which is acknowledged in the same unit."""
-    trio = away()
+    trio = without_consumer()
     for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
         send(trio.a, body, priority=priority, order_key=key)
     trio.settle()
@@ -142,8 +144,8 @@ def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() 
 
 
 def test_after_a_restart_the_inbox_has_all_sources_and_priorities() -> None:
-    trio = away()
-    trio.b.hear(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))
+    trio = without_consumer()
+    trio.b.receive(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))
     trio.b.store.run_all()
     trio.b.crash()
     trio.b.store.run_all()
@@ -180,7 +182,7 @@ def test_a_document_of_high_priority_overtakes_waiting_ones_but_not_its_order() 
 
 
 def test_documents_beyond_the_window_wait_for_earlier_ones_only() -> None:
-    """Urgent documents beyond the window must not stop the documents that would move it."""
+    """Urgent documents beyond the window must not stop the earlier documents, which move the window."""
     trio = Trio(changed(SETTINGS, window=3), connected=False)
     send(trio.a, *(b"%d" % n for n in range(6)))
     send(trio.a, b"urgent", priority=9)
@@ -240,18 +242,18 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
     """Each of 300 keys waits for its first document; documents without a key are delivered meanwhile."""
     trio = Trio()
     blocked = 300
-    trio.b.hear(
+    trio.b.receive(
         *(copy(FLOOD, 10_000 + n, order_key=f"k{n}", prev=Pos(5, n), floor=0) for n in range(blocked)),
     )
     trio.settle()
     assert len(trio.b.engine.handover.orders) == blocked
     seen = counted_searches(trio)
     for n in range(50):
-        trio.b.hear(copy(QUIET, n))
+        trio.b.receive(copy(QUIET, n))
         trio.settle()
     assert len(trio.b.app.payloads) == 50
     assert len(seen) <= 50 * 4
-    # The floor passes the predecessors of ten: only these are searched.
+    # The floor passes the predecessors of ten documents: only these ten are searched for.
     seen.clear()
     trio.b.engine.handover.unblocked(*floor_of(trio, 10))
     trio.settle()
@@ -259,5 +261,6 @@ def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_contin
 
 
 def floor_of(trio: Trio, floor: int) -> Any:
+    """Return the arguments of ``unblocked`` for a new floor of the stream of FLOOD."""
     (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
     return key, floor, None

@@ -31,7 +31,7 @@ class InstanceProcess:
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, start_new_session=True,
             )  # fmt: skip
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until the process serves its store."""
         assert self.process is not None
         assert self.process.stdout is not None
@@ -58,8 +58,8 @@ class InstanceProcesses:
 
     inprocess: InProcess
     new_database: Callable[[], str]
-    broker: int  #: port
-    brokers: AsyncExitStack
+    broker_port: int
+    running_broker: AsyncExitStack  #: closed, it ends the broker
     databases: dict[int, str] = field(default_factory=dict)
     processes: list[InstanceProcess] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class InstanceProcesses:
         config = self.inprocess.folder / f"{name}.toml"
         config.write_text(
             f'{text}\n[database]\nurl = "{database}"\n[cluster]\ncontrol = "{self.databases[1]}"\n'
-            f'carrier = ["amqp://guest:guest@127.0.0.1:{self.broker}/"]\n'
+            f'carrier = ["amqp://guest:guest@127.0.0.1:{self.broker_port}/"]\n'
         )
         process = InstanceProcess(config, port)
         process.launch()
@@ -81,11 +81,11 @@ class InstanceProcesses:
 
     async def restart_broker(self) -> None:
         """End the broker with all connections, and start an empty one on the same port."""
-        await self.brokers.aclose()
-        await self.brokers.enter_async_context(pair(port=self.broker, drain_s=0.1))
+        await self.running_broker.aclose()
+        await self.running_broker.enter_async_context(pair(port=self.broker_port, drain_s=0.1))
 
     async def local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
-        """Start a node that knows these processes, in this order."""
+        """Start a local node that knows the addresses of these processes of the hub, in this order."""
         more = ", ".join(f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs[1:])
         text = LOCAL.format(name=name, hub=hubs[0].port)
         text = text.replace("reconnect_s_min", f"more_urls = [{more}]\nreconnect_s_min")
@@ -94,7 +94,7 @@ class InstanceProcesses:
 
 @asynccontextmanager
 async def instance_processes(inprocess: InProcess, new_database: Callable[[], str]) -> AsyncIterator[InstanceProcesses]:
-    """Run an AMQP broker for the carrier; end all processes at the end."""
+    """Run an AMQP broker for the carrier; end the broker and all processes afterwards."""
     async with AsyncExitStack() as brokers:
         hub = InstanceProcesses(inprocess, new_database, free_port(), brokers)
         await hub.restart_broker()

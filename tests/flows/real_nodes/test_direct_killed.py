@@ -33,12 +33,11 @@ class DirectProcesses:
     def __init__(self, nodes: dict[str, NodeProcess], proxy: Proxy, clients: dict[str, Client]) -> None:
         self.nodes, self.proxy, self.clients = nodes, proxy, clients
         self.sent = 0
-        self.received: dict[
-            str, int
-        ] = {}  #: the number of each document by its locator, in the order of first deliveries
+        #: The number of each document by its locator, in the order of first deliveries.
+        self.received: dict[str, int] = {}
 
     async def send(self) -> None:
-        """Submit some documents; each is accepted when this returns."""
+        """Submit ``BATCH`` documents; each is accepted when this returns."""
         for _ in range(BATCH):
             while True:
                 with suppress(SemqError):
@@ -107,10 +106,10 @@ async def scene(tmp_path: Path) -> AsyncIterator[DirectProcesses]:
         yield scene
 
 
-async def test_nothing_is_lost_doubled_or_reordered_while_ways_are_cut_and_processes_killed(
+async def test_nothing_is_lost_doubled_or_reordered_while_links_are_cut_and_processes_killed(
     scene: DirectProcesses,
 ) -> None:
-    taking = asyncio.create_task(scene.receive())
+    receiving = asyncio.create_task(scene.receive())
     await scene.send()  # directly
     await scene.kill_while_sending(HUB)
     scene.proxy.change(refuses=True)
@@ -126,7 +125,7 @@ async def test_nothing_is_lost_doubled_or_reordered_while_ways_are_cut_and_proce
     await scene.kill_while_sending(B)
     await until(lambda: len(scene.received) >= scene.sent, 120)
     await until(lambda: not scene.rows(), 120)
-    taking.cancel()
+    receiving.cancel()
     assert list(scene.received.values()) == list(range(scene.sent))
     ledger_details = scene.ledger_details(B, Event.RECEIVED)
     assert len(ledger_details) == scene.sent

@@ -1,4 +1,7 @@
-"""A document to a group of institutions, or to all users of one, by each door of a node: SQL, HTTP, folders, sealed."""
+"""A document to a group of institutions, or to all users of an institution, by each door of a node, and sealed.
+
+The doors are SQL, HTTP, AMQP and folders.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -36,7 +39,7 @@ from = ["10008"]
 to = ["56001", "88001"]
 """
 GROUPS = {"3.partners": ["1.56001", "1.88001"], "4.56001": ["1.56001/desk", "1.56001/sales"]}
-SMALL_MAX = 2000  # size limit of the last institution, in bytes
+SMALL_MAX = 2000  # size limit of 88001, in bytes
 each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
@@ -84,8 +87,8 @@ def url_at(port: int) -> str:
     return f"amqp://guest:guest@127.0.0.1:{port}"
 
 
-async def shown(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[str, Any]]:
-    """Wait until the node has accepted a submission; return its members."""
+async def members_of(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[str, Any]]:
+    """Wait until the node has accepted a submission to a group; return the members of the submission."""
     link = await inprocess.client(node)
 
     async def members() -> list[dict[str, Any]]:
@@ -97,7 +100,7 @@ async def shown(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[s
 
 
 async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
-    return sorted(member["target"] for member in await shown(inprocess, node, name))
+    return sorted(member["target"] for member in await members_of(inprocess, node, name))
 
 
 @each_group
@@ -124,7 +127,7 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
         await inprocess.started(nodes.c.settings)
 
         async def is_refused() -> bool:
-            outcomes = [each["outcome"] for each in await shown(inprocess, nodes.a, f"sql-{row[0]}")]
+            outcomes = [member["outcome"] for member in await members_of(inprocess, nodes.a, f"sql-{row[0]}")]
             return outcomes == [None, "REJECTED"]
 
         await until(is_refused)
@@ -135,7 +138,7 @@ async def test_the_status_by_sql_is_that_of_the_member_that_does_not_get_the_doc
 
 
 def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str) -> None:
-    """Also through several changes of keys; ledger lines as ``engine.sender.resealing`` writes them."""
+    """The test writes the ledger lines that ``engine.sender.resealing`` writes at several changes of keys."""
     line = (
         "INSERT INTO semq_ledger SELECT %s, now(), 1, %s, '1.10008.1.1.1.' || %s, '1.56001', 1, '', '', '', '', '', '',"
         " 0, %s"
@@ -146,18 +149,18 @@ def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str
             "INSERT INTO tb_0031_token VALUES ('T', '1.10008.1.1.1.100', ''), ('M', '1.10008.1.1.1.101', '')"
         )
 
-        def note(*lines: tuple[Event, int, str]) -> None:
+        def add(*lines: tuple[Event, int, str]) -> None:
             for event, number, detail in lines:
                 connection.execute(line, (next(numbers), int(event), number, detail))
 
         numbers = count(1)
-        note((Event.ACCEPTED, 101, group.format(1)), (Event.ACCEPTED, 102, group.format(2)), (Event.DELIVERED, 102, ""))
-        note((Event.REJECTED, 101, "SEMQ-5201 no key"))
+        add((Event.ACCEPTED, 101, group.format(1)), (Event.ACCEPTED, 102, group.format(2)), (Event.DELIVERED, 102, ""))
+        add((Event.REJECTED, 101, "SEMQ-5201 no key"))
         assert status(connection, "T") == status(connection, "M") == [("REJECTED", "SEMQ-5201")]
         for old, new in pairwise((101, 140, 150)):
-            note((Event.OPERATOR, old, f"continues as 1.10008.1.1.1.{new}"), (Event.ACCEPTED, new, "the document of"))
+            add((Event.OPERATOR, old, f"continues as 1.10008.1.1.1.{new}"), (Event.ACCEPTED, new, "the document of"))
             assert status(connection, "T") == status(connection, "M") == [("SS_INIT", None)]
-        note((Event.DELIVERED, 150, ""))
+        add((Event.DELIVERED, 150, ""))
         assert status(connection, "T") == status(connection, "M") == [("DELIVERED", None)]
         assert status(connection, "unknown") == []
 
@@ -279,7 +282,7 @@ async def test_by_folder(inprocess: InProcess, tmp_path: Path, group: str, membe
 async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
-    """The node does not know the group yet: this is no reason to refuse it for good."""
+    """The node does not know the group yet, but this is no reason to refuse the documents for good."""
     nodes, members = await GroupNodes.start(inprocess), GROUPS["3.partners"]
     port = nodes.hub.port
     await nodes.a.stop()

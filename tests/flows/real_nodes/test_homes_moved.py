@@ -34,11 +34,11 @@ async def request(inprocess: InProcess, hub: HubNode, operation: str, **argument
     return dict(await ask(await inprocess.client(hub), operation, arguments))
 
 
-async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *all_: HubNode) -> None:
+async def set_home(hubs: Hubs, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
     """Make a store the home of a node, as an operator does."""
     answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer
-    await settle_homes(hub, *all_)
+    await settle_homes(hub, *others)
 
 
 def held(hub: HubNode, node: str) -> int:
@@ -80,10 +80,8 @@ async def test_a_new_store_gets_its_share_and_one_of_weight_0_loses_all(inproces
         assert set(homes(one).values()) == {(1, 1)}
         added = await semq(one, "hub", "stores", "add", "2.2", "--weight", "1000")
         assert added.status == 0
-        assert (await request(inprocess, one, "stores.balance"))["result"] == {
-            "homes": 0,
-            "moves": [],
-        }  # nobody serves it
+        # No instance serves store 2.2 yet.
+        assert (await request(inprocess, one, "stores.balance"))["result"] == {"homes": 0, "moves": []}
         two = await hubs.instance(2)
         planned = (await request(inprocess, one, "stores.balance", dry_run=True))["result"]
         assert planned == {"homes": 3, "moves": [{"from": "1.1", "to": "2.2", "homes": 3}]}
@@ -124,7 +122,7 @@ async def test_a_retired_store_is_retired_at_every_instance(inprocess: InProcess
             assert states == {"1.1": "in use", "2.2": "retired", "3.3": "in use"}
             assert (await request(inprocess, hub, "held.list"))["ok"]  # the retired store is not asked any more
         b = await hubs.local("56001", three)
-        assert await received(b, inprocess, 1) == [b"held in the lost store"]  # its sender has sent it again
+        assert await received(b, inprocess, 1) == [b"held in the lost store"]  # 10008 has sent the document again
         await until(partial(lambda node: node.engine.core.counters.counts.get("delivered") == 1, a))
         with pytest.raises(StoreIsRetired):
             await hubs.instance(2)
@@ -170,7 +168,7 @@ async def cut_off(hub: HubNode) -> Callable[[], None]:
         raise StoreUnavailable
 
     member.read = away
-    await until(lambda: not hub.clockwork.records["cluster"].running)  # else it reports this instance again
+    await until(lambda: not hub.clockwork.records["cluster"].running)  # a running task would report it as alive
     return lambda: setattr(member, "read", read)
 
 
@@ -185,7 +183,7 @@ async def cut_off(hub: HubNode) -> Callable[[], None]:
         ("stores.retire", {"store": "1.1", "why": "x"}, "SEMQ-1215"),
     ],
 )
-async def test_wrong_moves_are_refused(
+async def test_wrong_requests_about_stores_are_refused(
     inprocess: InProcess, operation: str, arguments: dict[str, object], code: str
 ) -> None:
     async with hubs_of(inprocess) as hubs:
@@ -194,7 +192,7 @@ async def test_wrong_moves_are_refused(
         assert set(homes(one).values()) == {(1, 1)}
 
 
-async def test_no_store_takes_homes(inprocess: InProcess) -> None:
+async def test_homes_are_not_balanced_if_no_store_takes_homes(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
         await request(inprocess, one, "stores.add", store="1.1", weight=0)
@@ -210,8 +208,8 @@ async def test_a_hub_of_one_process_has_no_homes(inprocess: InProcess) -> None:
 async def test_homes_are_read_again_only_if_they_changed(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one = await hubs.instance(1)
-        every, read_at = await one.control(control.homes)
-        assert set(every) == set(NODES)
+        all_homes, read_at = await one.control(control.homes)
+        assert set(all_homes) == set(NODES)
         long_ago = update(node_home).values(since=text("now() - interval '1 hour'"))
 
         def age(connection: Connection) -> None:

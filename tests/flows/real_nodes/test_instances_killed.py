@@ -21,7 +21,7 @@ BATCH = 30
 
 
 class Correspondent:
-    """The application of one institution: sends numbered documents, and notes received documents and events."""
+    """The application of one institution: sends numbered documents, and keeps received documents and events."""
 
     def __init__(self, node: LocalNode, target: str) -> None:
         self.node, self.target = node, target
@@ -55,8 +55,8 @@ class Correspondent:
             self.sent += 1
 
 
-async def all_delivered(a: Correspondent, b: Correspondent) -> None:
-    """Wait until everything was received and acknowledged, once and in order."""
+async def wait_until_all_delivered(a: Correspondent, b: Correspondent) -> None:
+    """Wait until all documents of both are delivered; check that each was received once and in order."""
     for sender, receiver in ((a, b), (b, a)):
         await until(partial(_is_done, sender, receiver), 120)
         assert receiver.received == list(range(sender.sent))
@@ -74,24 +74,24 @@ async def test_an_instance_ends_and_its_standby_serves_its_store(
 ) -> None:
     async with instance_processes(inprocess, new_database) as hub:
         one = hub.instance(1)
-        await one.ready()
+        await one.wait_until_ready()
         two = hub.instance(2)
-        await two.ready()
+        await two.wait_until_ready()
         standby = hub.instance(1)
         a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
         b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
         await linked(a.node, b.node)
         for each in (a, b):
             await each.send()
-        await all_delivered(a, b)
+        await wait_until_all_delivered(a, b)
         for each in (a, b):
             await each.send()
         one.end(end)
         for each in (a, b):
             await each.send()
         await linked(a.node)  # at the other instance
-        await standby.ready()
-        await all_delivered(a, b)
+        await standby.wait_until_ready()
+        await wait_until_all_delivered(a, b)
         assert "carrier_foreign" not in two.log
 
 
@@ -100,9 +100,9 @@ async def test_the_broker_between_instances_ends_and_comes_back(
 ) -> None:
     async with instance_processes(inprocess, new_database) as hub:
         one = hub.instance(1)
-        await one.ready()
+        await one.wait_until_ready()
         two = hub.instance(2)
-        await two.ready()
+        await two.wait_until_ready()
         a = await Correspondent(await hub.local("10008", one), "56001").begin(inprocess)
         b = await Correspondent(await hub.local("56001", two), "10008").begin(inprocess)
         await linked(a.node, b.node)
@@ -111,15 +111,15 @@ async def test_the_broker_between_instances_ends_and_comes_back(
         await hub.restart_broker()
         for each in (a, b):
             await each.send()
-        await all_delivered(a, b)
+        await wait_until_all_delivered(a, b)
 
 
 async def test_homes_move_while_instances_are_killed(inprocess: InProcess, new_database: Callable[[], str]) -> None:
     async with instance_processes(inprocess, new_database) as hub:
         one = hub.instance(1)
-        await one.ready()
+        await one.wait_until_ready()
         two = hub.instance(2)
-        await two.ready()
+        await two.wait_until_ready()
         a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
         b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
         await linked(a.node, b.node)
@@ -134,5 +134,5 @@ async def test_homes_move_while_instances_are_killed(inprocess: InProcess, new_d
             for each in (a, b):
                 await each.send()
             killed.launch()
-            await killed.ready()
-        await all_delivered(a, b)
+            await killed.wait_until_ready()
+        await wait_until_all_delivered(a, b)

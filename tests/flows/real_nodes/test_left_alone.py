@@ -17,7 +17,7 @@ from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.store.rows import Event, Side
 from semq.transport.client_channel import ClientChannel
-from tests.flows.losing import KINDS, LosingProxy, losing
+from tests.flows.losing import ACKNOWLEDGEMENTS, LosingProxy, losing
 from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -76,7 +76,7 @@ async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> Pr
     return ProxiedInstitution(node, channel)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACKNOWLEDGEMENTS)
 async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, kind: str) -> None:
     hub = await inprocess.hub()
     proxies = [LosingProxy(hub.port), LosingProxy(hub.port)]

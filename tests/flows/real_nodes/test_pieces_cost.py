@@ -1,4 +1,4 @@
-"""The cost of the code for pieces for small documents: its calls and its queries, counted."""
+"""The cost that the code for pieces causes for small documents: the tests count its calls and its queries."""
 
 import sys
 from collections import Counter
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[3]
 PIECE_MODULES = tuple(
     f"{ROOT}/{place}" for place in ("semq/engine/receiver/pieces.py", "semq/umx_t/pieces.py", "local_node/pieces/")
 )
-# Functions and their calls for a small document, one comparison each: `prepare` for the events sent and delivered.
+# How often each function is called for a small document; each call makes one comparison. `prepare` is called for two
+# events, `sent` and `delivered`.
 EXPECTED = {"prepare": 2, "is_needed": 1, "with_pieces": 1}
 
 

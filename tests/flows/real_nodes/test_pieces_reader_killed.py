@@ -20,13 +20,13 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5
-# Reads a third of the body, prints a line, and blocks.
+# A program that reads a third of the body, prints a line, and blocks.
 READER = f"""
 import asyncio, sys, time
 from semq.app import Client, link
 from semq.transport.spool import SpooledBody
 
-link.SPOOLED_FROM = 1  # as a body of any document in pieces is by default
+link.SPOOLED_FROM = 1  # bodies above this number of bytes go to a file, as those of documents in pieces do by default
 add = SpooledBody.add
 
 def adding(self, data):
@@ -57,7 +57,7 @@ async def test_a_document_whose_reader_is_killed_is_delivered_completely_to_the_
         assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
         assert reader.stdout is not None
         assert await asyncio.wait_for(reader.stdout.readline(), 60) == b"reading\n"
-        assert counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310") == 22  # nothing of it has ended
+        assert counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310") == 22  # no row has ended
     finally:
         reader.kill()
         await reader.wait()

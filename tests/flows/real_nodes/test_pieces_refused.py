@@ -67,7 +67,7 @@ async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inpro
     await until(lambda: is_clean(a) and is_clean(b))
 
 
-async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -> None:
+async def test_pieces_refused_for_any_reason_are_not_kept(inprocess: InProcess) -> None:
     """Pieces that B cannot read are not kept either. A small document that B cannot read is kept for a person."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)

@@ -1,4 +1,4 @@
-"""Spans of real nodes at a real collector: those of one document form one tree over three nodes."""
+"""Spans that real nodes export over HTTP: the spans of one document form one tree over three nodes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -139,7 +139,7 @@ async def test_a_document_sampled_by_ratio_gets_its_own_trace(inprocess: InProce
 
 
 async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
-    section = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent
+    section = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent, and must not be sampled by this ratio
     hub = await inprocess.hub(HUB_CONFIG + section)
     a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + section) for name in ("10008", "56001")]
     await linked(a, b)
@@ -187,7 +187,7 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
     async with serving_web(a) as site, AsyncClient(base_url=site.url) as client:
         token = {"authorization": f"Bearer {await site.token('viewer')}"}
         answer = (await client.get("/healthz?verbose", headers=token)).json()
-        assert "telemetry" in {one["check"] for one in answer["checks"] if one["verdict"] == "warning"}
+        assert "telemetry" in {check["check"] for check in answer["checks"] if check["verdict"] == "warning"}
         assert 'semq_telemetry_spans_total{result="dropped"} 7.0' in (await client.get("/metrics", headers=token)).text
 
 
@@ -198,4 +198,4 @@ async def test_without_the_section_telemetry_no_spans_are_made(inprocess: InProc
     assert (a.telemetry, a.spans, a.engine.core.spans, hub.engine.core.spans) == (None, None, None, None)
     await submit(inprocess, a, {"traceparent": PARENT})
     answer = (await ask(await inprocess.client(a), "node.health"))["result"]
-    assert "telemetry" not in {one["check"] for one in answer["checks"]}
+    assert "telemetry" not in {check["check"] for check in answer["checks"]}

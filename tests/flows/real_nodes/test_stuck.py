@@ -1,6 +1,7 @@
 """Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-The test plays 10008, which has to stay silent; 56001 and the hub are real. Every row counts as overdue immediately.
+Each test plays 10008, which sends only the frames of the test. The hub and the other institution are real. Every row
+counts as overdue immediately.
 """
 
 import re
@@ -68,10 +69,10 @@ class StuckScene:
             next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
             assert f"{cause}: {StuckCause[cause].meaning}" in result
             assert next_step in result
-            await self._has_commands(next_step)
+            await self._check_commands(next_step)
 
-    async def _has_commands(self, next_step: str) -> None:
-        """Check that each named command exists, with these options."""
+    async def _check_commands(self, next_step: str) -> None:
+        """Check that each command named in a next step exists, with the named options."""
         for command in re.findall("`semq ([^`]+)`", next_step):
             words = [word for word in command.split() if not word.isdecimal()]
             name, options = words[:2], {word for word in words if word.startswith("--")}

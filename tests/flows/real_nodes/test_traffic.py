@@ -1,5 +1,5 @@
-"""Real nodes under load: finished rows are deleted immediately, while messages pass; documents that are not consumed
-use up a quota.
+"""Real nodes under load: finished rows are deleted at once while messages pass, and documents for a partner that is
+offline use up a quota.
 """
 
 from dataclasses import replace
@@ -31,8 +31,8 @@ async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cleanup is switched off, so that only the transaction of the last condition can delete a row."""
-    of_node = LocalNode.engine_settings
-    monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
+    original = LocalNode.engine_settings
+    monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(original(node), clean_rows=0))
     hub = await inprocess.hub()
     sender, receiver = [
         await begin(inprocess, inprocess.settings(name, LOCAL.format(name=name, hub=hub.port)))

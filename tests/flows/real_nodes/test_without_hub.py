@@ -34,8 +34,9 @@ BATCH = 15
 
 
 def write_configurations(folder: Path) -> dict[str, NodePlace]:
-    """Write configurations and certificates of the three; the port of A has no TLS, so no partner can dial A, and A
-    dials both others.
+    """Write the configurations and certificates of the three institutions.
+
+    The port of A has no TLS, so no partner can dial A; A dials B and C.
     """
     ports = free_ports(len(NAMES))
     places = {
@@ -62,9 +63,8 @@ class HublessProcesses:
     def __init__(self, nodes: dict[str, NodeProcess], clients: dict[str, Client]) -> None:
         self.nodes, self.clients = nodes, clients
         self.sent = 0
-        self.received: dict[str, dict[str, bytes]] = {
-            name: {} for name in NAMES
-        }  #: by node, the payload of each locator
+        #: For each node, the payload of each received document by its locator.
+        self.received: dict[str, dict[str, bytes]] = {name: {} for name in NAMES}
 
     async def send(self, target: str, source: str = A) -> None:
         """Submit numbered documents of one order; each is accepted when this returns."""

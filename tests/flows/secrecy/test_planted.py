@@ -43,13 +43,13 @@ def test_planted_secrets_are_found_nowhere(tmp_path: Path) -> None:
             stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | {"SEMQ_AMQP__USERS__SECOND": VARIABLE},
         )  # fmt: skip
         assert node.stdout is not None
-        where = node.stdout.readline().strip().removeprefix("ready ")
-        where += f"?cafile={next((tmp_path / 'data' / 'pki').rglob('trust.pem'))}"
-        url = f"amqps://app:{PASSWORD}@{where}"
+        address = node.stdout.readline().strip().removeprefix("ready ")
+        address += f"?cafile={next((tmp_path / 'data' / 'pki').rglob('trust.pem'))}"
+        url = f"amqps://app:{PASSWORD}@{address}"
         token = semq("hub", "nodes", "token", "10008", "--json", "--node", url).data["token"]
         results += [
-            semq("node", "status", "--node", f"amqps://app:{WRONG}@{where}"),
-            semq("node", "status", SEMQ_NODE=f"amqps://second:{VARIABLE}@{where}"),
+            semq("node", "status", "--node", f"amqps://app:{WRONG}@{address}"),
+            semq("node", "status", SEMQ_NODE=f"amqps://second:{VARIABLE}@{address}"),
             semq("cert", "list", "--node", url),
             semq("config", "show", "--origin", "--config", str(file), SEMQ_AMQP__USERS__SECOND=VARIABLE),
         ]

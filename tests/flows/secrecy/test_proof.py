@@ -44,7 +44,7 @@ def test_a_forged_ack2_ends_nothing(world: SealedWorld) -> None:
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
     for packet in forged(world, str(row.lk0)):
-        world.a.hear(packet)
+        world.a.receive(packet)
         world.settle()
         assert outcomes(world.a) == [None]
     assert world.a.lines(Event.VIOLATION) == 3
@@ -183,14 +183,14 @@ def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has
     assert world.b.app.payloads == [SECRET]
 
 
-def test_documents_without_their_own_key_do_not_hide_later_ones(world: SealedWorld) -> None:
+def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: SealedWorld) -> None:
     world.a.engine.core.settings = dataclasses.replace(world.a.engine.core.settings, claim_rows=2)
     sealing = world.a.sealing
     assert sealing is not None
     world.cut(world.b)
     for n in range(7):
         send(world, b"%d" % n)
-        sealing._sessions.clear()  # each has a session key of its own
+        sealing._sessions.clear()  # each document gets a session key of its own
     world.settle()
     tables = world.a.store.tables
     kept = [row for row in tables.rare if isinstance(row, KeptKey)]
@@ -226,7 +226,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Se
     e = resent.envelope
     lk0 = e.lk0._replace(object_id=e.lk0.object_id + 7)
     for again in (replace(e, lk0=lk0, sid=e.sid + 1), replace(e, lk0=lk0, sid=e.sid + 1, origin="")):
-        world.b.hear(replace(resent, envelope=again, header=None))
+        world.b.receive(replace(resent, envelope=again, header=None))
         world.settle()
     assert world.b.app.payloads == [SECRET]
 
@@ -256,7 +256,7 @@ def test_the_validity_of_a_certificate_is_checked_at_every_use(world: SealedWorl
 
 
 def revoke(world: SealedWorld) -> None:
-    """Revoke and replace A's certificate; A's old key still opens stored session keys."""
+    """Give A another key and certificate, as after a revocation; A's old key still opens stored session keys."""
     own = world.own(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
     keys_of(world.a).own_keys = OwnKeys(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
@@ -274,7 +274,7 @@ def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world:
     assert world.b.app.deliveries == []
     assert world.b.lines(Event.VIOLATION) == 0  # the certificate may still arrive
     awaited = [line.lk0 for line in world.b.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
-    assert len(awaited) == len(set(awaited)) == 2  # one entry for each document, for any number of copies
+    assert len(awaited) == len(set(awaited)) == 2  # one line for each document, for any number of copies
     assert world.b.engine.core.counters.counts["signer_awaited"] > 2
     assert world.b.engine.core.misconduct.seen() == []
     world.later(300)
@@ -318,28 +318,28 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
 ) -> None:
     stored_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
-    resealed, ours = world.a.engine.sender.resealing, key_id(KEYS["A1"])
+    resealer, ours = world.a.engine.sender.resealing, key_id(KEYS["A1"])
     for refused, may in (
         (SignerGone.of(key_id(KEYS["X"])).text, True),
         (SignerGone.of(ours).text, False),
         ("no", False),
     ):
-        assert resealed._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
+        assert resealer._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
     refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(KEYS["X"])).text))
-    resealed._signed_anew[row.lk0] = ours
-    assert not resealed._may_sign_anew(refused_row)  # the receiver names an old key again, although ours signed
+    resealer._signed_anew[row.lk0] = ours
+    assert not resealer._may_sign_anew(refused_row)  # signed with our present key already: another copy would not help
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
-    assert not resealed._may_sign_anew(other)  # the maximum number is remembered
+    assert not resealer._may_sign_anew(other)  # no more documents can be remembered as signed anew
     revoke(world)
-    assert resealed._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
+    assert resealer._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
 def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
-    world.directory.known[world.a.address] = ()
+    world.directory.known_certificates[world.a.address] = ()
     world.connect(world.b)
     world.later(300)
     assert world.b.app.deliveries == []

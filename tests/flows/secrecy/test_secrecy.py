@@ -121,15 +121,15 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_refuse
 
 
 def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:
-    mine = keys_of(world.b).own_keys
-    assert mine is not None
-    for pins, is_accepted in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
+    keys_of_b = keys_of(world.b).own_keys
+    assert keys_of_b is not None
+    for pins, is_accepted in (({keys_of_b.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
         world.a.sealing = Sealing(
             world.a.address,
             NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None, {"56001": pins}),
             world.clock, world._draw, Policy(),
         )  # fmt: skip
-        world.a.sealing.learn("1.56001", mine.certificates)
+        world.a.sealing.learn("1.56001", keys_of_b.certificates)
         assert keys_of(world.a).knows("1.56001") is is_accepted
 
 
@@ -176,8 +176,8 @@ STRIPPED = (
 
 
 @pytest.mark.parametrize("stripped", STRIPPED, ids=str)
-def test_a_document_without_an_attribute_of_its_seal_is_refused(world: SealedWorld, stripped: dict[str, str]) -> None:
-    """Without an attribute that a seal needs, the document is refused, and its application gets no body."""
+def test_a_document_with_a_wrong_attribute_of_its_seal_is_refused(world: SealedWorld, stripped: dict[str, str]) -> None:
+    """B refuses the document, and B's application gets no body."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -201,11 +201,11 @@ BODIES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", BODIES)
-def test_an_altered_ciphertext_is_noticed(world: SealedWorld, what: str) -> None:
+@pytest.mark.parametrize("alteration", BODIES)
+def test_an_altered_ciphertext_is_noticed(world: SealedWorld, alteration: str) -> None:
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         is_for_b = isinstance(frame, Data) and wire is world.b.down
-        return replace(frame, body=BODIES[what](bytes(frame.body)), header=None) if is_for_b else frame
+        return replace(frame, body=BODIES[alteration](bytes(frame.body)), header=None) if is_for_b else frame
 
     world.tamper = tamper
     send(world, SECRET)
@@ -246,7 +246,7 @@ def test_a_replay_at_a_new_position_is_noticed(world: SealedWorld) -> None:
     assert world.b.down is not None
     for envelope in (again, replace(again, origin="")):
         world.b.down.arrive(replace(old, envelope=envelope, header=None))
-        world.b.hear(replace(old, envelope=envelope, header=None))
+        world.b.receive(replace(old, envelope=envelope, header=None))
         world.settle()
     assert world.b.app.payloads == [SECRET]
     assert world.b.lines(Event.VIOLATION) >= 2
@@ -258,9 +258,9 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_refused(world: Sea
         NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None),
         world.clock, world._draw, Policy(),
     )  # fmt: skip
-    forger = keys_of(world.a)
+    genuine = keys_of(world.a)
     assert isinstance(hub.keys, NodeKeys)
-    hub.keys.own_keys = OwnKeys(Identity(forger.own_keys.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
+    hub.keys.own_keys = OwnKeys(Identity(genuine.own_keys.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
     assert keys_of(world.b).own_keys is not None
     hub.learn("1.56001", keys_of(world.b).introduction())
     frames: list[Data] = []
@@ -294,8 +294,8 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     assert world.a.reported.events[-1].reason[0] == "SEMQ-5206"
 
 
-def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
-    """Let the hub replace each document for B by one of its own, in clear."""
+def replacing_documents(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
+    """Return a ``tamper`` that replaces each document to B by a forged document in clear."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -310,7 +310,7 @@ def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
 
 
 def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_recorded(world: SealedWorld) -> None:
-    world.tamper = in_clear(world)
+    world.tamper = replacing_documents(world)
     send(world, SECRET)
     world.settle()
     assert world.b.app.payloads == []
@@ -327,7 +327,7 @@ def test_a_forgery_accepted_without_a_proof_is_replaced_by_the_document(world: S
     """B's operator accepts A's documents without a proof; a later proved document replaces the forged one."""
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(unproved_from=["10008"])
-    world.tamper = in_clear(world)
+    world.tamper = replacing_documents(world)
     send(world, SECRET)
     world.settle()
     assert world.b.app.payloads == [b"pay me"]
@@ -353,7 +353,7 @@ def test_unsigned_receipts_are_refused_also_after_the_hub_has_withdrawn_the_cert
     (row,) = world.a.store.tables.outbound.values()
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     packet = Packet(world.b.address, world.a.address, Function.RECEIPTS, Primitive.INDICATION, [receipt])
-    world.a.hear(packet)
+    world.a.receive(packet)
     world.settle()
     assert outcomes(world.a) == [None]
     assert world.a.lines(Event.VIOLATION) == 1
