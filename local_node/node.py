@@ -54,7 +54,7 @@ from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
-from semq.service.datagrams.ends import OfferingEnd, TakingEnd, status_of
+from semq.service.datagrams.ends import DiallingEnd, OfferingEnd, status_of
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
@@ -180,7 +180,7 @@ class LocalNode(Node[LocalEngine]):
         answers = Answers(self)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(self.settings.hub), lambda: self.engine,
-            self.identity, self.clock, self.turn, answers.listen, self._taking_end(),
+            self.identity, self.clock, self.turn, answers.listen, self._dialling_end(),
         )  # fmt: skip
         if self.settings.direct:
             if self.settings.datagrams is not None:
@@ -199,10 +199,10 @@ class LocalNode(Node[LocalEngine]):
         settings = self._uplink_settings(self.settings.direct[partner.id])
         return Uplink(
             self.address, addresses, settings, lambda: self.engine, self.identity, self.clock, self.turn,
-            datagrams=self._taking_end(), partner=partner,
+            datagrams=self._dialling_end(), partner=partner,
         )  # fmt: skip
 
-    def _taking_end(self) -> TakingEnd | None:
+    def _dialling_end(self) -> DiallingEnd | None:
         """Return the datagram end of a link that this node dials; None without section ``datagrams``.
 
         With direct links the configured port belongs to the listening end (``offering``).
@@ -211,7 +211,7 @@ class LocalNode(Node[LocalEngine]):
         if section is None:
             return None
         own = section.model_copy(update={"port": None}) if self.settings.direct else section
-        return TakingEnd(own, self.address, self.clock)
+        return DiallingEnd(own, self.address, self.clock)
 
     def _sizes(self) -> Sizes:
         p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes

@@ -179,7 +179,7 @@ class HubNode(Node[HubEngine]):
         self.questions = Questions(self.clock)
         vhost.register(self.questions.exchange())
         self._register_queues()
-        vhost.hooks.append(SessionHooks(on_open=self.links.opened))
+        vhost.hooks.append(SessionHooks(on_open=self.links.check_login))
         self.guard = Guard(self.registry, self.clock)
         if self.registry.authority is not None:
             self.authority_roll = AuthorityRoll(self)
@@ -334,7 +334,7 @@ class HubNode(Node[HubEngine]):
             self.store.note_went_back("the control database knows later ones")
         self.engine.custody.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
-        self.links.end_all(ConnectionForced("the hub has opened its store again"))
+        self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:
         """Return the present state of the store. The control database keeps it, to detect a store that was set back."""

@@ -103,7 +103,7 @@ class DirectLinks:
         vhost.register(self._links.exchange(frame_bytes_max))
         self._vhost = vhost
         self._register(self._partners)
-        vhost.hooks.append(SessionHooks(on_open=self._links.opened))
+        vhost.hooks.append(SessionHooks(on_open=self._links.check_login))
 
     def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
         """Start to dial those partners whose addresses are configured."""
@@ -146,13 +146,15 @@ class DirectLinks:
 
     async def restart(self) -> None:
         """End all sessions, because the node has a new engine or trusts other authorities; then dial again."""
-        self._links.end_all(ConnectionForced("the node has opened its store again, or trusts other authorities"))
+        self._links.end_all_sessions(
+            ConnectionForced("the node has opened its store again, or trusts other authorities")
+        )
         for uplink in self.uplinks.values():
             await uplink.restart()
 
     async def stop(self) -> None:
         """End all sessions, and dial no more."""
-        self._links.end_all(ConnectionForced("the node stops"))
+        self._links.end_all_sessions(ConnectionForced("the node stops"))
         for uplink in self.uplinks.values():
             await uplink.stop()
         await asyncio.gather(*self._stops)

@@ -28,7 +28,7 @@ from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
 from semq.service.credentials.identity import certificate_of
-from semq.service.datagrams.ends import TakingEnd
+from semq.service.datagrams.ends import DiallingEnd
 from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
 from semq.service.links.rights import UMX
@@ -140,7 +140,7 @@ class Uplink:
         clock: Clock,
         turn: Turn,
         on_session: Callable[[ClientLink], Awaitable[None]] = _no_questions,
-        datagrams: TakingEnd | None = None,
+        datagrams: DiallingEnd | None = None,
         partner: Address | None = None,
     ) -> None:
         """``on_session`` is started with each session. ``partner``: the node that must answer; None for the hub."""

@@ -7,13 +7,13 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | process                         | the operating-system process: start, signals, end                     |
 | node                            | the life of a node, and a new engine after a loss of the store        |
 | node_host                       | the resources of the process: turn, port, database, connections       |
-| database, standby, housekeeping | the node's Postgres, the claim to its store, its regular cleaning     |
+| database, standby, housekeeping | the node's Postgres; the claim to its store; regular cleaning of it   |
 | clockwork                       | timers and scheduled jobs                                             |
 | links                           | sessions of nodes at the listening end: at a hub, and of direct links |
 | datagrams                       | the channel over UDP beside a link                                    |
-| intake                          | queues of received frames, from which the engine takes in turns       |
+| intake                          | queues of received frames; the sessions take turns at the engine      |
 | admin, access, operations       | the administration exchange, its users, its operations                |
-| message_names, large_documents  | messages by name; documents in pieces, shown as one document          |
+| message_names, large_documents  | the search for a message by its name; documents in pieces             |
 | story                           | the history of a message, as an answer to another party               |
 | credentials                     | keys, certificates, TLS contexts, sealing                             |
 | monitoring                      | health, alerts, metrics                                               |
@@ -21,5 +21,5 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | companion                       | programs beside the node: folders, webhooks, web                      |
 | nightly_extract                 | the extract of the ledger, started as a process                       |
 | log                             | log lines                                                             |
-| errors                          | errors of requests whose operation cannot be run; the port in use     |
+| errors                          | errors of requests that cannot be answered in full; a port in use     |
 """

@@ -13,12 +13,12 @@ from semq.service.admin import ADMIN
 
 APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
 INBOX = "semq.inbox"
-ANSWER_QUEUE_PREFIX = "amq.gen-"  # of queues with generated names, for the answers to administrators
+ANSWER_QUEUE_PREFIX = "amq.gen-"  # prefix of generated queue names; administrators receive answers in such queues
 NO_PERMISSIONS = Permissions("", "", "")
 
 
 def inbox_name(user: str) -> str:
-    """Return the name of a user's inbox; an empty user is the institution itself."""
+    """Return the name of a user's inbox. The empty name stands for the institution itself."""
     return f"{INBOX}.{user}" if user else INBOX
 
 
@@ -27,8 +27,7 @@ class ApplicationPermissions(Permissions):
     """Permissions in the virtual host of applications.
 
     The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The regular
-    expressions decide about all other names. ``inboxes`` excludes all inboxes that it does not list; None: it excludes
-    none.
+    expressions decide about all other names. ``inboxes`` lists the inboxes that they may allow; None: every inbox.
     """
 
     is_admin: bool = False

@@ -1,6 +1,6 @@
 """Administration: exchange ``semq.admin``, one JSON request per message, one JSON answer to ``reply_to``.
 
-The command line uses it over the port and with the permissions of any AMQP client. The operations are those of
+The command line is an ordinary AMQP client of this exchange and needs the same permissions. The operations are those of
 ``semq.service.operations``. Answers are transient messages. ``RequestExchange`` also serves the requests of nodes to
 their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``) and to partners
 (``local_node.link.partner_questions``).
@@ -100,7 +100,7 @@ class RequestExchange(ServiceExchange):
 
 
 class AdminExchange(RequestExchange):
-    """Exchange ``semq.admin``: everyone with the permission to publish may use all operations."""
+    """Exchange ``semq.admin``. A user with the permission to publish to it may use all operations."""
 
     __slots__ = ()
 
@@ -108,9 +108,10 @@ class AdminExchange(RequestExchange):
         super().__init__(ADMIN, vhost, {name: _admin_handler(operation) for name, operation in operations.items()})
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Name the person for whom a program of an administrator acts (header ``x-semq-by``) as the caller.
+        """Answer a request. The caller is the person of header ``x-semq-by``, for whom the session's user acts.
 
-        ``x-semq-asked`` is the number of the line that the web process wrote into the audit log before the act.
+        Without this header, the caller is the user. Header ``x-semq-asked`` has the number of the line that the web
+        process wrote into the audit log before the act.
         """
         headers = message.header.headers or {}
         person, audit_line = headers.get(PERSON_HEADER), headers.get(AUDIT_LINE_HEADER)
@@ -130,7 +131,7 @@ def _admin_handler(operation: OfferedOperation) -> RequestHandler:
 
 
 def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> RequestHandler:
-    """Return the request handler of an exchange for nodes, with arguments read into ``struct``."""
+    """Return a handler for requests of nodes: it reads the arguments into ``struct`` and calls ``handler``."""
 
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
         return await handler(session, read_arguments(name, struct, arguments))

@@ -1,9 +1,9 @@
 """The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
 
-``next_due`` of the engine is the time of its next work. Its job is moved to that time whenever the time may have
-changed: after each unit of the store and each flush. An idle engine therefore runs only every ``BACKSTOP_S``.
-APScheduler is used as a timer within the process: its SQL job store would run jobs twice under two schedulers. The
-lease of the store keeps a second process from running the same jobs.
+``next_due`` of the engine is the time of its next work. After each unit of the store, each flush and each run, the
+engine's job is moved to that time if it is earlier than planned. An idle engine therefore runs only every
+``BACKSTOP_S``. APScheduler serves as a timer within the process. Its SQL job store is not used, because two schedulers
+would run each job twice; the lease of the store keeps a second process from running the same jobs.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
-ENGINE = "engine"
+ENGINE = "engine"  # name of the engine's job
 BACKSTOP_S = 10.0  # the engine runs at least this often
-TICK_S_MIN = 0.05
-WALL_CHECK_S = 15.0
-WALL_JUMP_S = 2.0
+TICK_S_MIN = 0.05  # shortest time until the engine's job runs again
+WALL_CHECK_S = 15.0  # between two comparisons of the wall clock with the monotonic clock
+WALL_JUMP_S = 2.0  # a larger change of their difference means that the wall clock was set
 log = structlog.get_logger("semq.clockwork")
 
 
@@ -49,7 +49,7 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
-    #: for a job that runs every ``every_s`` and does its work only when the work is due
+    #: the next two fields are for a job that runs every ``every_s`` and does its work only when the work is due
     make_due: Callable[[], None] | None = None  #: makes the work due now
     due: Callable[[], float] | None = None  #: the monotonic time when the work is due
 
@@ -65,11 +65,11 @@ class JobRecord:
     paused_at: datetime | None = None
     pause_reason: str = ""
     running: bool = False
-    again_in_s: float | None = None  #: time from the end of this run to the next; set when hastened while running
+    again_in_s: float | None = None  #: from the end of this run to the next; set by ``hasten`` during a run
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """A trigger every ``every_s`` seconds; the first time after ``first_s``, if given."""
+    """A trigger that fires every ``every_s`` seconds, and the first time after ``first_s`` seconds if that is given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -93,7 +93,7 @@ class Clockwork:
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            # a job that hastens itself at its end still counts as an instance (`_run` prevents two at a time)
+            # APScheduler still counts the run at whose end a job is hastened; `_run` prevents two runs at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 
@@ -115,9 +115,9 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job earlier; its schedule continues from there.
+        """Run a job after ``in_s`` seconds, and from then on with its usual interval.
 
-        A running job runs once more at its end, because it may not have seen the reason for the haste.
+        If the job is running now, it runs once more afterwards: this run may have missed the reason for the haste.
         """
         record = self.records[name]
         if record.running:
@@ -131,7 +131,7 @@ class Clockwork:
         self._turn.before_flush(self._flush)
 
     def reschedule(self) -> None:
-        """Move the engine's job if work is due earlier than planned."""
+        """Move the engine's job to an earlier time if work is due before its planned run."""
         due = self._engine().next_due
         if due is None or not self._scheduler.running:
             return

@@ -1,6 +1,6 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory.
 
-An older schema is upgraded (``database.migrate``) or refused. Made by ``node_host``, used by ``node``.
+An older schema is upgraded with ``database.migrate = true``, else refused. Made by ``node_host``, used by ``node``.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Housekeeping of a node: ``semq.store.postgres.housekeeping`` a minute after the start and every few hours.
+"""Housekeeping of a node: runs ``semq.store.postgres.housekeeping`` a minute after the start and every six hours.
 
 A run that fails (because of a lock or an unavailable database) is repeated after five minutes. Documents never wait for
 housekeeping.
@@ -24,7 +24,7 @@ class Tidying:
     """The housekeeping of one node's store."""
 
     def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
-        """``url``: returns the URL of the database; called before each run, because a new server may have another."""
+        """``url`` returns the URL of the database. It is called before each run, because the URL may change."""
         self._url = url
         self._clock = clock
         self._keep = Keep(

@@ -1,10 +1,11 @@
-"""The intake: queues of received frames, by speaker, until the frames are decoded and passed to the engine.
+"""The intake: a queue for each speaker, where received frames wait until they are passed to the engine.
 
-A speaker is a session at a hub, and a partner at a local node. The intake keeps one speaker from delaying the others
-and from filling the memory. Speakers take turns. A turn of the event loop passes on a bounded number of frames, and
-none while too many earlier ones are not committed. The node limits the waiting frames of one speaker: the hub stops
-reading from a session (its publishes are not settled); a local node drops the frames of a partner beyond a number of
-bytes, because one session carries all partners.
+A speaker is a session at the listening end of links, a partner at a local node with a hub, and another instance between
+instances of a hub. The intake keeps one speaker from delaying the others and from filling the memory. In each turn of
+the event loop, the speakers pass on a bounded number of frames one after the other, and none while too many earlier
+frames are not committed. The callers limit the waiting frames of one speaker: the listening end stops reading from a
+session by leaving its publishes unsettled; a local node drops the frames of a partner beyond a number of bytes, because
+the session with the hub carries the frames of all partners.
 """
 
 from collections import deque
@@ -39,7 +40,7 @@ class Intake(Generic[Speaker, Frame]):
         self._process = process
         self._post = post
         self._loop_turn = turn
-        self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: in the order of their next turns
+        self._waiting: dict[Speaker, deque[tuple[Frame, int]]] = {}  #: the first speaker is the next to pass on frames
         self._bytes: dict[Speaker, int] = {}
         self._paused: set[Speaker] = set()
         self._is_scheduled = False
@@ -60,7 +61,7 @@ class Intake(Generic[Speaker, Frame]):
         self._schedule()
 
     def finish(self, speaker: Speaker) -> list[Frame]:
-        """Pass the frames of one turn of a departed speaker to the engine, and return the rest."""
+        """Pass at most ``FRAMES_PER_TURN`` frames of a departed speaker to the engine, and return its other frames."""
         if speaker in self._waiting:
             self._pass_on(speaker, FRAMES_PER_TURN, BYTES_PER_TURN)
         frames = self._waiting.pop(speaker, deque())
@@ -108,7 +109,7 @@ class Intake(Generic[Speaker, Frame]):
                     continue
                 count, size = self._pass_on(speaker, min(share, frames_left), bytes_left * share // FRAMES_PER_TURN)
                 frames_left, bytes_left = frames_left - count, bytes_left - size
-        finally:  # also after a failure, which must not stop the turns of all speakers
+        finally:  # also after a failure: one speaker's failure must not stop the intake
             self._loop_turn.in_next(self._schedule_again)
 
     def _schedule_again(self) -> None:
@@ -145,7 +146,7 @@ class Intake(Generic[Speaker, Frame]):
         return len(batch), size
 
     def settle(self, frames: int, size: int) -> None:
-        """Note that the work of frames is committed or has failed, and continue."""
+        """Note that the work of ``frames`` frames is committed or has failed; more frames may be passed on."""
         self.frames_under_way -= frames
         self.bytes_under_way -= size
         self._schedule()

@@ -1,6 +1,6 @@
-"""Documents in pieces, as operations show them: size and body of the document replace those of its manifest.
+"""Documents in pieces, as operations show them: size and body of the document replace size and body of its manifest.
 
-A manifest is a row like any other; its payload describes the document. Only rows as small as a manifest are read.
+A manifest is a row like any other; its payload describes the document. Bodies larger than any manifest are not read.
 Called by the operations that show rows and bodies. ``local_node.pieces.assembly`` assembles documents for applications.
 """
 
@@ -44,7 +44,7 @@ def _may_be_manifest(row: dict[str, Any]) -> bool:
 
 
 def _read_manifest(store: PostgresStore, side: str, number: int, stored: Stored) -> PiecesManifest | None:
-    """Return the manifest in a stored body; None if the body is no manifest, or one that this node has sealed."""
+    """Return the manifest in a stored body; None if the body is no manifest, sealed by this node, or unreadable."""
     try:
         envelope = decode_envelope(stored)
         if not _is_of_manifest(envelope.attributes.pieces) or (side == "outbound" and envelope.is_sealed):
@@ -77,7 +77,7 @@ class LargeBodies:
         """Return at most ``length`` bytes of a document's body from ``offset`` on, with digest and size of the whole
         body; None if the document is not in pieces. A shorter answer ends where a piece ends.
 
-        Raises PayloadGone for a document of this node, InPieces without an offset, PiecesMissing.
+        Raises PayloadGone if this node sent the document in pieces, InPieces if ``offset`` is None, PiecesMissing.
         """
         if "pieces" in row or (row["side"] == "outbound" and await self._is_manifest(row)):
             raise PayloadGone("The sender's node deletes the pieces of a document as they arrive.", name=row["name"])
@@ -103,7 +103,7 @@ class LargeBodies:
         return Stored(*bodies[0][1:]) if bodies else None
 
     async def _is_manifest(self, row: dict[str, Any]) -> bool:
-        """Whether a message of this node is a manifest, also a sealed one."""
+        """Whether a message sent by this node is a manifest, sealed or not."""
         stored = await self._stored(row) if _may_be_manifest(row) else None
         return stored is not None and _is_of_manifest(decode_envelope(stored).attributes.pieces)
 
@@ -129,7 +129,7 @@ class LargeBodies:
 
 
 async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, list[int]]:
-    """Return the rows of the pieces of those received messages that are manifests."""
+    """Return the row numbers of the pieces, in a list for each received message of ``brefs`` that is a manifest."""
     piece_brefs: dict[int, list[int]] = {}
     for bref, stored_envelope, _ in await store.read(views.bodies, "inbound", brefs) if brefs else ():
         envelope = decode_envelope(Stored(stored_envelope, b""))
@@ -145,14 +145,14 @@ class _NamedManifest(NamedTuple):
 
 
 def _is_of_manifest(pieces: str) -> bool:
-    """Whether a value of ``@Pieces`` names a document; that of a piece is DOCUMENT/NUMBER."""
+    """Whether a value of ``@Pieces`` is the value of a manifest: DOCUMENT. A piece has DOCUMENT/NUMBER."""
     return bool(pieces) and "/" not in pieces
 
 
 def ordered(arrived: Sequence[views.ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
-    """Return the rows of the pieces of a document in order.
+    """Return the row numbers of a document's pieces, in the order of the pieces.
 
-    Raises PiecesMissing unless they are the pieces that the manifest states.
+    Raises PiecesMissing unless ``arrived`` has all the pieces that the manifest states.
     """
     by_number: dict[int, views.ArrivedPiece] = {}
     for piece in arrived:

@@ -1,7 +1,7 @@
-"""Messages by name, and the outcomes of messages that have left the queues.
+"""The search for a message by its name, and the outcomes of messages that have left the queues.
 
-The operations on messages call it, and accept every form of name of ``semq.store.views.names``. An act on an ended
-message gets an error with the outcome and its time, from the ledger, which keeps finished messages.
+Called by the operations on messages; every form of name of ``semq.store.views.names`` is accepted. The ledger keeps
+finished messages: the error for an act on one of them states its outcome and the time.
 """
 
 from collections import Counter
@@ -28,9 +28,10 @@ FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
 async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
-    """Return the rows of the message with a name: one, or two for a message to the own institution.
+    """Return the rows of the message with a name: one row, or two if the institution sent the message to itself.
 
-    Raises NotThere, TooLate if it has ended and was cleaned, BadArguments if the name fits several messages.
+    If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and its rows
+    are deleted, BadArguments if a number or a short name fits several messages.
     """
     rows = await store.read(names.find_messages, name)
     if not rows:
@@ -47,14 +48,14 @@ async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]
     return rows
 
 
-async def find_open(store: PostgresStore, name: str, direction: Direction = Direction.OWN) -> dict[str, Any]:
-    """Return the row of an unfinished message that this node sends, or holds for others.
+async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
+    """Return the row of an unfinished message that this node sends.
 
     Raises NotThere, NotAccepted, TooLate, BadArguments.
     """
     rows = await find_accepted(store, name)
     for row in rows:
-        if row.get("direction") == direction.name:
+        if row.get("direction") == Direction.OWN.name:
             if row["outcome"] is not None:
                 raise ended(await past_record(store, row["lk0"]))
             return row
@@ -64,8 +65,8 @@ async def find_open(store: PostgresStore, name: str, direction: Direction = Dire
 async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
     """Return a group submission with a summary of the outcomes of its members; None if no group has the name.
 
-    ``outcome`` is None until all members have ended; then it is DELIVERED if all members are, or else that of the first
-    member that did not get the document.
+    ``outcome`` is None until the message to each member has ended. Then it is DELIVERED if all were delivered, or else
+    the outcome of the first message that was not delivered.
     """
     group = await store.read(groups.find_group, name)
     if group is None:
@@ -87,8 +88,11 @@ async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
 
 
 def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Build a record from ledger lines. For a message that has ended here, it has ``last_event`` and ``ended_at``, and
-    at the sender ``outcome``."""
+    """Build a message's record from its ledger lines.
+
+    If the message has ended here, the record has ``last_event`` and ``ended_at``; at the sender it also has
+    ``outcome``.
+    """
     facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
     is_accepted = False
@@ -98,7 +102,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
                 facts[name] = line[name]
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
-        # A refusal ends an SQL submission. It does not end an accepted document: then it concerns a copy only.
+        # A refusal ends an SQL submission. It does not end an accepted document, of which it concerns a copy only.
         is_refusal = side == "sender" and event == Event.REFUSED.name and not is_accepted
         if is_refusal or event in FINAL_EVENTS.get(side, ()):
             facts |= {"side": SIDES[side], "last_event": event, "ended_at": line["at"]}
@@ -125,10 +129,10 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
-    """Return the messages that have a name, each once; ``lk0s`` has the newest first.
+    """Return the messages that a search by name has found, each once, the newest first; ``lk0s`` has the same order.
 
-    A message whose short name this is comes before messages whose key it is. A key may belong to several messages; a
-    number or a short name must denote exactly one. Raises NotThere, BadArguments.
+    A message whose short name is ``name`` comes before messages whose key is ``name``. A key may belong to several
+    messages; a number or a short name must denote exactly one. Raises NotThere, BadArguments.
     """
     fitting = list(dict.fromkeys(lk0s))
     if not fitting:

@@ -1,9 +1,9 @@
 """The nightly extract: the node's scheduler starts the extract of its ledger as a process.
 
-The program is ``python -m spark_reconcile extract``, a process of its own: the node does not need Arrow, and a failure
-of the extract does not affect it. It runs once after the start of the node, for missed nights, then every day at
-``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date without an extract, and
-may run repeatedly. Used by ``node``.
+The program is ``python -m spark_reconcile extract``. It is a process of its own, so that the node does not need Arrow
+and is not affected by a failure of the extract. It runs once after the start of the node, for missed nights, then every
+day at ``extract.at``, and again a quarter of an hour after a failure. It extracts every completed date without an
+extract, and may run repeatedly. Used by ``node``.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ log = structlog.get_logger("semq.nightly")
 CHECK_S = 20.0  # between two checks of the clock
 RETRY_S = 900.0  # from a failed extract to the next
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
-DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable with the URL of the node's database, for child processes
+DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable of child processes: the URL of the node's database
 
 
 def next_after(now: datetime, at: str, zone: str) -> datetime:
@@ -44,7 +44,7 @@ class Nightly:
     """The regular extracts of one node's ledger."""
 
     def __init__(self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]]) -> None:
-        """``environment``: variables for the child that only the running node knows (database, port)."""
+        """``environment``: returns the variables of the process that only the running node knows (database, port)."""
         self._settings = settings
         self._clock = clock
         self._environment = environment

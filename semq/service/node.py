@@ -2,8 +2,8 @@
 
 ``local_node`` and ``platform_node`` have the subclasses; ``process`` runs one. An engine lives as long as one opening
 of its store. After a loss of the connection, or a commit with unknown outcome, the engine's state is discarded, the
-store is opened again (a new incarnation), and a new engine is built from the committed rows: the same path as after a
-crash (PROTOCOL.md section 14).
+store is opened again (a new incarnation), and a new engine is built from the committed rows. A start after a crash does
+the same (PROTOCOL.md section 14).
 """
 
 import asyncio
@@ -56,11 +56,12 @@ from semq.umx_t.retry import backoff
 from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
-NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
-# Sections of the configuration whose program has another name than semq.SECTION, or more rights.
+NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the URL of the node
+# Sections of the configuration with a companion program that has another name than semq.SECTION, or more rights.
 PROGRAMS = {"http": Program("semq.web", shares_output=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-DATABASE_CHECK_S = 10.0  # a dead server whose child processes still hold the connections shows no error
+# Connections show no error while the child processes of a dead server keep them open.
+DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -97,7 +98,7 @@ class Node(Generic[E]):
         self._cleanup = AsyncExitStack()  #: ends the started parts, in the reverse order of their start
         self._failed: asyncio.Future[None]
         self._stopping = False
-        self.users: UserTable  #: by name and password
+        self.users: UserTable  #: the users who log in with a password
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._database_environment)
@@ -107,11 +108,13 @@ class Node(Generic[E]):
 
     # --- for subclasses
     async def prepare(self) -> None:
-        """Load the node's identity. Called when the database is open, and again after a standby; nothing is built
-        yet."""
+        """Load the node's identity. Called after the database was opened, before the store and the engine exist.
+
+        Called again if the process has waited while another process owned the store.
+        """
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the node's own port, or None for a port in clear."""
+        """Return the TLS context of the node's own port, or None for a port without TLS."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
@@ -145,7 +148,7 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
-        """Apply changed settings in one turn of the event loop; return the users whose sessions ended. Never raises."""
+        """Apply changed settings in one turn of the event loop; return the users who lost a session. Never raises."""
         before, self.settings = self.settings, settings
         amqp, server = settings.amqp, self.server
         for name in access.virtual_hosts(amqp):
@@ -169,7 +172,7 @@ class Node(Generic[E]):
             log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return the scheduled jobs besides the engine."""
+        """Return the scheduled jobs that only this kind of node has."""
         return []
 
     # --- life
@@ -441,7 +444,7 @@ class Node(Generic[E]):
         return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the login properties for peers: node, store, incarnation, protocol version."""
+        """Return the properties that the node sends to peers at login: node, store, incarnation, protocol version."""
         return {
             "node": str(self.address),
             "store_uuid": self.recovered.store_uuid,
@@ -455,7 +458,7 @@ class Node(Generic[E]):
         return access.application_users(settings.amqp)
 
     async def status(self) -> dict[str, Any]:
-        """Return identity, state and figures of this node."""
+        """Return the answer of ``node.status``: identity, state and figures of this node."""
         counters = self.store.counters
         return {
             "kind": self.settings.node.kind,
@@ -485,7 +488,7 @@ class Node(Generic[E]):
             return [Check("store", FAILING, str(error))]
 
     def engine_violations(self) -> list[dict[str, str | int]]:
-        """Return the violations of the last day."""
+        """Return the violations of the protocol by peers during the last day."""
         raise NotImplementedError
 
     def engine_counters(self) -> Mapping[str, int]:
@@ -493,5 +496,5 @@ class Node(Generic[E]):
         raise NotImplementedError
 
     def latency(self) -> Mapping[Stage, Histogram]:
-        """Return the histograms of the engine."""
+        """Return the engine's histograms of latency."""
         return {}

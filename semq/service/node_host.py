@@ -1,7 +1,7 @@
-"""The resources that a process gives to a node: turn, port, database, connections for reading, pauses of the writer.
+"""The resources that a process gives to a node: ``Turn``, port, database, connections, and the rule for idle stores.
 
-``NodeHost`` is for a process with a single node, which does not share them. ``local_node.virtual`` has a subclass for a
-process in which the nodes of many institutions share them.
+``NodeHost`` is for a process with a single node, which shares nothing. ``local_node.virtual`` has a subclass for a
+process in which the nodes of many institutions share these resources.
 """
 
 import socket
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class NodeHost:
-    """The process of a single node."""
+    """The resources in the process of a single node."""
 
     poll_factor = 1.0  #: multiplies the intervals of jobs that search the database for work
 
     def turn(self) -> Turn:
-        """Return the turn of the node's links and brokers."""
+        """Return the ``Turn`` that collects the output of the node's links and broker."""
         return Turn()
 
     def probe(self, host: str, port: int) -> None:
@@ -37,7 +37,7 @@ class NodeHost:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
     def shared_port(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None":
-        """Return the function that attaches a node's AMQP server to a shared port; None for a port of its own."""
+        """Return the function that attaches a node's AMQP server to a shared port; None: the node has its own port."""
         return None
 
     def database(self, settings: Settings) -> NodeDatabase:
@@ -45,7 +45,7 @@ class NodeHost:
         return NodeDatabase(settings)
 
     def readers(self) -> Readers:
-        """Return the connections of a store for reading."""
+        """Return the connections with which a store reads."""
         return OwnReaders()
 
     def rest(self) -> Rest:

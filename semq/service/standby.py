@@ -1,7 +1,7 @@
 """The claim of this process to its node's store, and the standby while another process of the same node owns the store.
 
-A standby listens on no port, checks the lease every two seconds, and serves as soon as the lease has expired or was
-released (PROTOCOL.md section 10). ``semq.store.postgres.owner`` identifies processes. Used by ``node`` only.
+A standby listens on no port, checks the lease at least every two seconds, and serves as soon as the lease has expired
+or was released (PROTOCOL.md section 10). ``semq.store.postgres.owner`` identifies processes. Used by ``node`` only.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.umx_t.locator import Store
 
-CHECK_S_MIN, CHECK_S_MAX = 0.2, 2.0  # between two checks of the lease
+CHECK_S_MIN, CHECK_S_MAX = 0.2, 2.0  # the pause between two checks of the lease
 log = structlog.get_logger("semq.standby")
 
 
@@ -27,14 +27,14 @@ class Claim:
 
     def __init__(self, settings: Settings, home: Store, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
-        self.has_waited = False  #: another process has owned the store since this process started
+        self.has_waited = False  #: another process owned the store at some time after this process started
         self._node = str(home)
         self._host = "_".join(socket.gethostname().split()) or "?"
         self._process = clock.uuid().hex
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)
 
     def owner(self) -> Owner:
-        """Return this process as an owner. The lock is checked each time, because its holder may have ended."""
+        """Return this process as an owner. Each call tries to take the lock, because another holder may have ended."""
         place = EMBEDDED if self._lock is None else self._lock.take()
         return Owner(self._node, self._host, self._process, place)
 

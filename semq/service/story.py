@@ -1,10 +1,11 @@
-"""The story of a message: a node's answer to another party, with protocol events and their times (section 20).
+"""The story of a message: a node's answer to another party, with its events and their times (PROTOCOL.md section 20).
 
 A question comes from another party, through the hub (``platform_node.questions``) or over a direct link
-(``local_node.link.partner_questions``); ``local_node.link.answers`` answers it. It must be about a message between the
-asker and the answering node; any other message counts as unknown. Details, which may contain tracebacks and operators'
-texts, are left out, except the reason of a refusal, which the other end already has. A node with a certificate signs
-its story together with the asker's nonce, so that the hub can suppress a story, but neither change nor forge one.
+(``local_node.link.partner_questions``); ``local_node.link.answers`` answers it. A message that did not go between the
+asker and the answering node counts as unknown, except to the hub, which may ask about any message. Details, which may
+contain tracebacks and operators' texts, are left out, except the reason of a refusal, which the other end already has.
+A node with a certificate signs its story together with the asker's nonce, so that the hub can suppress a story, but
+neither change nor forge one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +103,10 @@ def read(story: bytes) -> list[dict[str, Any]]:
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a line of the hub's ledger after checking the fields of a story line. Raises ValueError, TypeError."""
+    """Return an event of the hub's own ledger, after a check of the fields that story lines have, too.
+
+    Raises ValueError, TypeError.
+    """
     fields = {name: event[name] for name in StoryLine.__struct_fields__ if name in event}
     return {**event, **msgspec.to_builtins(msgspec.convert(fields, StoryLine))}
 

@@ -27,8 +27,9 @@ log = structlog.get_logger("semq.companion")
 Job = Callable[[], Coroutine[Any, Any, None]]
 Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
-NODE_VARIABLE = "SEMQ_NODE"  # the URL of the running node, if the port in the configuration is not the one in use
-NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)  # variables that are not settings, although their names look like it
+# Environment variable with the URL of the node. Without it, the host and port of the configuration are used.
+NODE_VARIABLE = "SEMQ_NODE"
+NO_SETTINGS = (NODE_VARIABLE, DATABASE_VARIABLE)  # variables that are not settings, although their names look alike
 WITH_PARENT = "--with-parent"
 RETRY_S = 1.0
 
@@ -78,7 +79,7 @@ def _wait_for_stop(with_parent: bool) -> Job:
 
 
 async def until(wait_for_stop: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``wait_for_stop`` or a job returns, or a job fails; raise the error of that job.
+    """Run jobs until ``wait_for_stop`` or a job returns, or a job fails. Raises the error of the failed job.
 
     A job is repeated while the node is not available.
     """

@@ -2,8 +2,8 @@
 
 Its standard input is a pipe from the node; when the node dies, the pipe closes, and the program has to end. On its
 standard output the program reports the sections that fail (``section_states``). A program with ``shares_output``
-reports no sections: it writes to the standard output of the node. Its log lines go to the standard error of the node.
-Used by ``semq.service.node``.
+reports no sections: it writes to the standard output of the node. Every program writes its log lines to the standard
+error of the node. Used by ``semq.service.node``.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Companion:
         }
 
     def start(self) -> None:
-        """Start the program, and restart it whenever it ends."""
+        """Start the program. It is restarted whenever it ends, until ``stop``."""
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 

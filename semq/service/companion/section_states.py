@@ -88,7 +88,7 @@ class ReportedStates:
         self.counts: dict[str, Mapping[str, int]] = {}
 
     def update(self, line: bytes) -> None:
-        """Apply a line of the companion. Output that is not such a line is ignored."""
+        """Apply a line of the companion. Output that is no ``StateLine`` is ignored."""
         try:
             state = msgspec.json.decode(line, type=StateLine)
         except msgspec.DecodeError:

@@ -1,7 +1,7 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-Nodes create it if TLS is configured. It provides their TLS contexts; their jobs use it to renew the certificate and to
-warn of its end. Each kind of node renews in its own way: a hub signs its own certificate, an institution requests one
+A node creates a ``NodeIdentity`` if TLS is configured, and takes its TLS contexts from there. A job of the node calls
+``maintain``, and renews the certificate when ``is_due``: a hub signs its own certificate, an institution requests one
 from its hub (``local_node.renewal``).
 """
 
@@ -38,7 +38,7 @@ def ring_of(settings: Settings) -> KeyRing:
 
 
 def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:
-    """Return the authorities of a configuration. Raises TrustUnreadable."""
+    """Return the trusted authorities of a configuration. Raises TrustUnreadable."""
     return TrustStore.read(settings.tls.trust or ring.trust_path)
 
 
@@ -47,13 +47,13 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
-        # Before the authorities: without enrolment both fail, and only the error of the key ring names the reason.
+        # Read before the authorities: without enrolment, reading either fails, and only this error names the reason.
         self.current: Identity = self.ring.identity()
         self.trust = trust_of(settings, self.ring)
         self._settings = settings
         self._clock = clock
         self._jitter = clock.random()
-        self._contexts: list[ssl.SSLContext] = []  #: those that ``rotate`` gives the new certificate
+        self._contexts: list[ssl.SSLContext] = []  #: contexts into which ``rotate`` loads the new certificate
         self._warned_at: datetime | None = None
         encrypted_keys = self.ring.encrypt_clear_keys()
         if encrypted_keys:
@@ -84,13 +84,13 @@ class NodeIdentity:
         return active
 
     def is_outdated(self) -> bool:
-        """Whether another process has installed another certificate (``semq node enroll``)."""
+        """Whether another process (``semq node enroll``) has installed a certificate that is not loaded here."""
         return self.ring.slots().active not in (None, self.certificate.key_id)
 
     def adopt(self) -> None:
         """Load the identity and the authorities of the key ring again; the caller must create new contexts.
 
-        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate; then nothing has changed.
+        Raises NoIdentity, KeyRefused, WrongName, TrustUnreadable, OutOfDate; if it raises, nothing has changed.
         """
         current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
         trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
@@ -140,7 +140,7 @@ class NodeIdentity:
 
     @property
     def state(self) -> str:
-        """Return ok, renew (it is due), ending (it is due, and at most ``tls.warn_days`` remain), or expired."""
+        """Return ok, renew (renewal is due), ending (also at most ``tls.warn_days`` remain), or expired."""
         lifetime = self.certificate.not_after - self._clock.wall()
         if lifetime <= timedelta(0):
             return "expired"
@@ -149,7 +149,7 @@ class NodeIdentity:
         return "renew" if self.is_due() else "ok"
 
     def maintain(self) -> None:
-        """Warn of an approaching end, and delete keys that were retired more than ``tls.keep_keys_days`` ago."""
+        """Warn if the certificate is ending or expired; delete keys retired more than ``tls.keep_keys_days`` ago."""
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned_at is None or now - self._warned_at > WARN_EVERY):
             self._warned_at = now
@@ -158,7 +158,7 @@ class NodeIdentity:
             log.info("key_forgotten", key_id=key_id)
 
     def slots(self) -> list[dict[str, Any]]:
-        """Return every slot, for display."""
+        """Return the facts about every slot of the key ring, for display."""
         return slots_of(self.ring, self._clock.wall())
 
     def status(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def days_left(end: datetime, now: datetime) -> float:
 
 
 def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
-    """Return every slot of a ring, for display."""
+    """Return the facts about every slot of a key ring, for display."""
     slots = []
     for slot, key_id in ring.slots().all():
         certificate = ring.certificate(key_id)

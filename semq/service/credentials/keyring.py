@@ -25,7 +25,7 @@ from semq.seal.keys import PrivateKey, PublicKey, key_id
 from semq.seal.voucher import is_vouched, with_vouchers, without_vouchers
 from semq.umx_t.address import Address, parse_address
 
-CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
+CERTIFICATES_MAX = 16  # of one node; more than its slots and renewals need
 CHAIN_SIZE_MAX = 64 * 1024  # characters
 SEEN_MAX = 256  # remembered fingerprints per node
 END = "-----END CERTIFICATE-----"
@@ -39,7 +39,7 @@ class OwnKeys:
     identity: Identity
     certificates: tuple[str, ...]
     public: dict[str, PublicKey] = field(default_factory=dict)  #: by key id
-    introduced: tuple[str, ...] = ()  #: the certificates, each signed by this node's other keys
+    introduced: tuple[str, ...] = ()  #: the certificates as PEM, each with signatures by the other keys of this node
 
     def __post_init__(self) -> None:
         self.public = {name: key.public_key() for name, key in self.identity.keys.items()}
@@ -113,7 +113,7 @@ class NodeKeys:
         return key
 
     def certificate(self, node: str, key_id: str) -> str | None:
-        """Return a partner's certificate with its chain, as PEM, by key id; None if it is not trusted. For a proof."""
+        """Return a partner's certificate by key id, as PEM with its chain; None if it is not trusted. For proofs."""
         trusted = self._partners.get(node, ())
         return next((pem for certificate, pem in trusted if certificate.key_id == key_id), None)
 
@@ -141,8 +141,9 @@ class NodeKeys:
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Trust the valid ones of these certificates, instead of the earlier ones of the node. Return whether the key
-        for which session keys are wrapped has changed.
+        """Trust the valid ones among these certificates, in place of earlier ones of the node that have not expired.
+
+        Returns whether there is a new key for which session keys are wrapped.
         """
         key_before, now = self.receiver(node), self._clock.wall()
         trusted_before = self._partners.get(node, [])
@@ -170,8 +171,10 @@ class NodeKeys:
         return key_after is not None and (key_before is None or key_id(key_before) != key_id(key_after))
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
-        """Return the valid certificates that were issued after all known ones of a node and signed by one of its known
-        keys. A certificate issued earlier may have been revoked: its signature by a newer key proves nothing.
+        """Return the valid certificates that were issued after all known ones of a node and that a known key proves.
+
+        A known key proves a certificate for the same key, and a certificate that it has signed. A certificate issued
+        earlier is left out: it may have been revoked, and a signature by a newer key does not exclude that.
         """
         trusted = self._partners.get(node, ())
         if not trusted:
@@ -191,7 +194,7 @@ class NodeKeys:
         return tuple(successors)
 
     def _note_new(self, node: str, trusted: Sequence[TrustedCertificate], keys_before: Mapping[str, PublicKey]) -> None:
-        """Note new certificates, and whether a key that was known before has signed them."""
+        """Note new certificates, and whether each has a key that was known before or was signed by one."""
         seen = self._seen.setdefault(node, set())
         for certificate, pem in trusted:
             fingerprint = certificate.fingerprint
@@ -214,7 +217,7 @@ class NodeKeys:
         return news
 
     def check_all(self) -> None:
-        """Check all known certificates, expired ones included, against the present authorities."""
+        """Check all known certificates, expired ones included, against the present authorities; keep the valid ones."""
         for node, trusted in list(self._partners.items()):
             self._partners[node] = []
             self.learn(node, [pem for _, pem in trusted])

@@ -1,7 +1,7 @@
 """Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
-Local nodes create it once per process, because it holds the session keys. A node without certificates has no sealing,
-and refuses documents that have to be sealed.
+A local node creates its ``Sealing`` once per process, because it holds the session keys. A node without certificates
+has none, and refuses documents that have to be sealed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from semq.umx_t.envelope import Packet
 from semq.umx_t.records import ChannelRecord
 from semq.umx_t.version import DATAGRAMS_PROPERTY
 
-VERSION = 1  # value of the login property, by which a dialling end states that it uses channels
+VERSION = 1  # value of the login property with which a dialling end states that it uses channels
 log = structlog.get_logger("semq.datagrams")
 
 
@@ -52,7 +52,7 @@ class DatagramEnd:
         self.port.close()
 
     def status(self) -> dict[str, Any]:
-        """Return the port, and the state and figures of each peer."""
+        """Return the port, the number of datagrams of strangers, and the state and figures of each peer."""
         return {
             "port": self.port.number,
             "strangers": self.port.strangers,
@@ -61,7 +61,7 @@ class DatagramEnd:
 
 
 class OfferingEnd(DatagramEnd):
-    """The end that listens."""
+    """The end that listens and offers channels."""
 
     async def start(self, host: str) -> None:
         """Listen at ``host``, or at the configured address. Raises DatagramPortTaken."""
@@ -76,7 +76,7 @@ class OfferingEnd(DatagramEnd):
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
-        """Offer a channel on a new link. Returns None if the peer, by the ``properties`` of its login, uses none."""
+        """Offer a channel on a new link. Returns None if the peer, by its login ``properties``, uses no channels."""
         if properties.get(DATAGRAMS_PROPERTY) != VERSION or not self.port.is_open:
             return None
         link = LinkDatagrams(self.port, self._own, peer, self._counts_of(peer), send_packet, on_document)
@@ -85,15 +85,15 @@ class OfferingEnd(DatagramEnd):
         return self._register(link)
 
 
-class TakingEnd(DatagramEnd):
-    """The end that has dialled the link."""
+class DiallingEnd(DatagramEnd):
+    """The end that has dialled the link and uses the channels that its peer offers."""
 
     def __init__(self, section: DatagramsSection, own: Address, clock: Clock) -> None:
         super().__init__(section, own, clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def properties(self) -> Mapping[str, Any]:
-        """Return the login property by which this end states that it uses channels."""
+        """Return the login property with which this end states that it uses channels."""
         return {DATAGRAMS_PROPERTY: VERSION}
 
     def begin(

@@ -50,7 +50,7 @@ class LinkDatagrams:
     def try_send(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
         """Send a best-effort document as a datagram; return False if the frame must be sent over the connection.
 
-        Without an open channel, and without ``room`` in the connection (a number of messages), the document is dropped.
+        If the document cannot leave as a datagram and the connection has no ``room`` (in messages), it is dropped.
         """
         if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
             return False

@@ -4,5 +4,5 @@
 |-----------|------------------------------------------------------------------------------------|
 | sessions  | the queues of each node, its login and presence, frames in both directions         |
 | rights    | the virtual host of links, and the permissions of a node in it                     |
-| allowance | a limit on the rate of expensive actions of each node                              |
+| allowance | a limit on the rate of logins and renewals of each node                            |
 """

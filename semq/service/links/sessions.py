@@ -97,8 +97,8 @@ class NodeLink:
         unacknowledged bytes.
 
         A socket that is full for the moment does not count: storing a message costs many times more than letting it
-        wait in the output of the session, within the same bounds, and a stored message makes the following ones be
-        stored, too.
+        wait in the output of the session, within the same bounds. Besides, after a stored message the following ones
+        must be stored, too.
         """
         if not self.is_up or self._unacked_bytes >= self._bytes_max:
             return 0
@@ -144,7 +144,7 @@ class NodeStatement:
 
 
 class ListeningEngine(Protocol):
-    """The engine behind the sessions: that of a hub, or of a node with direct links."""
+    """The engine behind the sessions: the engine of a hub, or of a node with direct links."""
 
     @property
     def core(self) -> Core:
@@ -180,7 +180,7 @@ class Links:
     ) -> None:
         self._engine = engine
         self._datagrams = datagrams
-        self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance
+        self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance of the hub
         self._note_store = note_store  #: notes node, store and boot of a login; raises SemqError to refuse the store
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
@@ -201,9 +201,12 @@ class Links:
         return [NodeQueue(self, node, name(node)) for node in nodes for name in (queue_name, control_name)]
 
     # --- login
-    def opened(self, session: SessionInfo) -> None:
-        """Accept the login of a node. End its session if it has no common version of the protocol, uses the name of
-        another node, or makes a statement about its store that is unreadable or refused."""
+    def check_login(self, session: SessionInfo) -> None:
+        """Note the statement of a node that has logged in.
+
+        The session is ended if the node has no common version of the protocol, uses the name of another node, or makes
+        a statement about its store that is unreadable or refused.
+        """
         properties = session.client_properties
         try:
             agree(properties.get(PROPERTY))
@@ -250,7 +253,7 @@ class Links:
             self.down(link)
 
     def down(self, link: NodeLink) -> None:
-        """End a link. One turn of the messages that wait in the intake is processed first, and the rest refused."""
+        """End a link. Of its messages in the intake, those of one turn are processed first; the others are refused."""
         _refuse(self.intake.finish(link.session))
         link.end()
         if self.links.get(str(link.peer)) is link:
@@ -263,7 +266,7 @@ class Links:
         if link is not None:
             link.session.close(error)
 
-    def end_all(self, error: AmqpError) -> None:
+    def end_all_sessions(self, error: AmqpError) -> None:
         """End all sessions, because a new engine starts; the nodes log in again and inquire.
 
         A session with only one of its two consumers is ended, too: its consumer is forgotten here, so the second
@@ -281,7 +284,7 @@ class Links:
 
     # --- frames of nodes
     def _process(self, session: SessionInfo, messages: list[OfferedMessage]) -> None:
-        """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
+        """Decode frames of one session, pass them to the engine, and settle their messages. Called by the intake."""
         link = self.links.get(session.user)
         frames: list[Frame] = []
         for message in messages:
@@ -362,15 +365,15 @@ class UmxExchange(ServiceExchange):
         self._links = links
 
     def publish(self, message: OfferedMessage) -> None:
-        """Put a frame into the intake. Its confirm is flow control only, never custody or receipt (section 14).
+        """Put a frame into the intake. Its confirm is flow control only, never custody or receipt.
 
-        The broker stops reading from a session whose unsettled frames exceed its limits.
+        See PROTOCOL.md section 14. The broker stops reading from a session whose unsettled frames exceed its limits.
         """
         self._links.intake.put(message.session, message, len(message.header.raw) + len(message.body))
 
 
 class NodeQueue(ServiceQueue):
-    """One of the two queues of an institution; only the institution itself may consume it, once."""
+    """One of the two queues of an institution. Only its own node may consume the queue, with one consumer."""
 
     def __init__(self, links: Links, node: Address, name: str) -> None:
         super().__init__(name)
@@ -383,7 +386,7 @@ class NodeQueue(ServiceQueue):
             return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
         if self._consumer is not None:
             # The newer session replaces the older one only if the older one is dead: its socket is closed, or it has
-            # been silent for long enough (section 10).
+            # been silent for long enough (PROTOCOL.md section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
             return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
         if self._links.is_elsewhere(self._node):

@@ -3,8 +3,8 @@
 The program gets one JSON object on standard input: ``node``, ``check``, ``verdict`` (ok, warning, failing), ``before``,
 ``detail``, ``since`` and ``at`` (RFC 3339). A change is reported after ``alerts.after_s``, so that a short loss of the
 link causes no alert; the recovery is reported, too. A program that fails, or is killed after ``PROGRAM_S_MAX``, is
-started again later, until it ends with status 0 or the verdict changes back. Reported alerts are not stored: a started
-node reports every check that is not ok.
+started again later, until it ends with status 0 or the verdict changes back. Reported alerts are not stored: after its
+start, a node reports every check that is not ok.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from semq.service.monitoring.health import OK, Check
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")
-CHECK_S = 5.0
+CHECK_S = 5.0  # between two comparisons of the checks
 PROGRAM_S_MAX = 30.0  # longest run of the program
 RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
 ERRORS_MAX = 4096  # bytes read from the end of the program's standard error
@@ -76,7 +76,7 @@ class Alerts:
         checks = {check.name: check for check in await self._checks()}
         # If the store is the only check, the status could not be read, and nothing is known about the other checks.
         if checks.keys() != {"store"}:
-            # A missing check is ok: some checks exist only while they are not.
+            # A missing check is ok: some checks exist only while their verdict is not ok.
             for name in self._reported.keys() - checks.keys():
                 checks[name] = Check(name, OK)
             for name in self._changes.keys() - checks.keys():

@@ -1,7 +1,7 @@
 """Health of a node for monitoring: the checks with their verdicts (``node.health``).
 
-They are derived from ``node.status``, so that they agree with the status that operators see. ``metrics`` makes figures
-of them, and ``alerts`` reports their changes.
+The checks are derived from ``node.status``, so that they agree with the status that operators see. ``metrics`` makes
+figures of the verdicts, and ``alerts`` reports their changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,10 @@ class Check:
 
 
 def checks(status: Status, warn_days: float) -> list[Check]:
-    """Derive the checks from the status of a node. A certificate that ends within ``warn_days`` causes a warning."""
+    """Derive the checks from the status of a node.
+
+    ``warn_days``: at a hub, a certificate of an institution that ends within this time causes a warning.
+    """
     results = [_store(status), *_links(status)]
     drained = status.get("drained")
     if drained is not None:

@@ -1,7 +1,7 @@
 """Figures of a node for Prometheus, derived from ``node.status``, the census of the queues, and the latency histograms.
 
-``METRICS`` has a row for each family. The values of labels are closed sets: checks, states, causes, events. Only the
-detailed answer has figures per institution (``detailed``). ``render`` makes the text; it takes so long that
+``METRICS`` has a row for each family. Labels have few values: checks, states, causes, events, configured sections. Only
+the detailed answer has figures per institution (``detailed``). ``render`` makes the text; this takes so long that
 ``semq.service.operations.node`` calls it in a thread.
 """
 
@@ -34,7 +34,7 @@ class Figures:
     """The values from which the families are made."""
 
     status: Status
-    warn_days: float  #: days before the end of a certificate
+    warn_days: float  #: a certificate that ends within so many days causes a warning
     now_ms: int
     queues: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``queue.census``
     causes: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``stuck.causes``
@@ -48,7 +48,7 @@ class Metric(NamedTuple):
     kind: str  #: gauge, counter (its name ends with ``_total``) or info (``_info``)
     help: str
     samples: Callable[[Figures], Iterable[Sample]]
-    detailed: bool = False
+    detailed: bool = False  #: True: only the detailed answer has the family
 
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:

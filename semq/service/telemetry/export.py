@@ -51,7 +51,7 @@ class SpanExport:
         self.documents = DocumentSpans(section.sample_ratio, self._now_ms, self.add)
 
     def add(self, span: Span) -> None:
-        """Queue a span, or drop it if too many wait."""
+        """Queue a span, or drop it if too many are queued."""
         if len(self._queue) >= self._section.queue_spans:
             self.dropped += 1
             return
@@ -120,7 +120,7 @@ class SpanExport:
                 pass
 
     async def _send(self, batch: list[Span]) -> None:
-        """Send the first spans of the queue until the collector accepts or refuses them, and remove them then."""
+        """Send a batch repeatedly until the collector accepts or refuses it; then remove it from the queue."""
         body = await asyncio.to_thread(self._encoded, batch)
         answer = await self._post(body)
         while answer.may_repeat:
@@ -132,8 +132,7 @@ class SpanExport:
         self._note_result(answer.fault)
 
     def _remove(self, batch: list[Span], dropped: int) -> None:
-        """Remove the batch from the queue and count its spans as exported, except for the number that was
-        ``dropped``."""
+        """Remove the batch from the queue. Count ``dropped`` of its spans as dropped, the others as exported."""
         for _ in batch:
             self._queue.popleft()
         self.exported += len(batch) - dropped

@@ -190,7 +190,7 @@ async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_
         sending = asyncio.create_task(a.submit("56001", *bodies[number * PER_ROUND :][:PER_ROUND]))
         await asyncio.sleep(0)  # until the documents are published
         if number % 2:
-            scene.hub.links.end_all(ConnectionForced("cut by the test"))
+            scene.hub.links.end_all_sessions(ConnectionForced("cut by the test"))
         else:
             await uplink.restart()
         await sending

@@ -295,7 +295,7 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
     lost.
     """
     await until(lambda: scene.hub.engine.sessions)
-    scene.hub.links.end_all(amqp.ConnectionForced("anew"))
+    scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions
     await until(lambda: str(HONEST) in scene.hub.engine.sessions)
 
@@ -307,5 +307,5 @@ async def test_a_session_with_one_of_its_two_consumers_is_ended_with_the_others(
     link = await scene.inprocess.client(scene.hub, **scene.login)
     channel = await link.open_channel()
     await channel.consume("node.1.10008", lambda batch: None)
-    scene.hub.links.end_all(amqp.ConnectionForced("anew"))
+    scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
     await until(lambda: not link.is_open)
