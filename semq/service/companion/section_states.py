@@ -91,7 +91,7 @@ class ReportedStates:
         """Apply a line of the companion. Output that is no ``StateLine`` is ignored."""
         try:
             state = msgspec.json.decode(line, type=StateLine)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):  # no JSON, no UTF-8, another structure, or deeply nested arrays
             return
         if state.counts and (state.section in self.counts or len(self.counts) < SECTIONS_MAX):
             self.counts[state.section] = state.counts

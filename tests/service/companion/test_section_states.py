@@ -60,8 +60,13 @@ def test_a_report_is_one_short_line_for_any_error() -> None:
     assert json.loads(line)["section"] == "erp"
 
 
+NOT_UTF8, NESTED = b'{"section": "\xff", "failing": null}\n', b'{"section": "erp", "x": ' + b"[" * 20_000
+
+
 @pytest.mark.parametrize(
-    "line", [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n']
+    "line",
+    [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n', NOT_UTF8, NESTED],
+    ids=["empty", "text", "no fields", "null", "no text", "wrong type", "section not in UTF-8", "nested too deeply"],
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
     states = ReportedStates()
