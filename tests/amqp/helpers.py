@@ -4,9 +4,10 @@
 |----------------|-------------------------------------------------------------------------|
 | `WirePair`     | a server and a client connection, and `flow`, which carries their bytes |
 | `opened`       | a negotiated pair with one open channel                                 |
-| `pamqp_frames` | the frames in some bytes, as pamqp reads them                           |
+| `pamqp_frames` | channel and frame of each frame in some bytes, as pamqp reads them      |
 | `tables`       | hypothesis: field tables that decode to the same value                  |
 | `methods`      | hypothesis: any method with any arguments                               |
+| `properties`   | hypothesis: any properties of a content header                          |
 """
 
 from collections.abc import Callable, Iterable
@@ -159,14 +160,15 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def arguments_of(
+def methods_of(
     kind: type[Method], narrower: dict[str, st.SearchStrategy[Any]] | None = None
 ) -> st.SearchStrategy[Method]:
+    """Return a strategy for the methods of one class; ``narrower`` replaces strategies of ``ARGUMENTS``."""
     strategies = ARGUMENTS | (narrower or {})
     return st.builds(kind, *(strategies[argument.kind] for argument in kind.row.arguments if argument.name))
 
 
-methods = st.sampled_from(list(METHODS.values())).flatmap(arguments_of)
+methods = st.sampled_from(list(METHODS.values())).flatmap(methods_of)
 properties = st.builds(
     Properties,
     **{

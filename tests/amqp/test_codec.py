@@ -12,7 +12,7 @@ from semq.amqp import methods as m
 from semq.amqp.codec import PLANS, decode_method, encode_method
 from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, NotSupported, SyntaxFault
 from semq.amqp.methods import METHODS, Method
-from tests.amqp.helpers import arguments_of, methods
+from tests.amqp.helpers import methods, methods_of
 
 GOLDEN: list[tuple[Method, bytes]] = [
     (m.ConnectionOpen("/"), b"\x00\x0a\x00\x28\x01/\x00\x00"),
@@ -42,7 +42,7 @@ def test_methods_are_decoded_as_they_were_encoded(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
-# Names of arguments in pamqp, where they differ; for one method only in PAMQP_NAMES_IN.
+# Arguments that have another name in pamqp. PAMQP_NAMES applies to all methods, PAMQP_NAMES_IN to one method each.
 PAMQP_NAMES = {"no_wait": "nowait"}
 PAMQP_NAMES_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
 # pamqp and pika check some arguments against the rules of the specification; these values pass.
@@ -50,7 +50,7 @@ PERMITTED = {
     "table": st.just({}),
     "longstr": st.text("ab", max_size=9).map(str.encode),
     "shortstr": st.text("ab", max_size=9),
-    "longlong": st.integers(0, (1 << 63) - 1),  # pamqp treats them as signed
+    "longlong": st.integers(0, (1 << 63) - 1),  # pamqp treats these numbers as signed
 }
 
 
@@ -58,7 +58,7 @@ PERMITTED = {
 @settings(max_examples=15)
 @given(data=st.data())
 def test_pamqp_reads_written_values(kind: type[Method], data: st.DataObject) -> None:
-    method = data.draw(arguments_of(kind, PERMITTED))
+    method = data.draw(methods_of(kind, PERMITTED))
     octets = encode_method(method)
     pamqp_class: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
     pamqp_method = pamqp_class.__new__(pamqp_class)  # its constructor warns of a deprecated argument
@@ -75,7 +75,7 @@ PIKA_NAMES = {"no_wait": "nowait", "global_": "global_qos"}
 @settings(max_examples=15)
 @given(data=st.data())
 def test_pika_encodes_methods_to_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
-    method = data.draw(arguments_of(kind, PERMITTED))
+    method = data.draw(methods_of(kind, PERMITTED))
     arguments = {PIKA_NAMES.get(name, name): plain(getattr(method, name)) for name in kind.names}
     pika_method = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)
     octets = encode_method(method)
@@ -85,7 +85,7 @@ def test_pika_encodes_methods_to_the_same_octets(kind: type[Method], data: st.Da
 
 
 def plain(value: Any) -> Any:
-    """Return a long string as text: pamqp and pika have text, ``semq.amqp`` has bytes. Other values stay."""
+    """Return a long string as text, as pamqp and pika do; ``semq.amqp`` has bytes. Return any other value unchanged."""
     return value.decode() if isinstance(value, bytes) else value
 
 

@@ -78,7 +78,7 @@ def test_a_clipped_text_fits_into_a_short_string(text: str, expected: str) -> No
     assert clipped(text) == expected
 
 
-def test_a_reply_code_gives_its_class_or_is_kept() -> None:
+def test_a_known_reply_code_gives_its_class_and_an_unknown_one_is_kept() -> None:
     not_found = by_code(404, "gone", 50, 10, blame=Blame.LOCAL, level=ChannelException)
     assert type(not_found) is NotFound
     assert not_found.blame is Blame.LOCAL

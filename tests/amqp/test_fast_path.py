@@ -93,7 +93,7 @@ def test_a_client_reads_the_same_on_both_paths(contents: list[tuple[Method, byte
 
 
 def test_the_fast_path_is_used() -> None:
-    """Each fast reader is called: the equality above would hold without them, too."""
+    """Call each fast reader: the two tests above would also pass if the fast readers were never used."""
     header, body = header_of(b"body"), b"body"
     cases: list[tuple[dict[bytes, FastReader], Method, ConnectionEvent]] = [
         (SERVER_READERS, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
@@ -218,7 +218,7 @@ def test_acks_are_written_as_the_codec_does(ack: m.BasicAck, nack: m.BasicNack, 
         assert written == frame(FRAME_METHOD, 9, encode_method(method))
 
 
-def test_single_bytes_give_the_same_events() -> None:
+def test_a_content_that_arrives_octet_by_octet_is_published() -> None:
     pair = opened(cut=octet_by_octet)
     pair.client.publish(1, "e", "k", HEADER, b"body", mandatory=True)
     assert pair.flow()[0] == [Published(1, "e", "k", True, False, HEADER, b"body")]

@@ -21,7 +21,7 @@ ReadFrame = tuple[int, int, bytes]
 
 
 def read(reader: FrameReader, data: bytes) -> list[ReadFrame]:
-    """Return type, channel and payload of the frames; in place of an invalid frame, its number as text."""
+    """Return type, channel and payload of the frames. For an invalid frame, the payload is its start as text."""
     seen = []
     for kind, channel, start, stop in reader.frames(data):
         seen.append((kind, channel, reader.buffer[start:stop] if kind > 0 else b"%d" % start))
@@ -90,13 +90,13 @@ def test_no_frame_follows_an_unknown_type(places: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_no_frame_follows_a_bad_end_byte(places: list[int]) -> None:
+def test_a_bad_end_byte_is_reported(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 7, b"abc")[:-1] + b"\xcd"
     assert read_all(cut(data, places))[:2] == [(8, 0, b""), (BAD_END, 7, b"0")]
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_an_oversize_frame_ends_the_connection_at_its_header(places: list[int]) -> None:
+def test_an_oversize_frame_is_reported_before_its_payload_arrives(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 1, b"x" * 100) + frame(3, 7, b"x" * 101)[:7]
     reader = FrameReader(100)
     assert [seen for part in cut(data, places) for seen in read(reader, part)][-1] == (OVERSIZE, 7, b"101")

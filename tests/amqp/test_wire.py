@@ -128,7 +128,7 @@ def types(value: Any) -> Any:
 
 
 def as_pamqp_reads(value: Any) -> Any:
-    """Return a value of this codec as pamqp returns it: L signed, decimals by division, times as datetime."""
+    """Return a value of this codec as pamqp returns it: timestamps as datetime, bytes as bytearray."""
     if isinstance(value, dict):
         return {name: as_pamqp_reads(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -232,7 +232,7 @@ def test_tables_nested_too_deeply_are_refused(letter: bytes) -> None:
         decode_table(octets, 0, depth - 1)
 
 
-def test_depth_is_bounded_by_default() -> None:
+def test_64_levels_of_tables_are_read_by_default() -> None:
     decode_table(nested(b"F", 64))
     with pytest.raises(SyntaxFault, match="deep"):
         decode_table(nested(b"F", 65))

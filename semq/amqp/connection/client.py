@@ -33,8 +33,8 @@ from semq.amqp.methods import (
 from semq.amqp.spec import PROTOCOL_HEADER
 from semq.amqp.wire import Table
 
-# first byte of the protocol header with which a server of another version answers
-OTHER_VERSION: Final = PROTOCOL_HEADER[0]
+# A server of another version answers with its protocol header, which begins with this octet.
+FIRST_HEADER_OCTET: Final = PROTOCOL_HEADER[0]
 
 
 class ClientConnection(AmqpConnection):
@@ -111,7 +111,7 @@ class ClientConnection(AmqpConnection):
     # Methods received by a client
 
     def _framing_error(self, kind: int, octet: int) -> AmqpError:
-        if self._state is ConnectionState.HEADER_SENT and kind == UNKNOWN_TYPE and octet == OTHER_VERSION:
+        if self._state is ConnectionState.HEADER_SENT and kind == UNKNOWN_TYPE and octet == FIRST_HEADER_OCTET:
             return WrongProtocol("the server answered with the protocol header of another version")
         return super()._framing_error(kind, octet)
 

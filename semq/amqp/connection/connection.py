@@ -190,8 +190,8 @@ class AmqpConnection(Lifecycle):
         ids = row.class_id, row.method_id
         channel = self._channel_of(number, row.name, ids)
         channel.check_idle()
-        word = row.name.partition(".")[2] if row.class_id == CHANNEL_CLASS else "other"
-        cell = CHANNEL[channel.state].get(word) or CHANNEL[channel.state]["other"]
+        column = row.name.partition(".")[2] if row.class_id == CHANNEL_CLASS else "other"
+        cell = CHANNEL[channel.state].get(column) or CHANNEL[channel.state]["other"]
         self._check(cell, row.name, channel.state, ids)
         if cell.state is ChannelState.NONE:
             del self._channels[number]

@@ -125,7 +125,7 @@ class CommandSender:
         self._put(self._require_channel(channel), fast_path.ack_frame(channel, delivery_tag, multiple))
 
     def nack(self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> None:
-        """Send basic.nack: a client rejects deliveries, a server refuses publishes (``requeue`` then has no meaning)."""
+        """Send basic.nack: a client rejects deliveries; a server refuses publishes, and ``requeue`` has no effect."""
         self._put(self._require_channel(channel), fast_path.nack_frame(channel, delivery_tag, multiple, requeue))
 
     # Contents

@@ -59,7 +59,7 @@ class ServerConnection(AmqpConnection):
         self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
         self.mechanisms = tuple(mechanisms)
         self._protocol_header = b""
-        self._secrets = 0  # number of update-secrets waiting for accept_secret
+        self._unanswered_secrets = 0  # number of update-secret methods that wait for accept_secret
 
     # Answers of the owner
 
@@ -87,9 +87,9 @@ class ServerConnection(AmqpConnection):
 
     def accept_secret(self) -> None:
         """Accept the new secret."""
-        if not self._secrets or not self.is_open:
+        if not self._unanswered_secrets or not self.is_open:
             raise LocalMisuse("no update-secret is waiting for an answer")
-        self._secrets -= 1
+        self._unanswered_secrets -= 1
         self._put_method(self._zero, ConnectionUpdateSecretOk())
 
     def _expect(self, state: ConnectionState) -> None:
@@ -181,5 +181,5 @@ class ServerConnection(AmqpConnection):
         self._events.append(OpenRequested(method.virtual_host))
 
     def _on_secret(self, method: ConnectionUpdateSecret) -> None:
-        self._secrets += 1
+        self._unanswered_secrets += 1
         self._events.append(SecretOffered(method.new_secret, method.reason))

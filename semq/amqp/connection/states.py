@@ -114,7 +114,7 @@ def read(text: str, states: type[State]) -> "Grid[State]":
         (_, *methods), *rows = map(str.split, block.splitlines())
         for name, *cells in rows:
             row = grid.setdefault(states[name], {})
-            row.update({word: _cell(cell, states) for word, cell in zip(methods, cells, strict=True)})
+            row.update({method: _cell(cell, states) for method, cell in zip(methods, cells, strict=True)})
     return grid
 
 

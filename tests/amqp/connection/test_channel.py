@@ -64,7 +64,7 @@ def test_a_body_in_one_frame_is_not_copied() -> None:
     assert event.body is buffer
 
 
-def test_each_method_has_its_event() -> None:
+def test_each_method_with_content_has_its_event() -> None:
     header = header_of(b"x")
     expected: list[tuple[ContentMethod, ConnectionEvent]] = [
         (m.BasicPublish("e", "k", True, True), Published(1, "e", "k", True, True, header, b"x")),
@@ -155,7 +155,7 @@ def test_bodies_that_arrive_at_once_are_bounded_together() -> None:
     second.add_header(declared(51), LIMITS)
 
 
-def test_a_channel_without_content_may_drop_its_content() -> None:
+def test_content_may_be_dropped_before_its_header_has_arrived() -> None:
     channel = new_channel()
     channel.drop_content()
     channel.begin(m.BasicPublish("e", "k"))
@@ -163,7 +163,7 @@ def test_a_channel_without_content_may_drop_its_content() -> None:
     assert channel.budget.used == 0
 
 
-def test_many_small_frames_stay_small() -> None:
+def test_small_frames_of_a_body_are_collected_in_one_buffer() -> None:
     channel = with_header(bytes(100))
     for _ in range(99):
         channel.add_body(b"x" * 50, 0, 1)
@@ -212,7 +212,7 @@ def test_replies_answer_requests_in_order() -> None:
     channel.request(m.BasicGet("q"))
     channel.request(m.BasicAck(1))
     channel.match_reply(m.QueueDeclareOk("q", 0, 0))
-    channel.match_reply(m.BasicCancel("c", True))  # no reply at all
+    channel.match_reply(m.BasicCancel("c", True))  # a request, which answers nothing
     channel.match_reply(m.BasicGetEmpty())
     assert not channel.awaited
 
@@ -228,7 +228,7 @@ def test_a_reply_without_its_request_is_refused(request_sent: m.Method | None) -
     assert caught.value.ids == (50, 21)
 
 
-def test_methods_without_an_event_of_their_own_are_reported_as_received() -> None:
+def test_a_method_without_content_is_reported_by_its_own_event_or_as_received() -> None:
     assert event_of(1, m.BasicAck(5, True)) == Acked(1, 5, True)
     assert event_of(1, m.BasicNack(5, True, False)) == Nacked(1, 5, True, False)
     assert event_of(1, m.BasicReject(5, True)) == Rejected(1, 5, True)

@@ -119,7 +119,7 @@ def test_a_hard_error_ends_its_connection_and_no_other(
     assert len(neighbour.server.receive(CONTENT, 0)) == 1
 
 
-# Fatal: nothing is sent afterwards.
+# Faults after which nothing more is sent, not even connection.close.
 FATAL: list[tuple[str, bytes]] = [
     ("unknown frame type", frame(4, 1, b"")),
     ("type 0", bytes(100)),
@@ -130,7 +130,9 @@ FATAL: list[tuple[str, bytes]] = [
 
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet], ids=["whole", "octet by octet"])
 @pytest.mark.parametrize("octets", [row[1] for row in FATAL], ids=[row[0] for row in FATAL])
-def test_bytes_that_are_no_frame_end_the_connection_at_once(octets: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_bytes_that_are_not_a_frame_close_the_connection_at_once(
+    octets: bytes, cut: Callable[[bytes], list[bytes]]
+) -> None:
     pair = one_channel()
     pair.server.ack(1, 1)
     events = [event for part in cut(HEARTBEAT_FRAME + octets + CONTENT) for event in pair.server.receive(part, 0)]
@@ -222,7 +224,8 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     assert (closed.error.reply_code, closed.error.ids) == (311, (60, 40))
     ((channel, close),) = pamqp_frames(output(pair.server))
     assert (channel, close.name, close.reply_code) == (1, "Channel.Close", 311)
-    # Frames under way on the channel are ignored, the other channel continues, and the number is free after close-ok.
+    # Frames that are on their way on the channel are ignored. The other channel continues. After close-ok the number is
+    # free.
     on_channel_2 = method_bytes(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
     events = pair.server.receive(body + body + CONTENT + method_bytes(m.QueueDeclare("q")) + on_channel_2, 0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2]
@@ -327,7 +330,7 @@ def test_data_that_may_change_is_copied(cast: Callable[[bytearray], Data]) -> No
     assert type(event.body) is bytes
 
 
-def test_a_body_of_one_frame_is_bytes_without_a_join() -> None:
+def test_a_body_in_one_frame_is_reported_as_bytes() -> None:
     pair = one_channel()
     (event,) = pair.server.receive(CONTENT, 0)
     assert isinstance(event, Published)
@@ -343,7 +346,7 @@ def test_a_closed_connection_ignores_input(role: type[ServerConnection | ClientC
     assert connection.receive(CONTENT, 0) == []
 
 
-def test_the_memory_of_a_flood_of_tiny_frames_is_flat() -> None:
+def test_a_flood_of_tiny_frames_is_collected_in_one_buffer() -> None:
     limits = ConnectionLimits(body_max=100_000, arriving_max=100_000)
     pair = opened(limits)
     pair.server.receive(PUBLISH + header_frame(50_000), 0)

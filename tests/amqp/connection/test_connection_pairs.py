@@ -1,4 +1,4 @@
-"""Conversations between a server and a client, with their bytes divided at every position."""
+"""Conversations between a server and a client, with the bytes divided into pieces of many sizes."""
 
 import pytest
 

@@ -10,7 +10,7 @@ def test_without_an_interval_no_heartbeat_is_due() -> None:
     assert (heart.send_at, heart.dead_at) == (None, None)
 
 
-def test_heartbeats_are_sent_every_half_interval_and_expected_within_two() -> None:
+def test_a_heartbeat_is_due_after_half_an_interval_and_a_peer_is_given_up_after_two() -> None:
     heart = Heartbeat()
     heart.begin(10, 100.0)
     assert (heart.send_at, heart.dead_at) == (105.0, 120.0)

@@ -152,7 +152,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     pair.client.send(1, m.QueueDeclare("q"))
     data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
     assert pair.server.receive(data, 0) == []
-    pair.client.close_channel(1)  # a close of a channel that was under way
+    pair.client.close_channel(1)  # a channel.close that was on its way
     assert pair.server.receive(output(pair.client), 0) == []
     output(pair.server)
     assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None
@@ -189,7 +189,7 @@ def test_a_long_text_of_a_close_is_cut() -> None:
 
 
 @pytest.mark.parametrize("connection", [ServerConnection(), ClientConnection()])
-def test_a_connection_closed_before_its_start_sends_nothing_more(
+def test_a_connection_closed_before_connection_start_sends_nothing_more(
     connection: ServerConnection | ClientConnection,
 ) -> None:
     connection.start(0)

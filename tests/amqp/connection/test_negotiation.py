@@ -10,7 +10,7 @@ from semq.amqp.errors import NotAllowed
 from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
 
 OURS = ConnectionLimits(frame_max=8192, channel_max=100, heartbeat=30)
-NONE = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)
+UNLIMITED = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "agreed"), [(5, 7, 5), (7, 5, 5), (0, 5, 5), (5, 0, 5), (0, 0, 0)])
@@ -23,8 +23,8 @@ def test_the_lower_value_applies_and_zero_is_no_limit(ours: int, theirs: int, ag
     [
         (OURS, (50, 131072, 60), (8192, 50, 30)),
         (OURS, (0, 0, 0), (8192, 100, 30)),
-        (NONE, (50, 131072, 60), (131072, 50, 60)),
-        (NONE, (0, 0, 0), (0, 0, 0)),
+        (UNLIMITED, (50, 131072, 60), (131072, 50, 60)),
+        (UNLIMITED, (0, 0, 0), (0, 0, 0)),
         (OURS, (200, 4096, 10), (4096, 100, 10)),
     ],
 )
@@ -40,7 +40,7 @@ def test_a_client_answers_with_the_smaller_limits(
         (OURS, (100, 8192, 30), (8192, 100, 30)),
         (OURS, (50, 4096, 600), (4096, 50, 600)),  # the client chooses the heartbeat
         (OURS, (0, 0, 0), (8192, 100, 0)),
-        (NONE, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
+        (UNLIMITED, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
     ],
 )
 def test_a_server_accepts_limits_up_to_its_own(

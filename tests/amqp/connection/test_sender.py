@@ -106,7 +106,7 @@ def test_returned_and_requested_messages_reach_the_client_with_their_content() -
     ]
 
 
-# Contents, in chunks
+# Contents in chunks
 
 
 @settings(max_examples=30)
@@ -123,7 +123,7 @@ def test_a_body_may_be_sent_in_chunks_of_any_size(sizes: list[int]) -> None:
     assert event.body == b"x" * total
 
 
-def test_a_large_body_passes_in_chunks_both_ways() -> None:
+def test_a_large_body_is_sent_and_reported_in_chunks() -> None:
     pair = opened(ConnectionLimits(frame_max=4096, stream_from=10_000))
     method, header = m.BasicPublish("e", "k"), declared(30_000)
     pair.client.start_content(1, method, header)
@@ -158,7 +158,7 @@ def test_other_output_of_the_channel_waits_for_the_body() -> None:
     assert events[0].body == b"abcdef"
 
 
-def test_chunks_must_add_up_to_the_announced_size() -> None:
+def test_chunks_must_add_up_to_the_size_in_the_header() -> None:
     server = opened().server
     with pytest.raises(LocalMisuse):
         server.send_chunk(1, b"x")

@@ -40,7 +40,7 @@ def started(**arguments: Any) -> ServerConnection:
 # Protocol header
 
 
-def test_the_header_is_answered_with_start() -> None:
+def test_the_protocol_header_is_answered_with_start() -> None:
     server = started(server_properties={"product": "SEMQ"}, mechanisms=("EXTERNAL", "PLAIN"))
     ((channel, start),) = pamqp_frames(output(server))
     assert (channel, start.name) == (0, "Connection.Start")
@@ -63,7 +63,7 @@ def test_the_header_is_answered_with_start() -> None:
     ],
 )
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet])
-def test_another_header_is_answered_with_the_right_one(greeting: bytes, cut: Any) -> None:
+def test_another_protocol_header_is_answered_with_the_supported_one(greeting: bytes, cut: Any) -> None:
     server = ServerConnection()
     server.start(0)
     (event,) = [event for part in cut(greeting) for event in server.receive(part, 0)]
@@ -101,7 +101,7 @@ def test_a_mechanism_that_was_not_offered_is_refused() -> None:
     assert failed.pause
 
 
-def test_a_refused_login_is_reported_to_clients_with_that_capability() -> None:
+def test_a_client_with_authentication_failure_close_is_told_that_its_login_is_refused() -> None:
     pair = WirePair()
     pair.flow()
     pair.server.refuse_login("no such user")
@@ -113,7 +113,7 @@ def test_a_refused_login_is_reported_to_clients_with_that_capability() -> None:
         assert closed.by_peer is by_peer
 
 
-def test_a_refused_login_is_not_reported_to_clients_without_that_capability() -> None:
+def test_a_client_without_authentication_failure_close_is_not_told_that_its_login_is_refused() -> None:
     pair = WirePair(client=ClientConnection(client_properties={"capabilities": {}}))
     pair.flow()
     pair.server.refuse_login("no such user")
@@ -150,7 +150,7 @@ def test_a_frame_above_the_initial_maximum_is_refused() -> None:
 # Tune and open
 
 
-def tuned(server: ServerConnection) -> None:
+def receive_login(server: ServerConnection) -> None:
     server.receive(method_bytes(m.ConnectionStartOk()), 0)
     server.accept_login()
     server.take_output()
@@ -170,13 +170,13 @@ def test_the_negotiated_limits_apply_from_tune_ok_on() -> None:
 
 def test_limits_above_the_offer_are_not_allowed() -> None:
     server = started(limits=ConnectionLimits(frame_max=8192))
-    tuned(server)
+    receive_login(server)
     (failed,) = server.receive(method_bytes(m.ConnectionTuneOk(10, 8193, 0)), 0)
     assert isinstance(failed, ConnectionFailed)
     assert failed.error.reply_code == 530
 
 
-def test_no_limit_on_channels_is_the_limit_of_the_wire() -> None:
+def test_without_a_limit_the_highest_channel_number_is_65535() -> None:
     pair = opened(ConnectionLimits(channel_max=0), ConnectionLimits(channel_max=0), channels=0)
     assert pair.client.open_channel(65535) == 65535
     assert len(pair.flow()[0]) == 1
@@ -195,14 +195,14 @@ def test_a_virtual_host_can_be_refused() -> None:
 
 
 @pytest.mark.parametrize("command", ["accept_login", "accept_open", "accept_secret"])
-def test_answers_are_refused_at_the_wrong_time(command: str) -> None:
+def test_an_answer_at_the_wrong_time_is_misuse(command: str) -> None:
     with pytest.raises(LocalMisuse):
         getattr(started(), command)()
     with pytest.raises(LocalMisuse):
         getattr(opened().server, command)()
 
 
-def test_a_refusal_of_the_login_is_refused_at_the_wrong_time() -> None:
+def test_a_refusal_of_a_login_at_the_wrong_time_is_misuse() -> None:
     with pytest.raises(LocalMisuse):
         opened().server.refuse_login("x")
 
@@ -217,7 +217,7 @@ def test_a_client_is_informed_that_it_is_blocked_and_unblocked() -> None:
     assert pair.flow()[1] == [Blocked("low on disk"), Unblocked()]
 
 
-def test_a_consumer_is_cancelled() -> None:
+def test_a_client_is_informed_that_its_consumer_is_cancelled() -> None:
     pair = opened()
     assert pair.server.cancel_consumer(1, "c")
     assert pair.flow()[1] == [MethodReceived(1, m.BasicCancel("c", True))]

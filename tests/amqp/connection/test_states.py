@@ -24,10 +24,10 @@ def octets(method: Method, channel: int = 0) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
-# Connections in every state
+# Connections in every state: each step leads to its state from the state before
 
 LOGIN = m.ConnectionStartOk()
-TO_SERVER: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = [
+SERVER_STEPS: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = [
     (S.START_SENT, lambda server: server.receive(PROTOCOL_HEADER, 0)),
     (S.LOGIN_RECEIVED, lambda server: server.receive(octets(LOGIN), 0)),
     (S.TUNE_SENT, lambda server: server.accept_login()),
@@ -36,7 +36,7 @@ TO_SERVER: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = 
     (S.OPEN, lambda server: server.accept_open()),
     (S.CLOSING, lambda server: server.close()),
 ]
-TO_CLIENT: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = [
+CLIENT_STEPS: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = [
     (S.HEADER_SENT, lambda client: None),
     (S.LOGIN_SENT, lambda client: client.receive(octets(m.ConnectionStart()), 0)),
     (S.OPEN_SENT, lambda client: client.receive(octets(m.ConnectionTune()), 0)),
@@ -48,7 +48,7 @@ TO_CLIENT: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = 
 def server_in(state: ConnectionState) -> ServerConnection:
     server = ServerConnection()
     server.start(0)
-    for reached, step in TO_SERVER:
+    for reached, step in SERVER_STEPS:
         step(server)
         if reached is state:
             break
@@ -59,7 +59,7 @@ def server_in(state: ConnectionState) -> ServerConnection:
 def client_in(state: ConnectionState) -> ClientConnection:
     client = ClientConnection()
     client.start(0)
-    for reached, step in TO_CLIENT:
+    for reached, step in CLIENT_STEPS:
         step(client)
         if reached is S.OPEN:
             client.send(0, m.ConnectionUpdateSecret(b"new"))  # a request, so that update-secret-ok is its reply
@@ -169,7 +169,7 @@ CHANNEL_METHODS: dict[str, Method] = {
     "close": m.ChannelClose(),
     "close-ok": m.ChannelCloseOk(),
 }
-# methods for the receiver of each role
+# a method outside class channel that each role may receive
 OTHER: dict[str, Method] = {"S": m.QueueDeclare("q"), "C": m.BasicCancel("c", True)}
 CHANNEL_CELLS = [
     (role, state, word)
