@@ -13,7 +13,7 @@ SENDER, RECEIVER = sys.argv[1:3] if len(sys.argv) > 2 else URLS
 
 
 async def main() -> None:
-    """Send one document, and receive those that wait."""
+    """Send one document, and receive the documents that wait."""
     async with Client(SENDER) as sender, Client(RECEIVER) as receiver:
         sent = await sender.send("56001", b"<Order>S0002</Order>", app_key="trade/order/standard/S0002")
         fate = await sender.wait_for_delivery(sent.lk0, timeout_s=30)

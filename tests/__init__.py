@@ -1,1 +1,1 @@
-"""Tests, with the names of their modules. ``kinds`` has their costs, ``conftest`` the shared fixtures."""
+"""Tests. A test has the name of its module. ``kinds`` has the costs of tests, ``conftest`` the shared fixtures."""

@@ -12,11 +12,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock that a test sets by ``now``, in seconds; it counts the drawn random numbers."""
+    """A clock that a test sets by ``now``, in seconds. Random numbers are 0.5; incarnations and UUIDs are counted."""
 
     def __init__(self, now: float = 1000.0, start: datetime = START) -> None:
         self.now = now
-        self.lives = 0
+        self.lives = 0  #: number of drawn incarnations
         self._start = start
         self._drawn = 0
 

@@ -26,13 +26,13 @@ class ReplicatedServers:
 
     @property
     def url(self) -> str:
-        """The address of both, as the configuration of a node names it."""
+        """The URL of both servers, in the form for the configuration of a node."""
         facts = [conninfo_to_dict(server.url_of("semq", tcp=True)) for server in (self.primary, self.standby)]
         hosts = ",".join(f"127.0.0.1:{one['port']}" for one in facts)
         return f"postgresql://{facts[0]['user']}:{facts[0]['password']}@{hosts}/semq"
 
     def cut_replication(self) -> None:
-        """Stop the standby's receiver: what the primary commits from now on does not arrive there."""
+        """Stop the standby's receiver: later commits of the primary do not reach the standby."""
         with psycopg.connect(self.standby.url_of("postgres"), autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
             connection.execute("SELECT pg_reload_conf()")
@@ -60,7 +60,7 @@ class ReplicatedServers:
 
 @contextmanager
 def replicated(folder: Path, *, synchronous: bool) -> Iterator[ReplicatedServers]:
-    """Start both servers; end when the standby streams."""
+    """Start both servers, and yield them when the standby streams; stop them at the end."""
     primary, standby = EmbeddedPostgres(folder / "one"), EmbeddedPostgres(folder / "other")
     try:
         primary.start()

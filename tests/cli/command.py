@@ -1,4 +1,4 @@
-"""Runs ``semq`` and keeps its output: in this process, or as a separate process where that matters."""
+"""Runs ``semq`` and keeps its output: in this process, or in a separate process where this matters."""
 
 import asyncio
 import io
@@ -24,13 +24,13 @@ class CommandResult:
 
     @property
     def data(self) -> Any:
-        """The JSON value on its standard output."""
+        """The JSON value on standard output."""
         assert (self.status, self.err) == (0, ""), self
         [line] = self.out.splitlines()
         return json.loads(line)
 
     def fails(self, status: int, code: str, words: str = "") -> None:
-        """Check that it failed with this status and one line: code, words, remedy; no traceback."""
+        """Check that the command failed with this status, and printed one line with code, words and remedy."""
         assert (self.status, self.out) == (status, ""), self
         [line] = self.err.splitlines()
         assert line.startswith(f"semq: {code} "), line

@@ -176,7 +176,7 @@ class HostileInbox:
 
 
 class SimulatedNode:
-    """A client whose node answers every request, or refuses it if its URL ends so."""
+    """A client whose node answers every request, or refuses it if the URL ends with ``refuses``."""
 
     def __init__(self, url: str, **_: Any) -> None:
         self.refuses = url.endswith("refuses")

@@ -39,7 +39,7 @@ class Scene:
     clients: dict[str, Any]
     sites: dict[str, Site]
     browser: Browser | None  #: None: this machine has no browser
-    names: dict[str, str] = field(default_factory=dict)  #: LK0s of documents, by their state
+    lk0s: dict[str, str] = field(default_factory=dict)  #: state of a document | its LK0
 
     async def ask(self, where: str, operation: str, **arguments: Any) -> Any:
         """Run an operation of a node (``hub`` or ``node``); return the result."""
@@ -103,18 +103,18 @@ async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
 
 
 async def _submit_documents(scene: Scene) -> None:
-    names = scene.names
-    names["waiting"] = await scene.send("56001", "trade/order//S-1001")
+    lk0s = scene.lk0s
+    lk0s["waiting"] = await scene.send("56001", "trade/order//S-1001")
     await scene.node.uplink.stop()
-    names["held"] = await scene.send("56001", KEY)
-    await scene.ask("node", "msg.hold", id=names["held"], why=f"look {XSS}")
+    lk0s["held"] = await scene.send("56001", KEY)
+    await scene.ask("node", "msg.hold", id=lk0s["held"], why=f"look {XSS}")
     scene.node.uplink.start()
     await linked(scene.node)
     for number in range(60):
         await scene.send("56001", f"trade/invoice//N-{number}")
-    names["failed"] = await scene.send("10008", "trade/statement//F-1")
-    names["failed too"] = await scene.send("10008", f"trade/statement//F-{XSS_IN_KEY}")
-    names["received"] = await scene.send("10008", "trade/notice//R-1")
+    lk0s["failed"] = await scene.send("10008", "trade/statement//F-1")
+    lk0s["failed too"] = await scene.send("10008", f"trade/statement//F-{XSS_IN_KEY}")
+    lk0s["received"] = await scene.send("10008", "trade/notice//R-1")
 
     async def have_arrived() -> bool:
         answer = await scene.ask("node", "msg.search", side="inbound")
@@ -122,10 +122,10 @@ async def _submit_documents(scene: Scene) -> None:
 
     await until(have_arrived)
     for name in ("failed", "failed too"):
-        await scene.ask("node", "failed.park", id=names[name], error=f"cannot read it: {XSS}")
+        await scene.ask("node", "failed.park", id=lk0s[name], error=f"cannot read it: {XSS}")
 
     async def is_stored() -> bool:
-        return bool((await scene.ask("node", "msg.show", id=names["waiting"]))["ss_status"] == "SS_ACK")
+        return bool((await scene.ask("node", "msg.show", id=lk0s["waiting"]))["ss_status"] == "SS_ACK")
 
     await until(is_stored)
 

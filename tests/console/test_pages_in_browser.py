@@ -33,8 +33,8 @@ def pages(scene: Scene) -> Iterator[tuple[str, str]]:
     for where, paths in PAGES.items():
         yield from ((where, path) for path in paths)
     for name in ("waiting", "held", "failed too", "received"):
-        yield "node", f"/messages/{scene.names[name]}"
-    yield "hub", f"/messages/{scene.names['waiting']}"
+        yield "node", f"/messages/{scene.lk0s[name]}"
+    yield "hub", f"/messages/{scene.lk0s['waiting']}"
 
 
 def reported_errors(page: Page) -> list[str]:
@@ -73,7 +73,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                     faults.append((where, path, width, screen, violations, hit, list(errors)))
                     errors.clear()
             await page.evaluate("() => document.querySelector('main').append(document.createElement('select'))")
-            results = await Axe().run(page)  # axe finds this fault, so it works
+            results = await Axe().run(page)  # a fault that axe must find
             assert [row["id"] for row in results.response["violations"]] == ["select-name"]
     assert faults == []
 
@@ -97,10 +97,10 @@ async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(s
         assert "1 / 1" in await page.inner_text("#progress")
 
     async def is_back() -> bool:
-        return bool((await scene.ask("node", "msg.show", id=scene.names["failed"]))["app_status"] == "NEW")
+        return bool((await scene.ask("node", "msg.show", id=scene.lk0s["failed"]))["app_status"] == "NEW")
 
     await until(is_back)
-    lines = (await scene.ask("node", "msg.trace", id=scene.names["failed"]))["events"]
+    lines = (await scene.ask("node", "msg.trace", id=scene.lk0s["failed"]))["events"]
     assert any("mended" in line["detail"] for line in lines)
 
 
@@ -114,7 +114,7 @@ async def test_without_scripts_a_message_is_found_held_back_and_released(scene: 
         line = await page.inner_text("#line")
         assert "2.hub" in line
         assert "Without the lines of 56001" in line
-        await page.goto(f"/messages/{scene.names['held']}")
+        await page.goto(f"/messages/{scene.lk0s['held']}")
         await page.get_by_role("button", name="Release").click()
         assert "released" in await page.inner_text(".notice")
         await page.get_by_label("Reason").fill("not before noon")
@@ -136,7 +136,7 @@ async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_re
     scene: Scene,
 ) -> None:
     async with scene.visit("node", "viewer") as page:
-        await page.goto(f"/messages/{scene.names['waiting']}")
+        await page.goto(f"/messages/{scene.lk0s['waiting']}")
         await page.locator("#line").get_by_text("2.hub").first.wait_for()
         await page.locator("#live-state").get_by_text("live").wait_for()
         before = await page.inner_text("#as-of")
@@ -145,7 +145,7 @@ async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_re
         assert await page.locator("#line").get_by_text("2.hub").count() > 0
 
 
-async def test_chinese_pages_have_no_english_sentence(scene: Scene) -> None:
+async def test_the_chinese_start_page_has_no_english_sentence(scene: Scene) -> None:
     """Commands, names and texts of nodes remain in English."""
     async with scene.visit("node", language="zh") as page:
         await page.goto("/")

@@ -1,7 +1,7 @@
 """The pictures of README.md, which can be made again: screenshots of three nodes with a few documents.
 
-`SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository; otherwise they
-are written to the temporary files of the test.
+`SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository. Without the
+variable, the test writes them to its temporary folder.
 """
 
 import os
@@ -35,7 +35,7 @@ async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess
         async with trading.visit("node", "operator", "payload") as page:
             await page.goto("/")
             await page.screenshot(path=folder / "overview.png")
-            await page.goto(f"/messages/{trading.names['order']}")
+            await page.goto(f"/messages/{trading.lk0s['order']}")
             await page.locator("#line").get_by_text("2.hub").first.wait_for()
             await page.screenshot(path=folder / "message.png")
         async with trading.visit("node", "operator", language="zh", dark=True, phone=True) as page:
@@ -49,7 +49,7 @@ async def _trade(scene: Scene) -> None:
     """Submit documents: some are delivered, some wait for an offline institution, and one fails."""
     for number in range(40):
         await scene.send("56001", f"trade/order//LW-{2000 + number}")
-    scene.names["order"] = await scene.send("56001", "trade/order//LW-2041")
+    scene.lk0s["order"] = await scene.send("56001", "trade/order//LW-2041")
     for number in range(7):
         await scene.send("88001", f"trade/invoice//JN-{number}")
     failed = await scene.send("10008", "trade/statement//KA-12")

@@ -40,7 +40,7 @@ async def test_a_form_from_another_site_or_without_the_token_of_the_session_is_r
 
 async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("viewer")
-    page = (await browser.get(f"/messages/{scene.names['received']}")).text
+    page = (await browser.get(f"/messages/{scene.lk0s['received']}")).text
     assert "/messages/act" not in page
     assert "/messages/payload" not in page
     assert (await browser.get("/audit")).status_code == 403
@@ -50,7 +50,7 @@ async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(scene: Sc
             assert (await browser.post_form(path, **FORMS[path])).status_code == 403, path
 
 
-async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
+async def test_the_overview_does_not_say_that_all_is_well_before_the_queues_are_counted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calm_answers: dict[str, Any] = {
@@ -74,7 +74,7 @@ async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
 
 
 async def test_a_payload_needs_its_role_and_each_access_is_in_the_audit_log(scene: Scene) -> None:
-    site, lk0 = scene.sites["node"], scene.names["received"]
+    site, lk0 = scene.sites["node"], scene.lk0s["received"]
     admin = await site.signed_in("admin")
     assert (await admin.post_form("/messages/payload", id=lk0, how="look")).status_code == 403
     reader = await site.signed_in("viewer", "payload")
@@ -92,7 +92,7 @@ async def test_a_payload_needs_its_role_and_each_access_is_in_the_audit_log(scen
 
 async def test_hostile_texts_are_text_on_every_page_that_shows_them(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in()
-    failed = scene.names["failed too"]
+    failed = scene.lk0s["failed too"]
     for path in ("/messages", "/failed", f"/messages/{failed}", "/stuck?cause=PARKED", f"/messages?find={XSS[:20]}"):
         page = (await browser.get(path, follow_redirects=True)).text
         assert "<script>window" not in page, path
@@ -103,7 +103,7 @@ async def test_hostile_texts_are_text_on_every_page_that_shows_them(scene: Scene
 
 async def test_an_act_needs_a_reason_and_a_known_name_and_its_result_is_shown(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("operator")
-    lk0 = scene.names["waiting"]
+    lk0 = scene.lk0s["waiting"]
     for fields, result in (
         ({"act": "resend", "why": ""}, "give%20a%20reason"),
         ({"act": "explode", "why": "x"}, "no%20such%20act"),
@@ -118,7 +118,7 @@ async def test_an_act_needs_a_reason_and_a_known_name_and_its_result_is_shown(sc
 
 
 async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
-    """The rows of the queues and the ledger are the same before and after every page."""
+    """The received documents, the ledger lines about acts of operators, and the audit log stay the same."""
     browser = await scene.sites["node"].signed_in()
     paths = [
         "/",
@@ -132,14 +132,14 @@ async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
         "/health",
         "/audit",
     ]
-    paths += [f"/messages/{lk0}" for lk0 in scene.names.values()]
+    paths += [f"/messages/{lk0}" for lk0 in scene.lk0s.values()]
     acts = await scene.sites["node"].audit()
 
     def state() -> object:
         with psycopg.connect(scene.node.store.url) as connection:
-            queues = connection.execute("SELECT bref, app_status, deliveries FROM tb_0030 ORDER BY 1").fetchall()
-            operator = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = 29").fetchone()
-            return queues, operator
+            received = connection.execute("SELECT bref, app_status, deliveries FROM tb_0030 ORDER BY 1").fetchall()
+            operator_lines = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = 29").fetchone()
+            return received, operator_lines
 
     before = state()
     for path in paths:
@@ -166,7 +166,7 @@ async def test_files_of_a_run_have_no_rights_of_this_site_and_other_files_are_re
 
 
 async def test_all_messages_of_a_filter_are_fixed_counted_and_processed(scene: Scene) -> None:
-    """At the hub: all copies of one type are sent again; copies stored after the preparation are not affected."""
+    """At the hub: all copies of one type are sent again; an act that was stopped before its start does not start."""
     browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])

@@ -21,7 +21,7 @@ def test_runs_are_found_with_outcome_figures_and_exceptions_in_pages(tmp_path: P
     assert [run.day for run in runs.trend(tmp_path, 5)] == ["2026-11-19", DAY]
 
 
-def test_damaged_files_count_as_empty_and_names_of_other_folders_are_refused(tmp_path: Path) -> None:
+def test_damaged_files_count_as_empty_and_other_folders_are_not_read(tmp_path: Path) -> None:
     write_runs(tmp_path / "reports")
     (tmp_path / "run=x").mkdir()
     run_folder = tmp_path / "reports" / f"business_date={DAY}" / f"run={RUN}"

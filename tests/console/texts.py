@@ -1,4 +1,4 @@
-"""The texts to translate: of templates and modules of the web process and the console, and of the console's tables."""
+"""The texts to translate: those in templates and modules of web process and console, and in the console's tables."""
 
 import ast
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def in_templates(room: Path) -> Iterator[str]:
 
 
 def plurals(room: Path) -> dict[str, str]:
-    """Return the plurals: the first form and the second form of each."""
+    """Return the plurals: first form | second form."""
     second_forms: dict[str, str] = {}
     for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
@@ -50,7 +50,7 @@ def _calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
 
 
 def in_modules(room: Path) -> Iterator[str]:
-    """Return the texts in ``_()`` and ``ngettext()``."""
+    """Return the texts in ``_()`` and ``ngettext()`` of modules."""
     return (str(node.args[0].value) for _, node in _calls(room))  # type: ignore[attr-defined]
 
 

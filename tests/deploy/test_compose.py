@@ -85,23 +85,24 @@ class ComposedService:
         service = services()[name]
         self.port = free_port()
         self.log = folder / f"{name}.log"
-        of_service = {key: str(value) for key, value in service["environment"].items()}
-        of_machine = {
+        service_variables = {key: str(value) for key, value in service["environment"].items()}
+        machine_variables = {
             "SEMQ_NODE__DATA_DIR": str(folder / name),
             "SEMQ_AMQP__PORT": str(self.port),
             "SEMQ_HTTP__PORT": "0",
         }
         if not name.startswith("hub"):
-            del of_machine["SEMQ_HTTP__PORT"]  # institutions have no section [http] here
+            del machine_variables["SEMQ_HTTP__PORT"]  # institutions have no section [http] here
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SEMQ_")}
         command = [str(ROOT / "run"), *service["command"][:-1], str(config_of(service))]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env={**environment, **of_service, **of_machine, **variables}, stdin=subprocess.DEVNULL,
+                command, env={**environment, **service_variables, **machine_variables, **variables}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    async def ready(self) -> None:
+    async def until_ready(self) -> None:
+        """Wait until the service prints its line ``ready``."""
         assert self.process.stdout is not None
         line = await asyncio.to_thread(self.process.stdout.readline)
         assert line.startswith(b"ready "), self.log.read_text()
@@ -150,19 +151,19 @@ async def test_a_document_goes_through_the_services_also_when_an_instance_has_en
 ) -> None:
     async with started(tmp_path, new_database) as start, AsyncExitStack() as clients:
         first = start("hub-1")
-        await first.ready()
+        await first.until_ready()
         second = start("hub-2")
-        await second.ready()
+        await second.until_ready()
         standby = start("hub-2-standby")
         a, b = start("node-10008", first, second), start("node-56001", second, first)
-        await asyncio.gather(a.ready(), b.ready())
+        await asyncio.gather(a.until_ready(), b.until_ready())
         urls = [f"amqp://app:app_password@127.0.0.1:{node.port}" for node in (a, b)]
         sender, receiver = [await clients.enter_async_context(Client(url)) for url in urls]
         assert (await sender.wait_for_delivery((await sender.send("56001", b"one")).lk0, 60)).is_delivered
         listed = await semq_aside("hub", "instances", "--node", f"amqp://admin:admin_password@127.0.0.1:{first.port}")
         assert (listed.status, listed.out.count("1.1"), listed.out.count("2.2")) == (0, 1, 1), listed
         second.end(signal.SIGTERM)
-        await standby.ready()
+        await standby.until_ready()
         assert (await sender.wait_for_delivery((await sender.send("56001", b"two")).lk0, 60)).is_delivered
         async with receiver.receive() as documents:
             for body in (b"one", b"two"):

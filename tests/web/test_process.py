@@ -42,7 +42,7 @@ def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
             node.wait(PATIENCE_S)
 
 
-def console_lines(output: Path) -> list[str]:
+def console_addresses(output: Path) -> list[str]:
     """Return the addresses that the node has printed."""
     return [line.split()[1] for line in output.read_text().splitlines() if line.startswith("console ")]
 
@@ -63,7 +63,7 @@ def is_away(url: str) -> bool:
 
 def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> None:
     with hub(tmp_path) as (node, output):
-        (link,) = until_sync(lambda: console_lines(output), PATIENCE_S)
+        (link,) = until_sync(lambda: console_addresses(output), PATIENCE_S)
         origin = link.partition("/first/")[0]
         assert origin != link
         with httpx.Client(base_url=origin, timeout=60, follow_redirects=True, verify=False) as browser:
@@ -75,7 +75,7 @@ def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> No
         # link is not valid any more.
         (web,) = children(node.pid)
         os.kill(web, signal.SIGKILL)
-        new_link = until_sync(lambda: console_lines(output)[1:], PATIENCE_S)[0]
+        new_link = until_sync(lambda: console_addresses(output)[1:], PATIENCE_S)[0]
         assert httpx.get(new_link.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
         assert httpx.get(new_link).status_code == 303
 

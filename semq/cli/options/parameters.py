@@ -120,6 +120,7 @@ def _with_readings(parameters: list[Any]) -> list[Any]:
 
 
 def _reading(reading: ParameterReading) -> Any:
+    """Return ``reading``, in place of a method of a parameter."""
     return reading
 
 
@@ -158,13 +159,13 @@ def _range(least: float | None, most: float | None) -> str:
 
 def _choice(kind: type[Enum]) -> Callable[[Any], Any]:
     """Return a function that reads a member of an enumeration by its value, or raises ValueError."""
-    by_name = {str(member.value): member for member in kind}
+    by_value = {str(member.value): member for member in kind}
 
     def read_choice(value: Any) -> Any:
         if isinstance(value, kind):
             return value
-        if value not in by_name:
-            raise ValueError(f"{value!r} is not one of {', '.join(by_name)}.")
-        return by_name[value]
+        if value not in by_value:
+            raise ValueError(f"{value!r} is not one of {', '.join(by_value)}.")
+        return by_value[value]
 
     return read_choice

@@ -8,13 +8,13 @@ from unicodedata import category, east_asian_width
 
 Column = tuple[str, str]  # heading, and < or > for its alignment
 
-UNFOLDED_MAX = 22  # widest column that is never folded, in cells: short names, times with their offset
-FOLDED_MIN = 8  # smallest width of a folded column, in cells
+UNFOLDED_MAX = 22  # widest column that is never folded, in terminal cells: short names, times with their offset
+FOLDED_MIN = 8  # smallest width of a folded column, in terminal cells
 GAP = "  "
 
 
 def lines_of(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Yield the lines of a table: the headings, a rule, the rows. ``width``: cells of the terminal."""
+    """Yield the lines of a table: the headings, a rule, the rows. ``width``: width of the terminal in cells."""
     widths = _widths([[heading, *(row[place] for row in rows)] for place, (heading, _) in enumerate(columns)], width)
     sides = [side for _, side in columns]
     yield from _lines_of_row([heading for heading, _ in columns], sides, widths)
@@ -29,7 +29,7 @@ def width_of(text: str) -> int:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Return a text as lines of at most ``width`` cells, broken between words where that is possible."""
+    """Return a text as lines of at most ``width`` terminal cells, broken between words where that is possible."""
     lines, line = [], ""
     for word in text.split(" "):
         joined = f"{line} {word}" if line else word
@@ -52,7 +52,7 @@ def _width_of_character(character: str) -> int:
 
 
 def _beginning(word: str, width: int) -> str:
-    """Return the longest beginning of a word that fits into ``width`` cells, at least one character."""
+    """Return the longest beginning of a word that fits into ``width`` terminal cells, at least one character."""
     used = 0
     for place, character in enumerate(word):
         used += _width_of_character(character)
@@ -64,7 +64,7 @@ def _beginning(word: str, width: int) -> str:
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the width of each column. Long columns share the width that short columns leave.
 
-    The narrowest is served first: a column that needs less than its share leaves more for wider ones.
+    Narrow columns get their widths first: a column that needs less than its share leaves more for wider columns.
     """
     widths = [max(map(width_of, column)) for column in columns]
     free = width - len(GAP) * (len(widths) - 1) - sum(needed for needed in widths if needed <= UNFOLDED_MAX)

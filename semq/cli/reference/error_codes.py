@@ -25,7 +25,7 @@ PACKAGES = ("semq", "local_node", "platform_node", "spark_reconcile")
 
 @group.command("list")
 def list_(json: JsonOption = False) -> None:
-    """List all errors, by code."""
+    """List all errors, sorted by code."""
     out = Output(as_json=json)
     rows = sorted(all_errors(), key=lambda row: row["code"])
     if json:
@@ -51,7 +51,7 @@ def lookup(
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Return a row for every code. If the class of a code sets no remedy, the row has that of its nearest base."""
+    """Return a row for every code. If the class sets no remedy, the row has the remedy of its nearest base."""
     classes = list(_classes())
     by_name = {definition.name: definition for definition in classes}
     rows: dict[str, dict[str, str]] = {}

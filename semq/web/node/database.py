@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DataError, DBAPIError
 
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.reader import AWAY, KEEPALIVE
+from semq.store.reader import UNAVAILABLE, KEEPALIVE
 from semq.web.errors import BadRequest, QueryTooSlow
 
 READERS, WRITERS = 4, 2
@@ -70,7 +70,7 @@ class Database:
 
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, run)
-        except AWAY as error:
+        except UNAVAILABLE as error:
             if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
                 raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
             raise StoreUnavailable(fault=str(error).strip()) from error

@@ -1,4 +1,4 @@
-"""``semq doctor`` on nodes with finding fault each, on real databases and sockets."""
+"""``semq doctor`` on nodes with one fault each, on real databases and sockets."""
 
 import asyncio
 import os
@@ -24,8 +24,8 @@ from tests.replication import replicated
 from tests.service.inprocess import InProcess, linked
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
-# checks whose verdict depends on other tests of this network, and on the disk
-VARIABLE = ("stuck", "submissions", "disk")
+# Checks whose verdict depends on other tests of this network, or on the disk of this machine
+NOT_OF_THE_NODE = ("stuck", "submissions", "disk")
 CLUSTER = '[cluster]\ncarrier = ["amqp://semq:secret@127.0.0.1:1/semq"]\n'
 WEBHOOK = """
 [[webhooks]]
@@ -57,7 +57,7 @@ async def finding_of_hub_link(settings: Settings) -> Finding:
 
 
 def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
-    # a node that has just started has no link yet
+    # Delivered over the link: a node that has just started has none yet.
     words = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):
@@ -77,7 +77,9 @@ def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
         assert expected | checks | {"store", "resources", "stuck"} == found.keys()
         # Undelivered documents of other tests, and the free space of this machine, are not faults of the node.
         assert [
-            finding for finding in found.values() if finding["verdict"] != OK and finding["check"] not in VARIABLE
+            finding
+            for finding in found.values()
+            if finding["verdict"] != OK and finding["check"] not in NOT_OF_THE_NODE
         ] == []
         assert result["verdict"] in (OK, WARNING)
 
@@ -173,7 +175,7 @@ def test_an_unusable_data_directory_is_one_line_with_a_code_for_every_command(tm
         assert result.err.startswith("semq: SEMQ-"), result
         assert result.err.count("\n") == 1, result
     result = semq("doctor", "--config", str(file))
-    if data_dir != "loop/data":  # which is not a path at all
+    if data_dir != "loop/data":  # the configuration with this path cannot be read
         assert "FAILS  data folder" in result.out
         assert "free in the file system" not in result.out
     assert result.status == (78 if data_dir == "loop/data" else 1)
@@ -278,7 +280,7 @@ def test_several_hosts_without_synchronous_replication_are_a_warning(
         }  # fmt: skip
 
 
-def test_a_control_database_of_its_own_is_checked(tmp_path: Path) -> None:
+def test_a_separate_control_database_is_checked(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, f'{HUB}{CLUSTER}control = "postgresql://nobody@127.0.0.1:1/none"\n')
     [found] = database.check_control(settings)
     assert (found.check, found.verdict) == ("control database", FAILING)
@@ -289,7 +291,7 @@ def test_a_control_database_of_its_own_is_checked(tmp_path: Path) -> None:
 
 @pytest.fixture
 def database_of_role(database: str) -> tuple[str, str]:
-    """Return a database with a role of its own that may log in there."""
+    """Return the URL of a database for a new role, and the name of the role."""
     role = f"doctor_{os.getpid()}"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(f'DROP ROLE IF EXISTS "{role}"')

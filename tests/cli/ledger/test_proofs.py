@@ -42,32 +42,33 @@ def test_a_good_proof_is_accepted(tmp_path: Path) -> None:
 
 
 STRANGER = issued(authority("other"), "1.56001").pem.decode()
+# Fault | proof with this fault
 HOSTILE: dict[str, dict[str, Any]] = {
     "of a refusal": proof("REJ"),
     "of a marker": proof("VOID"),
-    "no time": proof(at=2**62),
-    "a time before time": proof(at=-1),
+    "a time beyond all years": proof(at=2**62),
+    "a time before 1970": proof(at=-1),
     "another receiver": proof(receiver="1.88001"),
-    "no address": proof(receiver="1.\U0001f600"),
-    "no certificate": proof(certificates=["x"]),
-    "certificates": proof(certificates=[]),
+    "an invalid address": proof(receiver="1.\U0001f600"),
+    "an invalid certificate": proof(certificates=["x"]),
+    "no certificate": proof(certificates=[]),
     "another authority": proof(certificates=[STRANGER]),
     "a chain of nonsense": proof(certificates=[CERTIFICATE.pem.decode() + "x-----END CERTIFICATE-----"]),
     "a chain without end": proof(certificates=[CERTIFICATE.pem.decode() + OURS.pem.decode() * 300]),
-    "no place": proof(place=5),
+    "a place beyond the count": proof(place=5),
     "a path far too long": proof(path=["AA=="] * 10_000),
     "no signature": proof(signature=""),
     "another document": proof(lk0="1.10008.1.1.a.8"),
-    "more than a proof has": proof(more=1),
+    "an unknown field": proof(more=1),
     "another version": proof(format="semq-proof-2"),
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("fault", HOSTILE)
 def test_a_proof_with_invalid_contents_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
-    assert verified(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[what])) == 1
+    assert verified(tmp_path / "proof.json", msgspec.json.encode(HOSTILE[fault])) == 1
     assert "semq: SEMQ-" in capsys.readouterr().err
 
 

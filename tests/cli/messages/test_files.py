@@ -49,7 +49,7 @@ def test_different_documents_have_different_names(key: str, other: str) -> None:
         ("订单.xml", "-订单.xml"),
     ],
 )
-def test_plain_names_are_kept(key: str, ending: str) -> None:
+def test_the_last_part_of_a_key_is_kept(key: str, ending: str) -> None:
     name = file_name(LK0, key)
     assert name.startswith(LK0)
     assert name.endswith(ending)

@@ -39,8 +39,8 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
         assert "DELIVERED" in [line["event"] for line in traced["events"]]
     words = semq("msg", "trace", sent["lk0"], "--node", network.sender.url).out
     assert "the receiver has it" in words
-    outcome = semq("msg", "trace", sent["lk0"], "--json", "--node", network.sender.url).data
-    assert {line["node"] for line in outcome["events"]} == {"1.10008", "2.hub", "1.56001"}
+    traced = semq("msg", "trace", sent["lk0"], "--json", "--node", network.sender.url).data
+    assert {line["node"] for line in traced["events"]} == {"1.10008", "2.hub", "1.56001"}
     result = semq("msg", "trace", sent["lk0"], "--node", network.sender.url)
     assert any("  2.hub       hub " in line for line in result.out.splitlines())
     assert any("  1.56001*    receiver " in line for line in result.out.splitlines())
@@ -124,9 +124,7 @@ def test_wait_accepts_every_name_of_a_message(network: Network, order: Path) -> 
 @pytest.mark.parametrize(
     "attributes", [["--save-fwd", "1"], ["--save-fwd", "1", "--no-reliable"], ["--save-fwd", "2", "--no-ack2"]]
 )
-def test_a_wait_for_a_class_without_that_outcome_is_refused(
-    network: Network, order: Path, attributes: list[str]
-) -> None:
+def test_a_wait_for_delivery_without_a_receipt_is_refused(network: Network, order: Path, attributes: list[str]) -> None:
     words = ["msg", "send", "--to", "56001", "--file", str(order), *attributes, "--node", network.sender.url]
     result = semq(*words, "--wait", "delivered")
     assert (result.status, "SEMQ-1304 Nothing was sent" in result.err, "--ack2" in result.err) == (1, True, True)
@@ -157,7 +155,7 @@ def test_bad_input_is_refused(network: Network, words: list[str], code: str) -> 
     semq("msg", "send", *words, "--node", network.sender.url, stdin=b"x").fails(1, code)
 
 
-def test_too_large_is_refused(network: Network) -> None:
+def test_a_document_that_is_too_large_is_refused(network: Network) -> None:
     result = semq("msg", "send", "--to", "56001", "--node", network.sender.url, stdin=bytes(3_500_000))
     result.fails(1, "SEMQ-1203")
 

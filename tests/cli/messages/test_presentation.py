@@ -14,7 +14,7 @@ from semq.cli.messages.presentation import (
 LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 
 
-def test_a_row_may_lack_everything() -> None:
+def test_a_row_may_lack_all_fields() -> None:
     assert list_row({}) == ("", "", "to ", "", "", "")
     assert trace_line({}) == ""
     assert facts_of({}) == {}
@@ -49,7 +49,7 @@ def test_an_ended_message_is_described_with_outcome_and_time() -> None:
     assert (cause, step) == ("HELD: m", "what to do: s")
 
 
-def test_a_traceback_in_a_trace_is_folded() -> None:
+def test_of_a_traceback_in_a_trace_only_the_first_line_is_shown() -> None:
     line = {"at": 1_000_000, "event": "PARKED", "words": "set aside", "detail": "ValueError: x\nTraceback\n  File"}
     assert trace_line(line).endswith("set aside (ValueError: x) … 2 more lines: --full")
 

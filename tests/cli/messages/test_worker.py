@@ -23,11 +23,11 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def working(network: Network, book: Path) -> Iterator["subprocess.Popen[str]"]:
+def working(network: Network, record: Path) -> Iterator["subprocess.Popen[str]"]:
     """Run a worker of the receiver's node."""
     command = [sys.executable, "-m", "semq.cli", "worker", "--app", "tests.cli.handling", "--user", "worker"]
     command += ["--node", network.receiver.url]
-    variables = environment({"HANDLED": str(book), "PYTHONPATH": str(ROOT)})
+    variables = environment({"HANDLED": str(record), "PYTHONPATH": str(ROOT)})
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables, cwd=ROOT) as worker:
         assert worker.stdout is not None
         try:
@@ -47,8 +47,8 @@ def send(network: Network, kind: str, key: str, body: bytes, content_type: str =
     return str(result.data["lk0"])
 
 
-def until_written(book: Path, *lines: str) -> None:
-    until_sync(lambda: set(lines) <= set(book.read_text().splitlines() if book.exists() else []))
+def until_written(record: Path, *lines: str) -> None:
+    until_sync(lambda: set(lines) <= set(record.read_text().splitlines() if record.exists() else []))
 
 
 def failed(network: Network, count: int) -> list[dict[str, Any]]:
@@ -65,9 +65,9 @@ def failed(network: Network, count: int) -> list[dict[str, Any]]:
 
 
 def test_documents_are_processed_tried_again_or_parked(network: Network, tmp_path: Path) -> None:
-    book = tmp_path / "book"
+    record = tmp_path / "record"
     node = ("--node", network.receiver.url)
-    with working(network, book) as worker:
+    with working(network, record) as worker:
         orders = {"good": 0, "tired": 2, "bad": 9}
         for key, failures in orders.items():
             send(network, "order", key, json.dumps({"failures": failures}).encode(), "application/json")
@@ -76,7 +76,7 @@ def test_documents_are_processed_tried_again_or_parked(network: Network, tmp_pat
         send(network, "slow", "late", b"never")
         send(network, "hopeless", "lost", b"")
         send(network, "nothing", "strange", b"")
-        until_written(book, "done good 1", "done tired 3", "done quick")
+        until_written(record, "done good 1", "done tired 3", "done quick")
         rows = {row["app_key"].rpartition("/")[2]: row for row in failed(network, 5)}
         assert {key: row["error"].partition(" (")[0].partition(":")[0] for key, row in rows.items()} == {
             "bad": "ValueError", "torn": "CannotRead", "late": "TimeoutError", "lost": "GiveUp", "strange": "NoHandler",
@@ -94,7 +94,7 @@ def test_documents_are_processed_tried_again_or_parked(network: Network, tmp_pat
         assert semq(
             "failed", "remove", *node, "--json", "--type", "order", "--key", "to", "--why", "sent anew"
         ).data == {"remove": [rows["torn"]["lk0"]]}
-        semq("failed", "requeue", *node, rows["bad"]["lk0"])  # it fails again: its attempts are counted by key
+        semq("failed", "requeue", *node, rows["bad"]["lk0"])  # it fails again: its handler fails nine times
         assert {row["lk0"] for row in failed(network, 4)} >= {rows["lost"]["lk0"]}
         with patch("semq.cli.messages.failed.PAGE", 1):
             semq("failed", "remove", *node, "--all")
@@ -104,28 +104,28 @@ def test_documents_are_processed_tried_again_or_parked(network: Network, tmp_pat
 
 
 def test_a_worker_that_is_stopped_finishes_calls_in_progress(network: Network, tmp_path: Path) -> None:
-    book = tmp_path / "book"
-    with working(network, book) as worker:
+    record = tmp_path / "record"
+    with working(network, record) as worker:
         send(network, "held", "one", b"")
-        until_written(book, "holds one")
+        until_written(record, "holds one")
         worker.send_signal(signal.SIGINT)
         (tmp_path / "go").touch()
         assert worker.stdout is not None
         assert worker.stdout.read() == "stopped: 1 done, 0 parked\n"
         assert worker.wait(60) == 0
-    assert book.read_text().splitlines() == ["holds one", "done one"]
+    assert record.read_text().splitlines() == ["holds one", "done one"]
 
 
 def test_documents_of_a_dead_worker_are_delivered_again(network: Network, tmp_path: Path) -> None:
-    book = tmp_path / "book"
-    with working(network, book) as worker:
+    record = tmp_path / "record"
+    with working(network, record) as worker:
         send(network, "held", "again", b"")
-        until_written(book, "holds again")
+        until_written(record, "holds again")
         worker.kill()
     (tmp_path / "go").touch()
-    with working(network, book):
-        until_written(book, "done again")
-    assert book.read_text().splitlines().count("done again") == 1
+    with working(network, record):
+        until_written(record, "done again")
+    assert record.read_text().splitlines().count("done again") == 1
 
 
 def test_commands_with_wrong_arguments_fail(network: Network) -> None:

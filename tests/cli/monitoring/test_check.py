@@ -25,7 +25,7 @@ ANSWERS: dict[str, Any] = {
 
 
 class ScriptedNode:
-    """A node that gives the answers above."""
+    """A client whose node gives the answers above. The node of a URL with ``away`` cannot be reached."""
 
     answers: Any = ANSWERS
 
@@ -44,7 +44,8 @@ class ScriptedNode:
 
 
 @pytest.fixture(autouse=True)
-def node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def scripted_node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Let commands use ScriptedNode in all tests without real nodes."""
     if "network" not in request.fixturenames:
         monkeypatch.setattr(session, "Client", ScriptedNode)
 

@@ -47,5 +47,5 @@ def test_a_running_node_is_shown(network: Network) -> None:
     result = semq("top", "--count", "1", "--node", network.sender.url)
     assert re.match("10008  (ok|warning)  up ", result.out)  # other tests leave refused documents at this node
     assert "queues, counted at" in result.out or "not counted yet" in result.out
-    outcome = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
-    assert (outcome["node"], outcome["verdict"]) == ("2.hub", "ok")
+    shown = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
+    assert (shown["node"], shown["verdict"]) == ("2.hub", "ok")

@@ -1,6 +1,6 @@
 """``semq call``; and all commands, which together use exactly the existing operations and arguments.
 
-For the latter, every command runs with each of its options at `test_output_of_commands.SimulatedNode`.
+To check the arguments, every command runs with each of its options at `test_output_of_commands.SimulatedNode`.
 """
 
 import json

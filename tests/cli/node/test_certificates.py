@@ -21,7 +21,7 @@ async def hub(inprocess: InProcess) -> HubNode:
     return await inprocess.secure_hub()
 
 
-async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: HubNode) -> None:
+async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inprocess: InProcess, hub: HubNode) -> None:
     at_hub = ("--node", url_of(hub.settings, hub.port))
     settings = inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")

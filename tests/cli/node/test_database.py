@@ -27,7 +27,7 @@ def test_an_empty_database_is_brought_up_to_date(config: str) -> None:
     assert before["needed"] in semq("database", "check", "--config", config).out
 
 
-def test_a_newer_database_is_left_alone(config: str, empty_database: str) -> None:
+def test_a_newer_database_is_refused(config: str, empty_database: str) -> None:
     assert semq("db", "upgrade", "--config", config).status == 0
     with psycopg.connect(empty_database, autocommit=True) as connection:
         connection.execute("UPDATE semq_version SET version_num = '9999'")

@@ -38,8 +38,8 @@ def test_a_node_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     )
     assert node.stdout is not None
     assert node.stdout.readline().startswith("ready 127.0.0.1:")
-    busy = semq_process("platform", "run", "--config", str(file))
-    busy.fails(78, "SEMQ-3904")
+    second_start = semq_process("platform", "run", "--config", str(file))
+    second_start.fails(78, "SEMQ-3904")
     node.send_signal(signal.SIGTERM)
     assert node.wait() == 0
     node.stdout.close()

@@ -100,7 +100,7 @@ def test_every_parameter_of_every_command_is_read_here() -> None:
 
 
 def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each command below this one with its path."""
+    """Yield a command and all commands below it, each with its path."""
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
         yield from walk(child, (*path, name))

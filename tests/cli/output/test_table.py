@@ -37,5 +37,5 @@ def test_wide_characters_count_twice_and_combining_ones_do_not_count() -> None:
 def test_every_character_of_a_cell_is_shown(rows: list[list[str]], width: int) -> None:
     result = list(lines_of(COLUMNS, rows, width))
     assert sorted("".join("".join(row) for row in rows)) == sorted("".join(result[2:]).replace(" ", ""))
-    room = max(width, 3 * UNFOLDED_MAX + 4)
-    assert all(width_of(line) <= room for line in result)
+    width_max = max(width, 3 * UNFOLDED_MAX + 4)
+    assert all(width_of(line) <= width_max for line in result)

@@ -8,7 +8,7 @@ from semq.cli.reference.error_codes import PACKAGES, all_errors
 from semq.engine.errors import UnknownTarget
 from semq.service.errors import BadArguments
 from semq.umx_t.errors import BadLocator
-from tests.cli.command import semq, semq_process
+from tests.cli.command import semq
 
 
 def test_every_error_has_a_sentence_and_a_remedy() -> None:
@@ -29,13 +29,11 @@ def test_every_code_in_the_sources_can_be_looked_up() -> None:
         for file in (Path(semq_package.__file__).parents[1] / package).rglob("*.py")
         for code in re.findall(r'^    code\b.* = "(SEMQ-\d{4})"', file.read_text("utf-8"), re.MULTILINE)
     }
-    # a separate process, because in this one other tests define errors of their own
-    result = semq_process("errors", "list", "--json").data
-    assert written == {row["code"] for row in result}
+    assert written == {row["code"] for row in semq("errors", "list", "--json").data}
     assert "port" in semq("errors", "lookup", "SEMQ-2003").out
 
 
-def test_an_error_without_a_remedy_of_its_own_shows_that_of_its_base() -> None:
+def test_an_error_without_a_remedy_shows_the_remedy_of_its_base() -> None:
     """The rows are read from the sources; the classes have the same values."""
     rows = {row["code"]: row for row in all_errors()}
     for error in (BadLocator, UnknownTarget, BadArguments):

@@ -1,4 +1,4 @@
-"""Rates by name, with a clock that the test sets."""
+"""Limits of requests and of failed sign-ins, with a clock that the test sets."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from semq.web.errors import TooManyRequests
 from tests.clocks import ManualClock
 
 
-def refused(rates: Rates | Attempts, name: str = "a") -> float | None:
+def wait_s_if_refused(rates: Rates | Attempts, name: str = "a") -> float | None:
     """Return the time to wait (s) if a request is refused, else None."""
     try:
         rates.count(name) if isinstance(rates, Rates) else rates.check(name)
@@ -19,12 +19,12 @@ def refused(rates: Rates | Attempts, name: str = "a") -> float | None:
 def test_a_burst_and_then_a_rate() -> None:
     clock = ManualClock()
     rates = Rates(2.0, 3, clock)
-    assert [refused(rates) for _ in range(4)] == [None, None, None, 0.5]
-    assert refused(rates, "b") is None
+    assert [wait_s_if_refused(rates) for _ in range(4)] == [None, None, None, 0.5]
+    assert wait_s_if_refused(rates, "b") is None
     clock.now += 0.5
-    assert [refused(rates) for _ in range(2)] == [None, 0.5]
+    assert [wait_s_if_refused(rates) for _ in range(2)] == [None, 0.5]
     clock.now += 1000
-    assert [refused(rates) for _ in range(4)] == [None, None, None, 0.5]
+    assert [wait_s_if_refused(rates) for _ in range(4)] == [None, None, None, 0.5]
 
 
 def test_the_number_of_counted_names_is_bounded() -> None:
@@ -43,10 +43,10 @@ def test_only_failures_count_as_attempts() -> None:
         attempts.check("a")
     for _ in range(2):
         attempts.failed("a")
-    assert refused(attempts) is not None
-    assert refused(attempts, "b") is None
+    assert wait_s_if_refused(attempts) is not None
+    assert wait_s_if_refused(attempts, "b") is None
     clock.now += 30
-    assert refused(attempts) is None
+    assert wait_s_if_refused(attempts) is None
 
 
 def test_the_time_of_a_refused_sign_in_is_a_multiple_of_a_step() -> None:

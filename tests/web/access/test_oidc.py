@@ -39,7 +39,7 @@ class Provider:
         self.header: dict[str, Any] = {"alg": "ES256", "kid": "1"}
         self.more_claims: dict[str, Any] = {}
         self.more_metadata: dict[str, Any] = {}
-        self.requests: dict[str, dict[str, list[str]]] = {}  #: queries of the redirects to the provider, by code
+        self.requests: dict[str, dict[str, list[str]]] = {}  #: code | query of the redirect to the provider
         #: makes the answer with the ID token
         self.answer: Callable[[str], Any] = lambda text: {"access_token": "x", "token_type": "Bearer", "id_token": text}
 
@@ -72,7 +72,7 @@ class Provider:
         return JSONResponse(self.answer(text))
 
     def id_token(self, claims: dict[str, Any]) -> str:
-        """Return the signed ID token, or an unsigned one if the test has chosen that."""
+        """Return the signed ID token; an unsigned one if the test has set the algorithm ``none``."""
         if self.header["alg"] == "none":
             parts = [
                 urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (self.header, claims)
@@ -198,7 +198,7 @@ async def test_an_unrequested_answer_is_refused(inprocess: InProcess, provider: 
         assert (await browser.get("/account")).status_code == 303
 
 
-async def test_an_address_counts_only_if_the_provider_has_verified_it(inprocess: InProcess, provider: Provider) -> None:
+async def test_an_email_address_must_be_verified_by_the_provider(inprocess: InProcess, provider: Provider) -> None:
     async with site_of(inprocess, provider, name_claim="email") as site:
         for verified, status in ((False, 400), ("true", 400), (True, 200)):
             provider.more_claims = {"email": "anna@bank.example", "email_verified": verified}
@@ -224,7 +224,7 @@ async def test_new_keys_of_the_provider_are_found(
     "metadata",
     [{"issuer": "https://elsewhere.example"}, {"jwks_uri": None, "token_endpoint": 3}, {"more": "x" * (2 << 20)}],
 )
-async def test_a_provider_that_answers_wrongly_is_away(
+async def test_a_provider_with_a_wrong_answer_counts_as_unavailable(
     inprocess: InProcess, provider: Provider, metadata: dict[str, Any]
 ) -> None:
     provider.more_metadata = metadata

@@ -3,7 +3,7 @@
 from semq.web.access.passwords import check_password, hash_password
 
 
-def test_a_password_has_its_own_hash_only() -> None:
+def test_only_the_right_password_matches_a_stored_hash() -> None:
     stored = hash_password("pässword", b"salt")
     assert stored != hash_password("pässword", b"pepper")
     assert check_password("pässword", stored)

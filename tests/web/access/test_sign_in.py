@@ -1,4 +1,4 @@
-"""Sign-in: the one-time link, users, users of the node; cookies, fixation, attempts."""
+"""Sign-in by the one-time link, by users and by users of the node; cookies, session fixation, attempts."""
 
 import asyncio
 import re
@@ -132,7 +132,7 @@ async def test_after_too_many_failures_no_password_is_checked(inprocess: InProce
         ("erp", "erp erp erp", 401),  # not an administrator of the node
     ],
 )
-async def test_administrators_of_the_node_sign_in_with_its_password(
+async def test_administrators_of_the_node_sign_in_with_their_password_of_the_node(
     inprocess: InProcess, name: str, password: str, status: int
 ) -> None:
     async with serving(await inprocess.hub(WITH_USERS)) as site:

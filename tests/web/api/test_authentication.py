@@ -22,7 +22,7 @@ password = "erp erp erp"
 permissions = { "/" = { write = "^semq$", read = "^amq.gen", configure = "^amq.gen" } }
 """
 
-
+# Role of a token | roles of the operations that it may run
 INCLUDED = {
     AccessRole.VIEWER: {AccessRole.VIEWER},
     AccessRole.OPERATOR: {AccessRole.VIEWER, AccessRole.OPERATOR},

@@ -22,12 +22,12 @@ from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
 REQUEST_ARGUMENTS = ("method", "params", "json", "data", "content")
-EXAMPLES, DEEP = 2, 10  # examples of each endpoint
-QUERY_MAX = 65_536  # characters, of httpx
+EXAMPLES, DEEP_EXAMPLES = 2, 10  # examples of each endpoint, without and with --deep
+QUERY_MAX = 65_536  # characters of the longest query that httpx sends
 # Streams do not end, and polls of the inbox wait; draining, reloading and this document have tests of their own.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
 
-ALL = tuple(str(right) for right in (*AccessRole, *AccessScope))
+ALL_RIGHTS = tuple(str(right) for right in (*AccessRole, *AccessScope))
 Ask = Callable[[tuple[str, ...], dict[str, Any]], tuple[int, str]]
 
 
@@ -37,7 +37,7 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
 ) -> None:
     """At the hub, operations that both kinds of nodes have are searched only with --deep."""
     is_deep = pytestconfig.getoption("deep")
-    examples = DEEP if is_deep else EXAMPLES
+    examples = DEEP_EXAMPLES if is_deep else EXAMPLES
     left_out = set(LEFT_OUT)
     if kind == "platform" and not is_deep:
         local = operations_of("local")
@@ -47,7 +47,7 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
     if kind == "local":
         await linked(node)  # type: ignore[arg-type]
     async with serving(node, burst=1_000_000) as site:
-        programs = {rights: await site.program(*rights) for rights in (ALL, *((right,) for right in ALL))}
+        programs = {rights: await site.program(*rights) for rights in (ALL_RIGHTS, *((right,) for right in ALL_RIGHTS))}
         loop = asyncio.get_running_loop()
 
         def ask(rights: tuple[str, ...], request: dict[str, Any]) -> tuple[int, str]:
@@ -66,26 +66,26 @@ def search(kind: str, left_out: set[str], ask: Ask, examples: int) -> None:
 
 
 def operations_of(kind: str) -> dict[str, Any]:
-    """Return the operations in the description of a kind of node, by id."""
+    """Return the operations in the description of a kind of node, keyed by id."""
     methods = [method for path in json.loads(page(kind))["paths"].values() for method in path.values()]
     return {method["operationId"]: method for method in methods if "operationId" in method}
 
 
 def is_possible(name: str, value: str) -> bool:
-    """Return whether the client can send a header, which must not log in as another user."""
+    """Return whether the client can send a header, and the header does not log in as another user."""
     return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
 
 
 def is_short_enough(request: dict[str, Any]) -> bool:
-    """Return whether the client can send a request, which has a limit for the query."""
+    """Return whether the client can send the query of a request."""
     return len(str(httpx.QueryParams(request.get("params")))) <= QUERY_MAX
 
 
 def try_out(operation: Any, ask: Ask, examples: int) -> None:
-    """Make each request with all rights; before, make the first request with each right alone."""
+    """Make the first request with each right alone, then every request with all rights."""
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
-    alone = [(right,) for right in ALL]
+    alone = [(right,) for right in ALL_RIGHTS]
 
     @settings(
         max_examples=examples, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
@@ -97,7 +97,7 @@ def try_out(operation: Any, ask: Ask, examples: int) -> None:
         assume(is_short_enough(request))
         while alone:
             check(operation, alone.pop(), request, ask)
-        check(operation, ALL, request, ask)
+        check(operation, ALL_RIGHTS, request, ask)
 
     make_requests()
 
@@ -113,7 +113,7 @@ def request_of(case: Any) -> dict[str, Any]:
 
 
 def check(operation: Any, rights: tuple[str, ...], request: dict[str, Any], ask: Ask) -> None:
-    """Make a request; check that its status is expected, and that it is refused without the right."""
+    """Make a request; check that its status is permitted, and that it is refused without a needed right."""
     needed = operation.definition.raw["x-semq-rights"]
     is_allowed = not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
     status, kind = ask(rights, request)

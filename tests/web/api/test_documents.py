@@ -184,7 +184,7 @@ async def _pieces(size: int) -> Any:
         yield b"x" * min(10_000, size - begin)
 
 
-async def test_submit_shows_no_document_and_events_show_sent_ones(inprocess: InProcess) -> None:
+async def test_with_submit_no_document_is_readable_and_with_events_no_body(inprocess: InProcess) -> None:
     async with serving(await linked_node(inprocess)) as site:
         program = await site.program("submit")
         sent = await program.post("/documents?target=10008", content=b"x")

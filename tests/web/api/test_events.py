@@ -37,7 +37,7 @@ async def following(
 
 
 async def read(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """Yield the events of a stream by field; data in JSON are decoded."""
+    """Yield each event of a stream as a mapping of its fields; data in JSON are decoded."""
     fields: dict[str, Any] = {}
     async for line in answer.aiter_lines():
         name, _, value = line.partition(": ")
@@ -67,7 +67,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
         assert await anext(events, None) is None
 
 
-async def test_a_connection_in_use_outlives_its_idle_time(
+async def test_the_connection_of_an_open_stream_is_not_closed_as_idle(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = await inprocess.hub()
@@ -124,7 +124,7 @@ async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site:
 
 
 def test_events_about_refused_documents_have_identifiers_of_their_own() -> None:
-    """They have no locator, and often no token: after one identifier, the next event must not count as received."""
+    """Refused documents have no locator and often no token. A second event with the same identifier would get lost."""
     at = datetime(2026, 11, 24, tzinfo=UTC)
     refused = [DocumentEvent("refused", "", "", AppKey(), at, id=f"1764000000000-{n}/refused/0") for n in (1, 2)]
     identifiers = {line for event in refused for line in event_text(event).splitlines() if line.startswith("id")}
@@ -140,6 +140,6 @@ async def test_streams_of_one_program_are_bounded(site: Site) -> None:
 
 
 @pytest.mark.parametrize("query", [{"keys": "x" * 300}, {"keys": "a\nb"}, {"queue": "a.b"}, {"queue": ""}])
-async def test_wrong_names_are_refused(site: Site, query: dict[str, str]) -> None:
+async def test_invalid_patterns_and_names_of_queues_are_refused(site: Site, query: dict[str, str]) -> None:
     program = await site.program("events")
     assert (await program.get("/events", params=query)).status_code == 400

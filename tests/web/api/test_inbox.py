@@ -53,14 +53,14 @@ async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(sit
 async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bodies shorter and longer than a chunk; the documents beyond the limit are in the next answer."""
+    """Bodies shorter than a chunk and as long as one; the documents beyond the limit are in the next answer."""
     monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
     site.web.leases = Leases(10)
     program = await site.program("receive")
     pattern = bytes(range(256)) * (CHUNK // 256 + 1)
     bodies = [pattern[:size] for size in (30_000, 29_999, 1, CHUNK, 3)]
     await send(site, *bodies)
-    await until(lambda: waiting(site, 5))
+    await until(lambda: has_documents(site, 5))
     first = await receive(program, max=10)
     second = await receive(program, max=10)
     assert [document["bytes"] for document in first] == [30_000, 29_999, 1]
@@ -68,7 +68,7 @@ async def test_an_answer_has_a_bounded_number_of_bytes_and_unaltered_bodies(
     assert site.web.memory._free == site.web.memory._size
 
 
-async def waiting(site: Site, count: int) -> bool:
+async def has_documents(site: Site, count: int) -> bool:
     """Whether the inbox has this number of documents."""
     answer = await site.web.client.request("msg.list", {"side": "inbound"})
     return len(answer) == count
@@ -97,7 +97,7 @@ async def test_documents_of_a_failed_answer_have_no_lease_although_they_cannot_b
 
     program = await site.program("receive")
     await send(site, b"a", b"b")
-    await until(lambda: waiting(site, 2))
+    await until(lambda: has_documents(site, 2))
     monkeypatch.setattr(Document, "requeue", unreachable)
     monkeypatch.setattr(site.web.audit, "note", unavailable)
     failed = await program.post("/inbox/receive", params={"wait_s": 30, "max": 2})
@@ -116,7 +116,7 @@ async def test_an_owner_without_documents_has_no_leases(site: Site) -> None:
 async def test_a_client_that_disconnects_during_the_answer_releases_its_memory(site: Site) -> None:
     program = await site.program("receive")
     await send(site, *[b"x" * 99_000] * 3)
-    await until(lambda: waiting(site, 3))
+    await until(lambda: has_documents(site, 3))
     async with program.stream("POST", "/inbox/receive", params={"wait_s": 30, "max": 3}) as answer:
         assert answer.status_code == 200
     await until(lambda: site.web.memory._free == site.web.memory._size)
@@ -134,7 +134,7 @@ async def test_a_poll_waits_for_a_document(site: Site) -> None:
 async def test_a_poll_without_a_wait_receives_the_documents_in_the_inbox(site: Site) -> None:
     program = await site.program("receive")
     await send(site, b"a", b"b")
-    await until(lambda: waiting(site, 2))
+    await until(lambda: has_documents(site, 2))
     assert [document["bytes"] for document in await receive(program, wait_s=0)] == [1]
     assert len(await receive(program, wait_s=0, max=10)) == 1
     assert await receive(program, wait_s=0) == []
@@ -148,12 +148,12 @@ async def test_parallel_polls_receive_one_document_each(site: Site) -> None:
         keys = [{"order_key": "one"} if round_ % 2 else {} for _ in range(8)]
         for number, key in enumerate(keys):
             await send(site, bytes([number]), **key)
-        await until(lambda: waiting(site, 8))
-        answers = await asyncio.gather(*(polled(program) for _ in range(8)))
+        await until(lambda: has_documents(site, 8))
+        answers = await asyncio.gather(*(receive_and_ack(program) for _ in range(8)))
         assert sum(map(len, answers)) == 8, round_
 
 
-async def polled(program: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def receive_and_ack(program: httpx.AsyncClient) -> list[dict[str, Any]]:
     """Receive one document and acknowledge it."""
     documents = await receive(program, wait_s=20)
     for document in documents:

@@ -39,7 +39,7 @@ async def test_deferred_lines_are_written_after_an_outage() -> None:
 
 
 async def test_a_line_that_cannot_be_stored_does_not_delay_other_lines() -> None:
-    database = FailingDatabase(BadRequest, BadRequest)  # of the batch, then of its first line
+    database = FailingDatabase(BadRequest, BadRequest)  # the write of the batch, then that of its first line
     audit = audit_log(database)
     for user in ("ann", "cat"):
         audit.note_soon(user, "token", "127.0.0.1", "document.submit", {}, "done")

@@ -79,7 +79,7 @@ async def test_a_failing_node_fails_the_health_check_but_not_the_process(inproce
         assert (await get(site, "/healthz")).text == "failing\n"
 
 
-async def test_simultaneous_requests_share_one_question_to_the_node(inprocess: InProcess) -> None:
+async def test_simultaneous_requests_share_answers_of_the_node(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     async with serving(hub) as site:
         text = await site.token("viewer")

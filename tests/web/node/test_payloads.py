@@ -34,17 +34,17 @@ async def site(inprocess: InProcess) -> AsyncIterator[Site]:
 
 
 def pieces_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which the BREF of each piece is added that the node reads."""
+    """Return a list, to which the BREF of each piece is added when the node reads the piece."""
     store = site.node.store  # type: ignore[attr-defined]
     brefs: list[int] = []
-    read = store.read
+    execute = store.execute
 
     async def noted_read(query: Any, *arguments: Any) -> Any:
         if query is views.payload:
             brefs.append(arguments[0])
-        return await read(query, *arguments)
+        return await execute(query, *arguments)
 
-    monkeypatch.setattr(store, "read", noted_read)
+    monkeypatch.setattr(store, "execute", noted_read)
     return brefs
 
 

@@ -1,4 +1,4 @@
-"""Users: administrators add, change and disable users; each user changes the own password."""
+"""Users: administrators add, change and disable users; users change their own passwords."""
 
 import pytest
 
@@ -49,7 +49,7 @@ async def test_a_disabled_user_is_signed_out_and_cannot_sign_in(inprocess: InPro
         assert (await sign_in(site, "ann", PASSWORD))[0] == 303
 
 
-async def test_a_user_changes_the_own_password_with_the_present_one(inprocess: InProcess) -> None:
+async def test_a_user_changes_a_password_with_the_present_one(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         await add_user(site, "viewer")
         browser, other_browser = await browser_of_ann(site), await browser_of_ann(site)

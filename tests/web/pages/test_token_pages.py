@@ -1,4 +1,4 @@
-"""The page of tokens: they are shown once, stored as hashes, and revoked."""
+"""The page of tokens: a token is shown once, stored as a hash, and can be revoked."""
 
 import re
 
@@ -39,7 +39,9 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
 
 
 async def test_only_users_with_the_payload_right_grant_it(inprocess: InProcess) -> None:
-    """For tokens, new users, roles, and passwords of users with this right, as whom an administrator could sign in."""
+    """Without it, an administrator cannot create such a token or user, give such a role, or set the password of such a
+    user.
+    """
     async with serving(await inprocess.hub()) as site:
         payload_admin, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
         program = await site.program("admin")

@@ -49,7 +49,7 @@ async def test_line_ends_between_requests_do_not_keep_a_connection_open(inproces
         await until(
             lambda: all(getattr(one, "timeout_keep_alive_task", None) for one in site.server._state.connections)
         )
-        writer.write(b"\r\n")  # at these bytes uvicorn ends its own limit of idle connections
+        writer.write(b"\r\n")  # these bytes stop uvicorn's own timer for idle connections
         async with asyncio.timeout(PATIENCE_S):
             assert await reader.read() == b""
         writer.close()
@@ -65,7 +65,7 @@ async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        b"Host: localhost\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, and sent at once
+        b"Host: localhost\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, and sent in one piece
         b"",
         b"Host: localhost\r\nHost: b\r\n",
     ],
@@ -112,7 +112,7 @@ async def test_a_client_that_does_not_read_is_disconnected(inprocess: InProcess)
         writer.transport.abort()
 
 
-async def test_connections_beyond_the_limit_are_refused_with_a_reason(inprocess: InProcess) -> None:
+async def test_requests_on_connections_beyond_the_limit_get_status_503(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), max_connections=2) as site:
         async with contextlib.AsyncExitStack() as stack:
             clients = [

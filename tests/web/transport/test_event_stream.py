@@ -22,11 +22,11 @@ async def test_a_stream_whose_client_disconnects_ends_its_source() -> None:
         finally:
             ended.append("source")
 
-    stream = with_heartbeat(events(), lambda: ended.append("count"))
+    stream = with_heartbeat(events(), lambda: ended.append("stream"))
     assert [await anext(stream), await anext(stream)] == ["retry: 2000\n\n", "one"]
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await until(lambda: len(ended) == 2)
-    assert ended == ["count", "source"]
+    assert ended == ["stream", "source"]

@@ -45,7 +45,7 @@ def test_several_ranges_and_unreadable_ones_are_ignored(text: str) -> None:
     ("text", "size"),
     [("bytes=1000-", 1000), ("bytes=-0", 1000), ("bytes=0-", 0), ("bytes=-1", 0), (f"bytes={'9' * 40}-", 1000)],
 )
-def test_a_body_without_any_of_the_bytes_refuses_them(text: str, size: int) -> None:
+def test_a_range_without_a_byte_of_the_body_is_refused(text: str, size: int) -> None:
     wanted = ByteRange.read(text)
     assert wanted is not None
     with pytest.raises(RangeNotSatisfiable) as refused:
