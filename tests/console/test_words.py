@@ -1,4 +1,4 @@
-"""The Chinese texts: every text of the pages has a translation with the same placeholders; none is unused."""
+"""The texts of the console: names and translations are complete, and no translation is unused."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
+from semq.console.pages.overview import TRAFFIC
 from semq.console.words import CHECKS
+from semq.counters import COUNTERS
 from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
@@ -25,6 +27,10 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
     with_reached_quota = {"partners": {"1.56001": {"online": True, "quota_reached": True}}}
     assert {check.name for check in checks(status | with_reached_quota, 14.0)} <= CHECKS.keys()
     assert set(PROGRAMS) <= CHECKS.keys()
+
+
+def test_every_figure_of_the_start_page_is_a_counter() -> None:
+    assert {name for names in TRAFFIC.values() for name in names} <= COUNTERS.keys()
 
 
 @pytest.mark.parametrize("room", [CONSOLE, WEB], ids=["console", "web"])

@@ -19,7 +19,7 @@ FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
 # Kind of node | counters of its engine
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
-    "platform": ("forwarded", "stored", "released", "refused"),
+    "platform": ("forwarded", "stored", "refused"),
 }
 
 
@@ -84,7 +84,7 @@ def _figures(
     labels = {
         "accepted": _("accepted from applications"), "delivered": _("delivered"), "received": _("received"),
         "rejected": _("rejected"), "forwarded": _("forwarded"), "stored": _("stored for offline institutions"),
-        "released": _("delivered from the store"), "refused": _("refused"),
+        "refused": _("refused"),
     }  # fmt: skip
     since = _("since the start")
     is_counted = bool(census["as_of"])
