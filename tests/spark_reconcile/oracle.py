@@ -26,15 +26,18 @@ class OracleWorld:
 
     start: int  #: of the business date
     end: int  #: of the business date
-    young_ms: int  #: age of the last step below which a message is in flight
+    young_ms: int  #: a message whose last step is younger than this is in flight
     marks: dict[str, int]  #: end of the evidence of each node that has delivered
     hub_mark: int | None = None  #: end of the evidence of the hub; None if it has not delivered
-    outside: set[int] = field(default_factory=set)  #: seq of lines outside of their extract
+    #: seq of the lines whose time is outside the window of their extract
+    outside: set[int] = field(default_factory=set)
     has_hub: bool = True
 
 
 @dataclass
 class OracleLine:
+    """A line of a ledger."""
+
     node: str
     seq: int
     at: int
@@ -122,7 +125,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     receipt = not (best_effort and any(x.ack2 is False for x in lines))
 
     outcomes = sender_events & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
-    operator = bool(_of(lines, S, E.OPERATOR))
+    operator_acted = bool(_of(lines, S, E.OPERATOR))
     # If acts of operators have led to several outcomes, the most definite one counts.
     outcome = next(
         (known for known in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if known in outcomes),
@@ -134,7 +137,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         and E.REFUSED in sender_events
         and not sender_events & {E.STORED, E.FORWARDED, E.SENT}
     )
-    torn = len(outcomes) > 1 and not operator
+    torn = len(outcomes) > 1 and not operator_acted
 
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     # An operator of the hub refused the stored copy.
@@ -149,9 +152,8 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     receiver_missing = not records and bool(receiver_node) and receiver_node not in world.marks
     hub_missing = not hub_knows and world.hub_mark is None
 
-    if (
-        sender_events and (not receiver_events or receiver_missing) and not torn
-    ):  # without a line of the sender, no outcome is known
+    # Without a line of the sender, no outcome is known.
+    if sender_events and (not receiver_events or receiver_missing) and not torn:
         early = _settled_early(
             sender_events, outcome, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct
         )
@@ -203,7 +205,8 @@ def _settled_early(
 ) -> str:
     """Return the verdict of a message that was settled before it could reach a receiver; empty for other messages.
 
-    The receiver's ledger is not needed for them.
+    The receiver's ledger is not needed for such a message. ``aside``: the hub has no part in the message, or an
+    operator has given it up. ``seen``: the ledger of the hub has lines about it.
     """
     passed_on = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     refused = not aside and E.REFUSED in hub and not passed_on
@@ -225,6 +228,7 @@ def _recorded(
     kind: E, lines: list[OracleLine], outcome: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
     best_effort: bool, receipt: bool, receiver_events: set[E],
 ) -> str:  # fmt: skip
+    """Return the verdict of a message of which the receiver has a record."""
     agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
     declared_lost = outcome is E.LOST and kind is E.CANCELLED
     by_marker = outcome is E.REJECTED and kind is E.CANCELLED  # expired or refused, confirmed by a void marker
@@ -242,23 +246,25 @@ def _recorded(
         return "ACK_NOT_RETURNED"
     if kind is E.RECEIVED and E.PARKED in receiver_events and E.DONE not in receiver_events:
         return "PARKED"
-    result = outcome is agreeing or (not receipt and kind is E.RECEIVED)
+    sender_waits_no_more = outcome is agreeing or (not receipt and kind is E.RECEIVED)
     # The hub has no further task: it passed the message on, or released its copy.
     hub_done = (
         direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
     )
-    copy = any(x.lk1 for x in _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
-    answered = (best_effort or E.SENDER_ACKED in receiver_events) and (not copy or E.PLATFORM_ACKED in receiver_events)
+    from_copy = any(x.lk1 for x in _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
+    answered = (best_effort or E.SENDER_ACKED in receiver_events) and (
+        not from_copy or E.PLATFORM_ACKED in receiver_events
+    )
     released = {x.lk1 for x in _of(lines, H, E.RELEASED)}
     stored = {x.lk1 for x in _of(lines, H, E.STORED)} - {""}
-    keeps = not direct and bool(released) and "" not in released and not stored <= released
-    if result and hub_done and answered and not keeps:
+    hub_keeps_copy = not direct and bool(released) and "" not in released and not stored <= released
+    if sender_waits_no_more and hub_done and answered and not hub_keeps_copy:
         return "MATCHED"
     if young:
         return "IN_FLIGHT"
-    if result and hub_done and keeps:
+    if sender_waits_no_more and hub_done and hub_keeps_copy:
         return "ACK_NOT_RETURNED"
-    if result and hub_done:
+    if sender_waits_no_more and hub_done:
         return "REACK_NOT_RETURNED"
     return "ACK_NOT_RETURNED" if hub or direct else "STATE_CONTRADICTION"
 
@@ -294,6 +300,7 @@ def _not_recorded(
     best_effort: bool,
     hub_refused: bool,
 ) -> str:
+    """Return the verdict of a message of which the receiver has no record."""
     if outcome is E.LOST:
         return "NOT_DELIVERED"
     if outcome is E.UNKNOWN:
@@ -310,11 +317,11 @@ def _not_recorded(
         return "IN_FLIGHT"
     if outcome is not None or released or hub_refused:
         return "STATE_CONTRADICTION"
-    went = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})
+    left_sender = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})
     sent_copy = E.SENT in hub
-    if best_effort and went and not sent_copy:
+    if best_effort and left_sender and not sent_copy:
         return "LOST_BEST_EFFORT"
-    if sent_copy or hub or (direct and went):
+    if sent_copy or hub or (direct and left_sender):
         return "NOT_DELIVERED"
     return "MISSING_AT_HUB"
 
@@ -322,8 +329,8 @@ def _not_recorded(
 def _bytes_differ(lines: list[OracleLine]) -> bool:
     if _of(lines, H, E.MISMATCH) or _of(lines, R, E.MISMATCH):
         return True
-    result = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
-    return len({x.digest for x in result if x.digest}) > 1
+    with_digest = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
+    return len({x.digest for x in with_digest if x.digest}) > 1
 
 
 def _is_young(lines: list[OracleLine], world: OracleWorld, sender: str, receiver: str) -> bool:

@@ -118,7 +118,7 @@ def test_status_marks_the_current_run_of_a_date(office: Office, capsys: Output) 
     assert {run["outcome"] for run in day["runs"]} == {"met", "breached"}
 
 
-def test_the_file_of_the_node_may_be_named_by_a_variable(
+def test_an_environment_variable_may_name_the_file_of_the_node(
     office: Office, capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "node.toml"
@@ -132,7 +132,7 @@ def test_the_file_of_the_node_may_be_named_by_a_variable(
     assert "The ledger is unknown" in call(office.clock, capsys, "extract")[1]["error"]
 
 
-def test_status_reports_missing_runs(office: Office, capsys: Output) -> None:
+def test_status_without_runs_names_the_folder_of_the_runs(office: Office, capsys: Output) -> None:
     assert commands.main(["status", *places(office)], office.clock) == 0
     assert office.settings.reports in capsys.readouterr().err
 

@@ -40,7 +40,7 @@ def test_dates_follow_each_other_without_gap(zone: str, cutoff: str, day: date) 
         ("UTC", "18:00", ms(2026, 11, 19, 18), ms(2026, 11, 20, 18)),
     ],
 )
-def test_a_date_is_named_after_the_day_that_holds_most_of_it(zone: str, cutoff: str, begins: int, ends: int) -> None:
+def test_a_date_is_named_after_the_day_that_contains_most_of_it(zone: str, cutoff: str, begins: int, ends: int) -> None:
     assert Calendar(zone, cutoff).window(date(2026, 11, 20)) == (begins, ends)
 
 

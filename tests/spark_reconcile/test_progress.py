@@ -1,4 +1,4 @@
-"""Progress: always measured, shown on a terminal only."""
+"""Steps are always measured, and shown on a terminal only."""
 
 import io
 import threading

@@ -1,4 +1,4 @@
-"""Folders: a reader sees a complete file or none, on a disk and on an object store."""
+"""Files and folders on a disk and on a simulated object store; locks, and files whose writing fails, on a disk."""
 
 from pathlib import Path
 

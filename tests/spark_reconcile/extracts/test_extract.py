@@ -26,7 +26,7 @@ SALT = b"kept at home"
 
 
 def hashed(app_key: str) -> str:
-    """Return the hash that DESIGN.md specifies."""
+    """Return the hash of an AppKey, as DESIGN.md specifies it."""
     return hashlib.sha256(SALT + app_key.encode()).hexdigest()[:32]
 
 
@@ -49,7 +49,7 @@ def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None
     assert {part.name for part in old.files}.isdisjoint(part.name for part in new.files)
 
 
-def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extract_that_fails_leaves_the_old_one_unchanged(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_GROUP", 2)
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
@@ -64,7 +64,7 @@ def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monke
     assert {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()} == before
 
 
-def test_many_rows_become_several_files_in_bounded_groups(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_divided_among_several_files(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_GROUP", 10)
     lines = [{**line, "seq": seq} for seq, line in enumerate(_lines(office) * 25)]
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
@@ -82,7 +82,7 @@ def _lines(office: Office) -> list[dict[str, object]]:
     return office.lines["1.a"]
 
 
-def test_the_extract_of_the_present_date_reaches_to_now(office: Office) -> None:
+def test_the_extract_of_the_present_date_ends_shortly_before_now(office: Office) -> None:
     today = date(2026, 11, 21)
     office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), FORWARD_COURSE)
     manifest = office.extract(today)["1.a"]

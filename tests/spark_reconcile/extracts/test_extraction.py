@@ -1,5 +1,5 @@
-"""Extracts of real nodes: from the ledger to the hub's storage as documents, without data that must not leave
-the node.
+"""Extracts of real nodes travel from the ledger to the hub's storage as documents, without data that must not leave the
+node.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def url(node: LocalNode) -> str:
 
 @pytest.fixture
 async def sender(inprocess: InProcess) -> LocalNode:
-    """Return 10008, which delivers its extracts to 56001 in small pieces, with one delivered document in its ledger."""
+    """Return 10008, which is configured to send its extracts to 56001 in small pieces."""
     hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL.format(name="10008", hub=hub.port)

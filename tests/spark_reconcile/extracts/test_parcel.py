@@ -1,4 +1,4 @@
-"""Parcels: an extract arrives unchanged, a repetition changes nothing, and invalid parcels are refused."""
+"""Parcels: an extract arrives unchanged, a repeated parcel changes nothing, and invalid parcels are refused."""
 
 import io
 from pathlib import Path

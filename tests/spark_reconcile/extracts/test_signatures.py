@@ -98,7 +98,7 @@ def test_an_extract_stays_valid_after_the_end_of_its_certificate(tmp_path: Path,
     for day, is_valid in ((-1, True), (9.9, True), (10.1, False), (401, False)):
         since = int((NOW + timedelta(days=day)).timestamp() * 1000)
         assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is is_valid, day
-    # Extracts of dates before the begin of the certificate may be made later, but not signed before that begin.
+    # The extract may be of a date before the certificate was issued, but it cannot be signed before that.
     long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
     for day, is_valid in ((5, True), (-5, False)):
         clock.now = NOW + timedelta(days=day)

@@ -45,7 +45,7 @@ NODES = ["1.a", "1.b", "1.c", "1.away", HUB]
 
 
 def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
-    """Return a message's sender and lines: a course with lines lost, added, repeated or changed, rarely random lines."""
+    """Invent a message; return its sender and its lines: those of a course, with some lines removed, added or changed."""
     sender = dice.choice(NODES)
     receiver = dice.choice(NODES[:4] if dice.random() < 0.8 else NODES)
     born = int(MIDNIGHT + dice.choice([1, 10, 10, 10, 10, 23.9, 24.5, -3]) * HOUR)
@@ -72,7 +72,7 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _step(text: str) -> tuple[int, int, int, str]:
-    """Return side, event, time and marks of a step of a course; d marks a direct link."""
+    """Return side, event, time and marks of a step of a course. Mark c: a stored copy; d: a direct link."""
     side, _, event_and_time = text.partition(":")
     event, _, time = event_and_time.partition("@")
     return int(SIDES[side]), int(Event[event]), int(time.rstrip("cd")), time.lstrip("0123456789")
@@ -111,8 +111,8 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
     is_complete = hub_delivered or not has_hub
     context = JudgementContext(DAY, YOUNG_MS, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
-    # Differences are not reduced, because that takes minutes, and single messages are small. The seeds are fixed, so that
-    # the result for a commit does not depend on chance.
+    # Hypothesis does not shrink a failing example: this takes minutes, and single messages are small anyway. The seeds
+    # are fixed, so that the result for a commit does not depend on chance.
     @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
@@ -128,8 +128,8 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
                 rows.append(row)
                 if row["outside"]:
                     world.outside.add(row["seq"])
-                facts = {name: value for name, value in row.items() if name not in ("outside", "store")}
-                stories.setdefault(lk0, []).append(OracleLine(**facts))
+                values = {name: value for name, value in row.items() if name not in ("outside", "store")}
+                stories.setdefault(lk0, []).append(OracleLine(**values))
         judged = _judge(session, rows, context)
         expected = {lk0: opinion(lines, world) for lk0, lines in stories.items()}
         wrong = [

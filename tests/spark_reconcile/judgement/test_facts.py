@@ -1,4 +1,4 @@
-"""Impossible lines among correct ones: each has the verdict that DESIGN.md specifies, in one run."""
+"""Impossible lines among correct ones, in one run: each message has the verdict that DESIGN.md specifies."""
 
 import io
 from collections.abc import Callable
@@ -63,7 +63,8 @@ def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
 
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
-# Verdict ("": not of the date), course, change of its lines. Lines of FORWARD_COURSE: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
+# Verdict (empty: the message is not of the date), course, change of its lines. The lines of FORWARD_COURSE are:
+# 0 S:ACCEPTED, 1 S:SENT, 2 H:FORWARDED, 3 R:RECEIVED, 4 S:FORWARDED, 5 S:DELIVERED, 6 R:SENDER_ACKED.
 CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "expired, and ended by a void marker": ("REFUSED", EXPIRED, nothing),
     "turned away, with a null attempt": ("REFUSED", "S:REFUSED@0", change(0, att=None)),
@@ -76,11 +77,19 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "no RECEIVED line": ("STATE_CONTRADICTION", FORWARD_COURSE, without(3)),
     "no DELIVERED line": ("ACK_NOT_RETURNED", FORWARD_COURSE, without(5)),
     "no SENDER_ACKED line": ("REACK_NOT_RETURNED", FORWARD_COURSE, without(6)),
-    "recorded by another node": ("STATE_CONTRADICTION", FORWARD_COURSE, written_by(Side.RECEIVER, "1.c")),
-    "sent by another node": ("QUARANTINED", FORWARD_COURSE, written_by(Side.SENDER, "1.c")),
-    "passed on by an institution": ("QUARANTINED", FORWARD_COURSE, written_by(Side.HUB, "1.c")),
+    "recorded by a node that is not the target": (
+        "STATE_CONTRADICTION",
+        FORWARD_COURSE,
+        written_by(Side.RECEIVER, "1.c"),
+    ),
+    "lines of the sender in the ledger of another node": (
+        "QUARANTINED",
+        FORWARD_COURSE,
+        written_by(Side.SENDER, "1.c"),
+    ),
+    "lines of the hub in the ledger of an institution": ("QUARANTINED", FORWARD_COURSE, written_by(Side.HUB, "1.c")),
     "recorded in two stores under one number": ("DUPLICATE_DELIVERED", FORWARD_COURSE, twice_in_two_stores),
-    "forged": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
+    "without a line of its sender": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
     "two copies at the hub, both released": ("MATCHED", STORE_COURSE, second_copy(Event.STORED, Event.RELEASED)),
     "two copies at the hub, one released": ("ACK_NOT_RETURNED", STORE_COURSE, second_copy(Event.STORED)),
     "released by a line without LK1": ("MATCHED", STORE_COURSE, second_copy(Event.RELEASED, lk1="")),
@@ -103,11 +112,11 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     "an absurd time": ("QUARANTINED", FORWARD_COURSE, change(3, at=2**63 - 1)),
     "an unknown event": ("QUARANTINED", FORWARD_COURSE, change(4, event=17)),
     "an absurd size and attempt": ("MATCHED", FORWARD_COURSE, change(0, size=2**63 - 1, att=-(2**31))),
-    "a locator with a line's end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a.1.1.3f.7\n")),
-    "a locator without an end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a." + "9" * 100_000)),
-    "a locator that is no text": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0=b"1.a.\xff")),
-    "a reason that is no text": ("QUARANTINED", FORWARD_COURSE, change(2, reason=b"\xc3\x28", event=99)),
-    "a target that is no text": ("STATE_CONTRADICTION", FORWARD_COURSE, change(2, target=b"1.b\xff")),
+    "a locator that ends with a line feed": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a.1.1.3f.7\n")),
+    "a locator of 100,000 digits": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a." + "9" * 100_000)),
+    "a locator that is not UTF-8": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0=b"1.a.\xff")),
+    "a reason that is not UTF-8": ("QUARANTINED", FORWARD_COURSE, change(2, reason=b"\xc3\x28", event=99)),
+    "a target that is not UTF-8": ("STATE_CONTRADICTION", FORWARD_COURSE, change(2, target=b"1.b\xff")),
     "an empty locator": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="", seq=88_888)),
     "an attempt of an earlier date that is delivered": ("", "H:SENT@0 R:RECEIVED@9 H:RELEASED@20", nothing),
     "a copy that arrives again": ("", "R:DUPLICATE@0", nothing),
@@ -116,7 +125,7 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the verdict of each message, by locator, of one run over all cases and ordinary messages."""
+    """Run over all cases and some ordinary messages; return the verdict of each message by its locator."""
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
@@ -137,21 +146,21 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     return {row["lk0"]: row["verdict"] for row in rows}
 
 
-NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an end": "1.a." + "9" * 196,
-         "a locator that is no text": "1.a.\ufffd", "an empty locator": "?1.a.1.1.88888"}  # fmt: skip
+NAMES = {"a locator that ends with a line feed": "1.a.1.1.3f.7\n", "a locator of 100,000 digits": "1.a." + "9" * 196,
+         "a locator that is not UTF-8": "1.a.\ufffd", "an empty locator": "?1.a.1.1.88888"}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_planted_defects_have_the_expected_verdicts(verdicts: dict[str, str], case: str) -> None:
+def test_each_case_has_the_expected_verdict(verdicts: dict[str, str], case: str) -> None:
     lk0 = NAMES.get(case, OfficeMessage(list(CASES).index(case)).lk0)
     assert verdicts.get(lk0, "") == CASES[case][0]
 
 
-def test_a_stored_copy_is_counted_although_another_one_was_released(verdicts: dict[str, str]) -> None:
+def test_a_kept_copy_is_found_although_another_copy_was_released(verdicts: dict[str, str]) -> None:
     assert {verdicts[OfficeMessage(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
 
 
-def test_ordinary_messages_beside_them_are_fine(verdicts: dict[str, str]) -> None:
+def test_ordinary_messages_beside_the_cases_are_matched(verdicts: dict[str, str]) -> None:
     daily = [verdicts[OfficeMessage(number + 900).lk0] for number in range(3)]
     daily += [verdicts[OfficeMessage(number + 950, "1.c", "1.b").lk0] for number in range(3)]
     assert daily == ["MATCHED"] * 6

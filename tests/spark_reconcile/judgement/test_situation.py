@@ -1,4 +1,4 @@
-"""Packed situations: read back unchanged, and every word fits into its bits."""
+"""Packed situations are read back unchanged, and every word fits into its bits."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ SITUATIONS = st.builds(
 
 
 @given(SITUATIONS)
-def test_a_packed_situation_reads_back(situation: Situation) -> None:
+def test_a_packed_situation_is_read_back_unchanged(situation: Situation) -> None:
     assert unpack(situation.pack()) == situation
 
 

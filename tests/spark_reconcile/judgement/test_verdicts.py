@@ -23,8 +23,14 @@ REQUIRED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DE
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
             "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
 # Sets of remarks with which every row of the grid is reached.
-REMARKS = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
-           frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"}), frozenset({"untold", "best_effort", "kept"})]  # fmt: skip
+REMARKS = [
+    frozenset(),
+    *(frozenset({flag}) for flag in FLAGS),
+    frozenset({"untold", "best_effort"}),
+    frozenset({"untold", "best_effort", "owes"}),
+    frozenset({"best_effort", "promised"}),
+    frozenset({"untold", "best_effort", "kept"}),
+]
 
 
 def test_the_required_verdicts_exist_once() -> None:
@@ -39,7 +45,7 @@ def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() ->
     assert reached == set(RULES)
 
 
-def test_every_finding_that_needs_an_act_has_owner_and_next_step() -> None:
+def test_every_finding_of_an_exception_has_a_meaning_and_a_known_deed_or_none() -> None:
     for rule in RULES:
         verdict = VERDICT[rule.verdict]
         if verdict.kind == "exception":

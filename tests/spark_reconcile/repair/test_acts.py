@@ -69,7 +69,7 @@ def inquiries(node: LocalNode) -> int:
     return node.engine.core.counters.counts.get("inquired", 0)
 
 
-async def test_a_node_inquires_about_open_messages_and_skips_resolved_ones(
+async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
     hub = await inprocess.hub()
@@ -85,7 +85,7 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_ones(
         return "STORED" in await events(sender, waiting)
 
     await until(is_stored)
-    # No inquiry of the node's own schedule.
+    # The node's own schedule starts no inquiry for an hour.
     sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)
     folder = repair_list(
         tmp_path / "repair",
@@ -114,7 +114,7 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_ones(
     assert inquiries(sender) == before
 
 
-async def test_refusals_of_a_node_are_reported(inprocess: InProcess) -> None:
+async def test_a_deed_that_the_node_cannot_do_is_left_and_another_is_done(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     sender = await inprocess.local("10008", hub.port)
     lk0 = await sent(sender, "56001")
@@ -183,14 +183,14 @@ BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, "no list")),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, '{"nodes": []}')),
-    ("UNKNOWN_SCHEMA", lambda folder: _again(folder, msgspec.to_builtins(deed("L")) | {"deed": "erase"})),
-    ("UNKNOWN_SCHEMA", lambda folder: _again(folder, {"lk0": 1})),
-    ("OTHER_NODE", lambda folder: _again(folder, msgspec.to_builtins(deed("L")) | {"sender": "1.56001"})),
-    ("OTHER_NODE", lambda folder: _again(folder, msgspec.to_builtins(deed("L", side="receiver")))),
+    ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"deed": "erase"})),
+    ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, {"lk0": 1})),
+    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L")) | {"sender": "1.56001"})),
+    ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(deed("L", side="receiver")))),
 )
 
 
-def _again(folder: Path, line: dict[str, Any]) -> None:
+def _replace_list(folder: Path, line: dict[str, Any]) -> None:
     """Replace the list by one line, with an index that agrees."""
     file = Place.at(folder / "1.10008.jsonl")
     file.write(msgspec.json.encode(line))

@@ -1,4 +1,5 @@
-"""The layout of a page in a headless browser: content beyond the edge of the screen, scrolling, and cut pictures.
+"""The layout of a page in a headless browser: content beyond the edge of the screen, content that scrolls sideways, and
+cut pictures.
 
 The page is put into a frame with the width of the screen, with all its folds open. No network is used, because the page
 refers to no other file.

@@ -11,7 +11,7 @@ Samples = dict[tuple[str, str], float]
 
 
 def read(text: str) -> tuple[dict[str, str], Samples]:
-    """Return the types of the families and all samples by name and labels; fail on any fault."""
+    """Return the type of each family, and all samples by name and labels. Raises AssertionError for any fault."""
     assert text.endswith("\n")
     assert "\r" not in text
     types: dict[str, str] = {}

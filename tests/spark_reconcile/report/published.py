@@ -31,7 +31,7 @@ FAST = {"1.b": HOUR}
 LOST = "S:ACCEPTED@0 S:SENT@3"
 UNRECORDED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 TWICE = f"{FORWARD_COURSE} R:RECEIVED@700000"
-OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
+OTHER_BYTES = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DELIVERED@90 R:SENDER_ACKED@120"
 
 
 @dataclass
@@ -83,7 +83,7 @@ def write(office: Office) -> None:
                 office.write(message(sender, receiver, day), FORWARD_COURSE, FAST)
         office.write(message("1.a", "1.b", day), LOST, FAST)
         office.write(message("1.a", "1.b", day), UNRECORDED, FAST)
-    for course in (OTHER, TWICE, UNRECORDED):
+    for course in (OTHER_BYTES, TWICE, UNRECORDED):
         office.write(message("1.b", "1.a", 1), course, FAST)
     refused = office.write(message("1.a", "1.b", 1), LOST)
     disclosed = {"app_key_hash": "c0ffee" * 5, "app_domain": "trade", "app_type": "order", "app_subtype": "<std>"}

@@ -15,7 +15,7 @@ class Table:
     scopes: list[str | None] = field(default_factory=list)
 
     def column(self, heading: str) -> dict[str, str]:
-        """Return a column by the first cell of each row."""
+        """Return the cells of a column, each keyed by the first cell of its row."""
         at = self.rows[0].index(heading)
         return {row[0]: row[at] for row in self.rows[1:]}
 

@@ -37,7 +37,7 @@ def read(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content, newline="")))
 
 
-def test_the_file_has_order_and_limit_and_the_first_messages_of_a_finding_have_stories(tmp_path: Path) -> None:
+def test_the_file_is_ordered_and_limited_and_the_first_messages_of_a_finding_have_stories(tmp_path: Path) -> None:
     halves = [[{"att": part * 20_000 + number} for number in range(20_000)] for part in range(2)]
     written = write(tmp_path, halves)
     assert written.sheet == (40_000, 30_001)

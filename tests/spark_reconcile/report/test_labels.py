@@ -1,4 +1,4 @@
-"""Labels of the cells: each names its column, for any spans or rows of headings."""
+"""Labels of the cells: each is the heading of its column, also beside cells that span several columns."""
 
 from spark_reconcile.report.labels import labelled
 

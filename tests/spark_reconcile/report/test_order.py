@@ -29,7 +29,7 @@ def ordered(course: str, errors: dict[str, int]) -> list[tuple[object, object]]:
     return [(line["side"], line["event"]) for line in in_order(shuffled, lambda line: line["at"])]
 
 
-def place(story: list[tuple[object, object]], side: Side, event: Event) -> int:
+def position(story: list[tuple[object, object]], side: Side, event: Event) -> int:
     return story.index((int(side), int(event)))
 
 
@@ -43,8 +43,8 @@ def test_a_wrong_clock_does_not_reverse_a_story() -> None:
         for errors in ({"R": -1000}, {"R": 1000}, {"H": -1000}, {"H": 1000}, {"S": 900, "R": -900}):
             story = ordered(course, errors)
             assert story[0] == (int(Side.SENDER), int(Event.ACCEPTED)), errors
-            assert place(story, Side.RECEIVER, Event.RECEIVED) < place(story, Side.SENDER, Event.DELIVERED)
-            assert place(story, Side.SENDER, Event.DELIVERED) < place(story, Side.RECEIVER, Event.SENDER_ACKED)
+            assert position(story, Side.RECEIVER, Event.RECEIVED) < position(story, Side.SENDER, Event.DELIVERED)
+            assert position(story, Side.SENDER, Event.DELIVERED) < position(story, Side.RECEIVER, Event.SENDER_ACKED)
 
 
 def test_every_line_of_contradicting_ledgers_is_shown() -> None:

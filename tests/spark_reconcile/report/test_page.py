@@ -15,7 +15,7 @@ from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources.gaps import Gap
 from tests.spark_reconcile.office import DAY
 from tests.spark_reconcile.report import exposition
-from tests.spark_reconcile.report.made import findings, source
+from tests.spark_reconcile.report.examples import findings, source
 from tests.spark_reconcile.report.published import NEXT, PublishedReports, summary_of
 from tests.spark_reconcile.report.reading import PageReader, number
 

@@ -86,7 +86,9 @@ def test_the_worst_pairs_are_shown_and_those_with_an_exceeded_threshold(
     assert [pair.name for pair in shown] == ["1.10>1.b", "1.c>1.b"]
 
 
-def test_the_worst_pair_of_each_verdict_is_found_among_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_pair_of_each_verdict_is_found_among_all_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
     _, _, worst = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
     assert {name: (pair.name, figures) for name, (pair, figures) in worst.items()} == {

@@ -12,7 +12,7 @@ from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import Skew
 from spark_reconcile.sources.gaps import Gap
 from tests.spark_reconcile.office import DAY, HUB
-from tests.spark_reconcile.report.made import findings, source
+from tests.spark_reconcile.report.examples import findings, source
 
 BEFORE = DAY - timedelta(days=1)
 

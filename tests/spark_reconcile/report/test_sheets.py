@@ -1,5 +1,5 @@
-"""Files for spreadsheets: the byte order mark of UTF-8, texts that a spreadsheet does not convert, and a line that
-states truncation.
+"""Files for spreadsheets: the byte order mark of UTF-8, texts that a spreadsheet does not convert, and a last
+line that says how many rows were cut.
 """
 
 import csv
@@ -15,7 +15,8 @@ from spark_reconcile.storage import Place
 @pytest.mark.parametrize(
     "text",
     [
-        "=cmd()", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "\n=1", "＝1+1", "－1", " \xa0=1", "\u3000+1",  # formulas
+        # formulas
+        "=cmd()", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "\r=1", "\n=1", "＝1+1", "－1", " \xa0=1", "\u3000+1",
         "1.10010", "10008", "1,5", "12e45", "1.e5", "1.2E-7", "1.100.001", "1,234,567", "5%", "0" * 32,  # numbers
         "1.1.5", "11-20", "2026-11-20", "20/11/26", "12:30", "12:30:59", " 1.1.5 ",  # dates and times
     ],

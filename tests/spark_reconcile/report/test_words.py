@@ -1,4 +1,4 @@
-"""Words of the report: all possible lines, the words of a ledger, times and shares."""
+"""Words of the report: for every event and state of a message, for durations and for shares."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_business_keys_are_shown_as_far_as_disclosed() -> None:
 @pytest.mark.parametrize(
     ("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h")]
 )
-def test_short_times_have_two_digits(ms: int, words: str) -> None:
+def test_a_span_below_ten_seconds_has_two_digits(ms: int, words: str) -> None:
     assert span(ms) == words
 
 
@@ -64,7 +64,7 @@ def test_short_times_have_two_digits(ms: int, words: str) -> None:
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_durations_are_written_in_two_units(ms: int | None, words: str) -> None:
+def test_durations_have_at_most_two_units(ms: int | None, words: str) -> None:
     assert duration(ms) == words
 
 

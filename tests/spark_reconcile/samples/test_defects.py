@@ -26,13 +26,13 @@ UTC = Calendar()
 
 
 def stories(office: Office) -> dict[str, list[OracleLine]]:
-    """Return the lines of each message in the extracts."""
-    values: dict[str, list[OracleLine]] = {}
+    """Return the lines in the extracts by message."""
+    lines_of: dict[str, list[OracleLine]] = {}
     for file in sorted((office.root / "extracts").rglob("*.parquet")):
         for row in pq.read_table(file).to_pylist():
             facts = {name: row[name] for name in OracleLine.__dataclass_fields__}
-            values.setdefault(row["lk0"], []).append(OracleLine(**facts))
-    return values
+            lines_of.setdefault(row["lk0"], []).append(OracleLine(**facts))
+    return lines_of
 
 
 @pytest.fixture

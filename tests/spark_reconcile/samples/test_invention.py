@@ -1,4 +1,4 @@
-"""Generated ledgers: as described, and every course has the verdict of the oracle."""
+"""Generated ledgers: the oracle gives every message its stated verdict, and equal seeds give equal ledgers."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,6 @@
-"""Clocks: estimated from the ledgers for the end of the date, within the stated error, despite single wrong messages."""
+"""Clocks are estimated from the ledgers for the end of the date, within the stated error. Single wrong messages do not
+change the estimate.
+"""
 
 from typing import Any
 
@@ -50,9 +52,8 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
     rows += [
         message(500, "1.fast", "1.slow", later=1, **contradicting),  # one message contradicts the others
         message(501, "1.fast", "1.slow", later=1, **contradicting, att=2),  # not used, because it was sent again
-        message(
-            502, "1.fast", "1.slow", later=1, **contradicting, way=9_000
-        ),  # not used, because its round trip is too long
+        # Not used, because its round trip is too long.
+        message(502, "1.fast", "1.slow", later=1, **contradicting, way=9_000),
         message(503, "1.fast", "1.slow", **contradicting, heard_at=None, ended_at=None),
         message(504, "1.fast", "1.slow", recorded_at=None, node=None),
     ]

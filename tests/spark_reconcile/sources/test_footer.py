@@ -1,4 +1,4 @@
-"""Footers: read like Arrow if they are valid; an invalid one never ends the process."""
+"""Valid footers are read as Arrow reads them; an invalid footer never ends the process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
 from spark_reconcile.sources.parts import checked_contents
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.report.made import source
+from tests.spark_reconcile.report.examples import source
 
 ROW: dict[str, Any] = {"node": "1.a", "store": "1.1", "side": 1, "event": 1, "lk0": "1.a.1.1.3f.7", "at": -5}
 ROWS = [{**ROW, "seq": number, "at": number - 5} for number in range(50)]

@@ -10,7 +10,7 @@ from spark_reconcile.run.stages import Absence
 from spark_reconcile.sources.gaps import Gap, gaps, missing
 from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE, Source
 from tests.spark_reconcile.office import DAY, HUB
-from tests.spark_reconcile.report.made import source
+from tests.spark_reconcile.report.examples import source
 
 BEFORE, LONG_AGO = DAY - timedelta(days=1), DAY - timedelta(days=9)
 A = source("1.a")

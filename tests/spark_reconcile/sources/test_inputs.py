@@ -36,7 +36,9 @@ def rewrite(
     statistics: bool = True,
     **manifest: object,
 ) -> None:
-    """Change the rows of an extract; with ``describe``, describe the new file in the manifest, which gets ``manifest``."""
+    """Change the rows of an extract. With ``describe``, its manifest describes the new file, and gets the fields
+    ``manifest``.
+    """
     (part,) = folder.glob("part-*.parquet")
     pq.write_table(change(pq.read_table(part)), part, compression="NONE", write_statistics=statistics)
     if describe:
@@ -69,57 +71,57 @@ def change_byte(folder: Path) -> None:
     part.write_bytes(content)
 
 
-def no_parquet(folder: Path) -> None:
+def write_no_parquet(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.write_bytes(b"not a parquet file")
     describe_file(part)
 
 
-def brotli(folder: Path) -> None:
+def compress_by_brotli(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     pq.write_table(pq.read_table(part), part, compression="brotli")
     describe_file(part)
 
 
-def remove(folder: Path) -> None:
+def remove_file(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.unlink()
 
 
-def no_json(folder: Path) -> None:
+def write_no_json(folder: Path) -> None:
     (folder / "manifest.json").write_text("{")
 
 
-def no_file(folder: Path) -> None:
+def make_manifest_a_folder(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     (folder / "manifest.json").mkdir()
 
 
-def no_utf8(table: pa.Table) -> pa.Table:
+def with_invalid_node(table: pa.Table) -> pa.Table:
     return table.set_column(0, "node", pa.array([b"\xff", b"\xfe"]).view(pa.string()))
 
 
-def other_node(table: pa.Table) -> pa.Table:
+def with_other_node(table: pa.Table) -> pa.Table:
     return table.set_column(0, "node", pa.array(["1.c"] * table.num_rows))
 
 
 # Fault | state, and the change that causes it.
 WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     "a truncated file": ("TRUNCATED", truncate),
-    "a missing file": ("TRUNCATED", remove),
+    "a missing file": ("TRUNCATED", remove_file),
     "a changed byte": ("ALTERED", change_byte),
     "more rows than the manifest describes": (
         "ALTERED",
         lambda f: rewrite(f, lambda t: pa.concat_tables([t] * 2000), describe=False),
     ),
-    "a file that is not Parquet": ("TRUNCATED", no_parquet),
+    "a file that is not Parquet": ("TRUNCATED", write_no_parquet),
     "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
     "a window of many years": ("MANIFEST_WRONG", lambda f: set_manifest(f, window_start=0)),
     "an impossible clock": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
-    "a compression that Spark does not know": ("UNKNOWN_SCHEMA", brotli),
-    "a manifest that is not JSON": ("MANIFEST_WRONG", no_json),
+    "a compression that Spark does not know": ("UNKNOWN_SCHEMA", compress_by_brotli),
+    "a manifest that is not JSON": ("MANIFEST_WRONG", write_no_json),
     "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),
     "a column of another type": (
         "UNKNOWN_SCHEMA",
@@ -135,13 +137,13 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
         lambda f: rewrite(f, lambda t: t.set_column(17, "reason", pa.array([letter * 10_000_000 for letter in "xy"]))),
     ),
     "an institution that claims to be the hub": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
-    "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node, statistics=False)),
+    "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, with_other_node, statistics=False)),
     "a row without a node": (
         "OTHER_NODE",
         lambda f: rewrite(f, lambda t: t.set_column(0, "node", pa.array([None, "1.b"]))),
     ),
-    "a node that is not a valid text": ("TRUNCATED", lambda f: rewrite(f, no_utf8)),
-    "a manifest that is a folder": ("MANIFEST_WRONG", no_file),
+    "a node that is not a valid text": ("TRUNCATED", lambda f: rewrite(f, with_invalid_node)),
+    "a manifest that is a folder": ("MANIFEST_WRONG", make_manifest_a_folder),
     "no manifest yet": ("UNFINISHED", lambda f: (f / "manifest.json").unlink()),
 }
 

@@ -1,4 +1,4 @@
-"""Mentions: ledgers named in the lines of a date that have not delivered, found without Spark."""
+"""Mentions: the ledgers that the lines of a date name and that have not delivered it."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The archive of classes: used if there is one, and ignored without an error if it does not fit."""
+"""The archive of classes is used if there is one, and ignored without an error if it does not fit."""
 
 import subprocess
 from pathlib import Path

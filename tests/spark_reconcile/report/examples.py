@@ -1,4 +1,4 @@
-"""Findings and extracts for tests of the page, made without a run."""
+"""Findings and extracts for tests, as a run would make them."""
 
 from datetime import date
 from typing import Any, cast
