@@ -118,7 +118,7 @@ class Queue:
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
-        if settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+        if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letter_exchange is not None:
             self.env.on_dead(self, message, DeathReason.MAXLEN)
         return True
 

@@ -241,6 +241,14 @@ def test_a_full_queue_drops_or_rejects_as_its_argument_demands(overflow: str, re
     assert bodies(dead) == {"drop-head": [b"1"], "reject-publish": [], "reject-publish-dlx": [b"3"]}[overflow]
 
 
+def test_a_message_refused_by_a_queue_without_dead_letter_exchange_reaches_no_other_queue() -> None:
+    model = Model()
+    full, namesake = model.queue("full", max_length=0, overflow="reject-publish-dlx"), model.queue("k")
+    model.vhost.bind(model.vhost.exchanges["amq.direct"], full, "k", {})
+    assert model.publish("k", b"1", "amq.direct") == 0
+    assert (bodies(full), bodies(namesake)) == ([], [])
+
+
 def test_a_limit_in_bytes_is_observed() -> None:
     model = Model()
     queue = model.queue(max_length_bytes=5)
