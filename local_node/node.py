@@ -108,7 +108,7 @@ class LocalNode(Node[LocalEngine]):
             # The link has no TLS; documents can still be sealed.
             self.who = NodeIdentity(self.settings, self.clock)
         if self.who is not None:
-            partner_certificates = await self.store.read(certificates)
+            partner_certificates = await self.store.execute(certificates)
             self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, partner_certificates)
 
     def tls(self) -> ssl.SSLContext | None:
@@ -140,7 +140,7 @@ class LocalNode(Node[LocalEngine]):
         return engine
 
     async def _waiting_for(self, user: str, at_most: int) -> int:
-        return await self.store.read(waiting_for, user, at_most)
+        return await self.store.execute(waiting_for, user, at_most)
 
     def _configured_partners(self) -> Partners | None:
         """Return the partners of a node without a hub; None if the hub names them."""
@@ -397,7 +397,7 @@ class LocalNode(Node[LocalEngine]):
         if self.who is not None:
             base["certificate"] = self.who.status()
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
-        base["sql_submissions"] = await self.store.read(submissions.counts)
+        base["sql_submissions"] = await self.store.execute(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         direct = set(map(str, self.engine.uplink.partners))
         base["partners"] = {

@@ -92,14 +92,14 @@ class AskService:
         return {LINES: self._own_lines, STORY: self._story_of_linked_node}
 
     async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:
-        return await self._node.store.read(messages.trace, str(arguments["lk0"]))
+        return await self._node.store.execute(messages.trace, str(arguments["lk0"]))
 
     async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         return dict(await self._node.questions.ask(arguments["other"], arguments["question"]))
 
     async def _all_lines(self, lk0: str) -> tuple[LedgerLines, list[str]]:
         """Return the ledger lines of all stores about a message, and the stores that could not be asked."""
-        events = list(await self._node.store.read(messages.trace, lk0))
+        events = list(await self._node.store.execute(messages.trace, lk0))
         member = self._node.membership
         if member is None:
             return events, []

@@ -49,7 +49,7 @@ HEARTBEAT_S = 10
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
 ANSWER_MORE = 1 << 19  # bytes of the largest answer beyond the largest document
-Read = Callable[..., Awaitable[Any]]
+Execute = Callable[..., Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
 
@@ -57,9 +57,14 @@ class Membership:
     """The membership of this process in its hub."""
 
     def __init__(
-        self, settings: Settings, section: ClusterSection, clock: Clock, read: Read, state: Callable[[], StoreState]
+        self,
+        settings: Settings,
+        section: ClusterSection,
+        clock: Clock,
+        execute: Execute,
+        state: Callable[[], StoreState],
     ) -> None:
-        """``read`` reads from the store of this instance, ``state`` returns the present state of that store."""
+        """``execute`` runs queries on the store of this instance; ``state`` returns the present state of that store."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
         self.store_questions: StoreQuestions  #: questions of operators to the other instances
@@ -69,7 +74,8 @@ class Membership:
         self._control_url = None if section.control is None else section.control.get_secret_value()
         self._reader = None if self._control_url is None else Reader(lambda: self._control_url or "")
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
-        self.read: Read = read if self._reader is None else self._reader.read  #: from the control database
+        #: Runs queries on the control database.
+        self.execute: Execute = execute if self._reader is None else self._reader.execute
         self._directory: HubDirectory
         self._state = state
         self._life = 0
@@ -79,12 +85,12 @@ class Membership:
 
     # --- life
     async def open(self) -> None:
-        """Read the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
+        """Execute the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
         if self._control_url is not None:
             await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id
         if_new = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
-        self._identity = await self.read(rows.claim_identity, *if_new)
+        self._identity = await self.execute(rows.claim_identity, *if_new)
         if self._identity.hub != hub:
             raise ControlOfAnotherHub(hub=self._identity.hub, configured=hub)
 
@@ -118,7 +124,7 @@ class Membership:
 
     async def served(self) -> list[str]:
         """Return the names of the stores of all running instances."""
-        instances: list[rows.RunningInstance] = await self.read(rows.instances)
+        instances: list[rows.RunningInstance] = await self.execute(rows.instances)
         return sorted({f"{instance.semq_id}.{instance.semq_db_id}" for instance in instances if instance.is_alive})
 
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
@@ -126,9 +132,9 @@ class Membership:
 
         Return whether the store is older than the state that the control database has noted, as after a restore.
         """
-        if self.store in {row.name for row, _ in await self.read(retired_stores)}:
+        if self.store in {row.name for row, _ in await self.execute(retired_stores)}:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
-        noted: OpenedStore = await self.read(rows.open_store, self.store, store_uuid)
+        noted: OpenedStore = await self.execute(rows.open_store, self.store, store_uuid)
         if noted.store_uuid != store_uuid:
             store = f"{self.store[0]}.{self.store[1]}"
             raise StoreNumberTaken(store=store, known=str(noted.store_uuid), own=str(store_uuid))
@@ -143,16 +149,16 @@ class Membership:
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
-        await self.read(rows.sign_of_life, facts, self._state())
+        await self.execute(rows.sign_of_life, facts, self._state())
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Read stores and changed homes, note newly retired stores, and assign missing homes.
+        """Execute stores and changed homes, note newly retired stores, and assign missing homes.
 
         Raises StoreIsRetired if an operator has retired the store of this instance.
         """
-        self.homes.stores = await self.read(rows.stores)
-        retired = {row.name: row for row, _ in await self.read(retired_stores)}
+        self.homes.stores = await self.execute(rows.stores)
+        retired = {row.name: row for row, _ in await self.execute(retired_stores)}
         if self.store in retired:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
         self.homes.retired = set(retired)
@@ -160,11 +166,11 @@ class Membership:
         await self._read_changed()
         missing = self.homes.missing(self._directory.nodes())
         if missing:
-            await self.read(rows.add_homes, missing, self.homes.retired)
+            await self.execute(rows.add_homes, missing, self.homes.retired)
             await self._read_changed()  # another instance may have assigned some of them before
 
     async def _read_changed(self) -> None:
-        changed, self._read_at = await self.read(rows.homes, self._read_at)
+        changed, self._read_at = await self.execute(rows.homes, self._read_at)
         self.homes.homes |= changed
 
     async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
@@ -183,7 +189,7 @@ class Membership:
         answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)
-        endpoint = await self.read(rows.retire, row)
+        endpoint = await self.execute(rows.retire, row)
         if endpoint is not None:
             raise StoreServed(store=store, endpoint=endpoint)
         await self.read_homes()

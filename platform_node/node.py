@@ -27,7 +27,7 @@ from platform_node.operations.registration import RegistryOperations
 from platform_node.operations.stores import StoreOperations
 from platform_node.operations.table import OPERATIONS
 from platform_node.questions import Questions
-from platform_node.registry import Read, Registry, prepare_authority, sign_own
+from platform_node.registry import Execute, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User, digest_of
@@ -78,7 +78,7 @@ class HubNode(Node[HubEngine]):
     who: NodeIdentity | None = None  #: None without amqp.tls
     registry: Registry
     membership: Membership | None = None  #: None without [cluster]
-    control: Read  #: reads from the control database and writes to it
+    control: Execute  #: runs queries and changes on the control database
     authority_roll: AuthorityRoll | None = None  #: None if the hub has no authority of its own
     datagrams: OfferingEnd | None = None  #: None without [datagrams]
 
@@ -91,7 +91,7 @@ class HubNode(Node[HubEngine]):
             log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
-        stored = await self.store.read(certificates)
+        stored = await self.store.execute(certificates)
         # Checked before the first login, or partners would get certificates that were revoked after they were stored.
         self.certificates = await asyncio.to_thread(KnownCertificates, stored, self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
@@ -100,16 +100,16 @@ class HubNode(Node[HubEngine]):
 
     async def _open_control(self) -> None:
         """Open the control database. It is the database of this node, unless ``[cluster]`` names another one."""
-        self.control = self.store.read
+        self.control = self.store.execute
         if self.settings.cluster is not None:
             if self.membership is None:
                 self.membership = Membership(
-                    self.settings, self.settings.cluster, self.clock, self.store.read, self.store_state
+                    self.settings, self.settings.cluster, self.clock, self.store.execute, self.store_state
                 )
                 self._cleanup.push_async_callback(self.membership.close)
                 self._cleanup.push_async_callback(self.membership.leave)  # after the sessions have ended
             await self.membership.open()
-            self.control = self.membership.read
+            self.control = self.membership.execute
 
     def tls(self) -> ssl.SSLContext | None:
         return self.who.server() if self.who is not None else None
@@ -332,7 +332,7 @@ class HubNode(Node[HubEngine]):
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_went_back("the control database knows later ones")
-        self.engine.custody.count_pairs(await self.store.read(held_by_pair))
+        self.engine.custody.count_pairs(await self.store.execute(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 

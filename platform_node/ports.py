@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
 from platform_node.questions import Questions
-from platform_node.registry import Read, Registry
+from platform_node.registry import Execute, Registry
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
@@ -28,7 +28,7 @@ class OperatedHub(ReadableNode, Protocol):
     engine: HubEngine
     registry: Registry
     membership: Membership | None
-    control: Read  #: reads from the control database and writes to it
+    control: Execute  #: runs queries and changes on the control database
     directory: HubDirectory
     questions: Questions
 

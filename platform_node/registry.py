@@ -32,7 +32,7 @@ from semq.umx_t.address import Address, parse_address
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # for connections on the hub's own machine
-Read = Callable[..., Awaitable[Any]]  # reads or writes one thing in the database, as ``PostgresStore.read`` does
+Execute = Callable[..., Awaitable[Any]]  # runs a query on the database, like ``PostgresStore.execute``
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
@@ -67,12 +67,12 @@ def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clo
 class Registry:
     """Certificates, tokens and logins of the nodes of one hub."""
 
-    def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
+    def __init__(self, execute: Execute, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
         self.revoked: set[str] = set()
         self.stores: dict[str, NodeStore] = {}
         self._unwritten: dict[str, NodeStore] = {}
-        self._read = read
+        self._execute = execute
         self._clock = clock
         self._settings = settings
         self._renewals = renewals(settings.tls.certificate_days)
@@ -80,7 +80,7 @@ class Registry:
     async def open(self) -> None:
         """Read the revocations and stores that logins need. Raises StoreUnavailable."""
         await self.refresh()
-        self.stores = {store.node: store for store in await self._read(identities.stores)}
+        self.stores = {store.node: store for store in await self._execute(identities.stores)}
 
     async def refresh(self) -> bool:
         """Read the revoked certificates; return whether there are new ones.
@@ -91,7 +91,7 @@ class Registry:
         # Certificates that ended less than a day ago are read, too, because clocks of peers may be slow.
         day_ago = self._clock.wall() - timedelta(days=1)
         before = len(self.revoked)
-        self.revoked |= await self._read(identities.revoked, day_ago)
+        self.revoked |= await self._execute(identities.revoked, day_ago)
         return len(self.revoked) != before
 
     def check(self, certificate: NodeCertificate) -> None:
@@ -109,18 +109,18 @@ class Registry:
             raise NoAuthority
         token, now = self._clock.uuid().hex, self._clock.wall()
         ticket = Ticket(hash_of(token), str(node), host_names, now, now + timedelta(hours=hours))
-        await self._read(identities.add_token, ticket)
+        await self._execute(identities.add_token, ticket)
         log.info("token_made", node=str(node), until=utc_text(ticket.expires_at))
         return token, ticket
 
     async def ticket(self, token: bytes) -> Ticket | None:
         """Return the row of a token, which may have been used; None if the token is unknown or has expired."""
-        ticket: Ticket | None = await self._read(identities.token, hash_of(token))
+        ticket: Ticket | None = await self._execute(identities.token, hash_of(token))
         return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
 
     async def tokens(self) -> list[Ticket]:
         """Return the newest tokens, in any state."""
-        tickets: list[Ticket] = await self._read(identities.tokens)
+        tickets: list[Ticket] = await self._execute(identities.tokens)
         return tickets
 
     async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
@@ -129,8 +129,8 @@ class Registry:
         if ticket is None or ticket.node != str(node):
             raise TokenRefused(node=str(node))
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
-        stored: Issued | None = await self._read(identities.use_token, ticket.hash, now, _row(issued, now))
-        if stored is None and await self._read(identities.is_revoked_key, issued.key_id):
+        stored: Issued | None = await self._execute(identities.use_token, ticket.hash, now, _row(issued, now))
+        if stored is None and await self._execute(identities.is_revoked_key, issued.key_id):
             log.error("revoked_key", node=str(node), key_id=issued.key_id)
             raise KeyRevoked(node=str(node), key_id=issued.key_id)  # the token stays unused, for another key
         if stored is None:
@@ -150,7 +150,7 @@ class Registry:
             raise TooManyRenewals(node=str(current.node))
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
-        if not await self._read(identities.add_certificate, _row(issued, self._clock.wall())):
+        if not await self._execute(identities.add_certificate, _row(issued, self._clock.wall())):
             log.error("revoked_key", node=str(current.node), key_id=issued.key_id)
             raise KeyRevoked(node=str(current.node), key_id=issued.key_id)
         log.info("certificate_renewed", node=str(current.node), serial=issued.serial_text, before=current.serial_text)
@@ -172,7 +172,7 @@ class Registry:
         ]
         if not serials:
             raise NoSuchCertificate(which=which[:80])
-        revoked: list[Issued] = await self._read(identities.revoke, serials, self._clock.wall(), why)
+        revoked: list[Issued] = await self._execute(identities.revoke, serials, self._clock.wall(), why)
         self.revoked.update(serials)
         for certificate in revoked:
             log.warning("certificate_revoked", node=certificate.node, serial=certificate.serial, why=why)
@@ -180,13 +180,13 @@ class Registry:
 
     async def certificates(self, node: Address | None = None) -> list[Issued]:
         """List issued certificates, newest first."""
-        certificates: list[Issued] = await self._read(identities.certificates, str(node) if node else None)
+        certificates: list[Issued] = await self._execute(identities.certificates, str(node) if node else None)
         return certificates
 
     async def days_left(self) -> dict[str, float]:
         """Return the days until the last certificate of each institution ends, without institutions that have none."""
         now = self._clock.wall()
-        return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
+        return {node: days_left(end, now) for node, end in (await self._execute(identities.latest_ends)).items()}
 
     # --- stores of nodes: uuid, and the number of openings
     def note_store(self, node: str, store_uuid: str, boot: int) -> None:
@@ -201,7 +201,7 @@ class Registry:
         """Store the noted logins."""
         while self._unwritten:
             node, store = next(iter(self._unwritten.items()))
-            await self._read(identities.note_store, store)
+            await self._execute(identities.note_store, store)
             if self._unwritten.get(node) is store:
                 del self._unwritten[node]
 
@@ -209,7 +209,7 @@ class Registry:
         """Let a node log in with another store; return whether the hub knew a store of this node."""
         self.stores.pop(node, None)
         self._unwritten.pop(node, None)
-        was_bound: bool = await self._read(identities.forget_store, node)
+        was_bound: bool = await self._execute(identities.forget_store, node)
         log.warning("node_may_come_with_another_store", node=node, known=was_bound)
         return was_bound
 

@@ -115,7 +115,7 @@ class Answers:
         if section is not None and not section.answer_partners:
             raise NotTold
         lk0, own = str(parse_lk0(locator)), str(self._node.address)
-        events = await self._node.store.read(messages.trace, lk0)
+        events = await self._node.store.execute(messages.trace, lk0)
         text = story.story_for(events, lk0, own, asker, hub)
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         return {"node": own, "story": text.decode(), "signature": story.sign(keys, own, asker, nonce, lk0, text)}

@@ -47,12 +47,12 @@ class FailedOperations:
     async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
         """List failed documents, newest first; or those with one name."""
         criteria = message_filter(arguments, arguments.limit)
-        rows = await self._node.store.read(list_failed, criteria, arguments.id or "")
+        rows = await self._node.store.execute(list_failed, criteria, arguments.id or "")
         return await with_sizes(self._node.store, rows)
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show a failed document with its complete error. Raises NotThere; NotAccepted for a waiting submission."""
-        failed = await self._node.store.read(list_failed, Filter(limit=1), arguments.id)
+        failed = await self._node.store.execute(list_failed, Filter(limit=1), arguments.id)
         if not failed:
             row = (await find_accepted(self._node.store, arguments.id))[0]
             state = row.get("outcome") or row.get("ss_status") or row.get("app_status")
@@ -64,7 +64,7 @@ class FailedOperations:
     async def park(self, arguments: ParkDocument, caller: Caller) -> dict[str, Any]:
         """Park a document that waits for its application or is delivered to it."""
         name = arguments.id
-        rows = await self._node.store.read(_waiting, name)
+        rows = await self._node.store.execute(_waiting, name)
         if not rows:
             raise NotThere("No document of that name waits for its application.", id=name)
         if not await counted(lambda done: self._node.engine.answers.park(rows[:1], arguments.error, done)):

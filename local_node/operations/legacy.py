@@ -66,7 +66,7 @@ class LegacyOperations:
     async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:
         """Note in the ledger that messages of an older SEMQ have arrived; lines written before stay unchanged."""
         lk0s = list(dict.fromkeys(map(_old_locator, arguments.lk0s)))
-        new = [lk0 for lk0 in lk0s if not await self._node.store.read(messages.trace, str(lk0))]
+        new = [lk0 for lk0 in lk0s if not await self._node.store.execute(messages.trace, str(lk0))]
         at, own = self._node.engine.core.now_ms(), str(self._node.address)
         lines = [LedgerLine(at, Side.RECEIVER, Event.OPERATOR, str(lk0), own, detail=IMPORTED) for lk0 in new]
 

@@ -175,7 +175,7 @@ class LocalOperations:
         pieces = await pieces_of(store, brefs)
         removed = await counted(lambda done: answers.remove(brefs, why, done))
         for bref in (
-            await store.read(unfinished, list(pieces)) if pieces else ()
+            await store.execute(unfinished, list(pieces)) if pieces else ()
         ):  # a document that was not parked stays, with its pieces
             del pieces[bref]
         for rows in pieces.values():
@@ -183,7 +183,7 @@ class LocalOperations:
         return removed
 
     async def _row_of(self, name: str) -> dict[str, Any]:
-        rows = await self._node.store.read(find_messages, name, 1)
+        rows = await self._node.store.execute(find_messages, name, 1)
         return rows[0] if rows else {}
 
     async def _requeue_or_remove(self, lk0s: list[str], is_requeued: bool, why: str) -> dict[str, int]:

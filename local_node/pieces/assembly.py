@@ -48,7 +48,7 @@ class PiecedBody(LargeBody):
 
     async def _read(self, bref: int, done: ReadDone) -> None:
         try:
-            payload = await self._store.read(views.payload, bref)
+            payload = await self._store.execute(views.payload, bref)
             if payload is None:
                 raise PiecesMissing("A piece was removed while the document was read.", bref=bref)
             done(self._store.locking.unlock(BODY, bref, payload), None)
@@ -113,7 +113,7 @@ class Assembly:
         envelope = delivery.envelope
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
-        pieces = await self._store().read(views.pieces_of, source, document)
+        pieces = await self._store().execute(views.pieces_of, source, document)
         rows = await asyncio.to_thread(ordered, pieces, document, manifest)
         self._pieces[delivery.bref] = [piece.bref for piece in pieces]
         return JoinedDelivery(

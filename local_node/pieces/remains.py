@@ -87,7 +87,7 @@ class Remains:
 
     async def _sweep_sender(self) -> None:
         arriving = self._arriving()  # before the query, because a body may be accepted during the query
-        for document, last in await self._store().read(views.without_document):
+        for document, last in await self._store().execute(views.without_document):
             if document not in arriving:
                 await self._remove(document, last + 1)
 
@@ -101,9 +101,9 @@ class Remains:
 
     async def _given_up(self, document: int) -> GivenUpNotice | None:
         """Return the contents of the notice about a document; None if its receiver needs none."""
-        stored = await self._store().read(views.notice_due, document)
+        stored = await self._store().execute(views.notice_due, document)
         if stored is None:
-            return await self._store().read(views.given_up, document)
+            return await self._store().execute(views.given_up, document)
         notice = self._store().locking.unlock_piece(document, NOTICE_NUMBER, stored)
         return msgspec.json.decode(notice, type=GivenUpNotice)
 
@@ -148,7 +148,7 @@ class Remains:
         """Return the rows of an institution's pieces and notices, by document; with ``before_ms`` only earlier rows."""
         brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
-        while page := await self._store().read(views.arrived, source, after, PAGE, before_ms):
+        while page := await self._store().execute(views.arrived, source, after, PAGE, before_ms):
             for piece in page:
                 brefs[document_of(piece)].append(piece.bref)
             after = page[-1].bref
@@ -158,7 +158,7 @@ class Remains:
         """Return the documents of an institution whose manifests wait here or are parked."""
         documents: set[str] = set()
         after = 0
-        while page := await self._store().read(views.small_messages, source, MANIFEST_MAX, after, PAGE):
+        while page := await self._store().execute(views.small_messages, source, MANIFEST_MAX, after, PAGE):
             documents |= _named_documents(page)
             after = page[-1].bref
         return documents

@@ -165,9 +165,9 @@ class Transfers:
     async def _search(self) -> None:
         try:
             self._ended_lately.clear()
-            waiting = dict(await self._store().read(views.transfers))
+            waiting = dict(await self._store().execute(views.transfers))
             if waiting and self._early is not None:
-                self._note_under_way_at_start(await self._store().read(views.under_way))
+                self._note_under_way_at_start(await self._store().execute(views.under_way))
         except Unavailable:
             return  # the next search finds the documents
         for number in self._tasks.keys() - waiting.keys():
@@ -240,7 +240,7 @@ class Transfers:
 
     async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
         window, after = self._windows[str(transfer.envelope.target.node)], -1
-        while pieces := await self._store().read(views.staged, transfer.number, after, READ_MAX):
+        while pieces := await self._store().execute(views.staged, transfer.number, after, READ_MAX):
             for number, stored in pieces:
                 payload = self._store().locking.unlock_piece(transfer.number, number, stored)
                 is_alone = await window.enter()
@@ -322,4 +322,4 @@ def _leave_window(window: PieceWindow, was_alone: bool, sending: "asyncio.Task[f
 def _piece_gone(piece: PieceGone) -> Steps:
     """Delete a piece that the receiver's node has recorded."""
     unit = yield NO_NEEDS
-    unit.rare.append(piece)
+    unit.rare_changes.append(piece)

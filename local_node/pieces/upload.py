@@ -173,7 +173,7 @@ class Uploads:
 def store_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
     """Store a piece."""
     unit = yield NO_NEEDS
-    unit.rare.append(piece)
+    unit.rare_changes.append(piece)
     yield COMMITTED
     done(len(piece.payload))
 
@@ -185,7 +185,7 @@ def drop_pieces(core: Core, document: int, count: int, first: int = 0) -> Steps:
     """
     below = min(first + PORTION, count)
     unit = yield NO_NEEDS
-    unit.rare.append(PiecesGone(document, below))
+    unit.rare_changes.append(PiecesGone(document, below))
     yield COMMITTED
     if below < count:
         core.post(drop_pieces(core, document, count, below), later=True)

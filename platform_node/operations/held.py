@@ -87,11 +87,11 @@ class HeldOperations:
 
     async def copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """List copies in the order of their storage."""
-        return await self._node.store.read(list_held, arguments.filter())
+        return await self._node.store.execute(list_held, arguments.filter())
 
     async def count(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """Count copies by source and target."""
-        rows = await self._node.store.read(count_held, arguments.filter())
+        rows = await self._node.store.execute(count_held, arguments.filter())
         return [row | {"is_served": self._node.is_node(row["target"])} for row in rows]
 
     async def refuse(self, arguments: RefuseCopies, caller: Caller) -> dict[str, Any]:
@@ -122,14 +122,14 @@ class HeldOperations:
         if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or select all (everything).")
         selection = arguments.filter()
-        ids = await self._node.store.read(held_numbers, selection)
+        ids = await self._node.store.execute(held_numbers, selection)
         return ids, {"after": ids[-1] if ids else selection.after, "done": len(ids) < selection.limit}
 
     async def _named(self, name: str) -> int:
         """Return the number of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.home.semq_id}.{self._node.home.semq_db_id}" and number.isdecimal()
-        rows = await self._node.store.read(find_messages, number if is_lk1 else name)
+        rows = await self._node.store.execute(find_messages, number if is_lk1 else name)
         held = [int(row["id"]) for row in rows if row.get("direction") == Direction.RELAYED.name]
         if is_lk1:  # a number may be an AppKey, too
             held = [object_id for object_id in held if object_id == int(number)]

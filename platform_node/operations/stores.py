@@ -100,7 +100,7 @@ class StoreOperations:
         rows = [own, *others.values()]
         rows += [
             {"store": _text(row.name), "state": "retired", "by": row.retired_by, "why": row.why, "at": at}
-            for row, at in await self._node.store.read(retired_stores)
+            for row, at in await self._node.store.execute(retired_stores)
         ]
         missed = sorted(item for item in stores.missed.items() if item[0] not in others)
         return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
@@ -110,7 +110,7 @@ class StoreOperations:
         member, name = self._membership(), _name(arguments.store)
         if name in member.homes.retired:
             raise BadArguments("This store is retired.", store=arguments.store)
-        await member.read(control.weigh, name, arguments.weight)
+        await member.execute(control.weigh, name, arguments.weight)
         await member.read_homes()
         return {"store": _text(name), "weight": arguments.weight}
 
@@ -141,7 +141,7 @@ class StoreOperations:
     async def _move(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
         member = self._membership()
         summary = self._summary(moves)
-        await member.read(control.move_homes, moves)
+        await member.execute(control.move_homes, moves)
         await member.read_homes()
         log.warning("homes_moved", **summary)
         return summary

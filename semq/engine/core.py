@@ -14,7 +14,7 @@ from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.store.rows import MARKER, Event, LedgerLine, Outbound, Rare, Side
+from semq.store.rows import MARKER, Event, LedgerLine, Outbound, RareChange, Side
 from semq.store.unit import Recovered, Unit
 from semq.store.work import COMMITTED, NO_NEEDS, Failed, Steps, Work, WorkStore, work
 from semq.umx_t.address import Address
@@ -169,10 +169,10 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 
 @work
-def keep_rows(rows: Sequence[Rare]) -> Steps:
+def keep_rows(rows: Sequence[RareChange]) -> Steps:
     """Store facts outside the messages' tables, for instance certificates and retired stores."""
     unit = yield NO_NEEDS
-    unit.rare.extend(rows)
+    unit.rare_changes.extend(rows)
 
 
 def with_why(what: str, why: str) -> str:

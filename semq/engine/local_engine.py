@@ -34,7 +34,7 @@ from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.errors import CertificateUnvouched, SignerAwaited
-from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
+from semq.store.rows import Certificates, Event, LedgerLine, RareChange, Side
 from semq.store.unit import Recovered
 from semq.store.work import WorkStore
 from semq.umx_t.address import Address, NodeType, is_hub, parse_address
@@ -244,7 +244,7 @@ class LocalEngine:
             self.partners.hear(records)
         except SemqError as error:
             self.note_violation(link.peer if (link := self.uplink.link) is not None else self.core.address, error)
-        known: list[Rare] = []
+        known: list[RareChange] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
                 known += self._learn(record.node, record.certificates)
@@ -254,7 +254,7 @@ class LocalEngine:
             self._report_users()
         self._note_news()
 
-    def _learn(self, node: str, certificates: Sequence[str]) -> list[Rare]:
+    def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
         """Take a partner's certificates, and send it refused documents again; return the row to be stored, if any."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:

@@ -31,7 +31,7 @@ async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> li
     manifests: dict[tuple[str, int], PiecesManifest] = {}
     for side in BODY_TABLES:
         numbers = [int(row["id"]) for row in candidates if row["side"] == side]
-        for number, envelope, payload in await store.read(views.bodies, side, numbers) if numbers else ():
+        for number, envelope, payload in await store.execute(views.bodies, side, numbers) if numbers else ():
             manifest = _read_manifest(store, side, number, Stored(envelope, payload))
             if manifest is not None:
                 manifests[side, number] = manifest
@@ -99,7 +99,7 @@ class LargeBodies:
         return {"body": body[offset - begin : end - begin], "digest": manifest.digest, "size": manifest.size}
 
     async def _stored(self, row: dict[str, Any]) -> Stored | None:
-        bodies = await self.store.read(views.bodies, row["side"], [int(row["id"])])
+        bodies = await self.store.execute(views.bodies, row["side"], [int(row["id"])])
         return Stored(*bodies[0][1:]) if bodies else None
 
     async def _is_manifest(self, row: dict[str, Any]) -> bool:
@@ -117,12 +117,12 @@ class LargeBodies:
     async def _piece_brefs(self, row: dict[str, Any], document: str, manifest: PiecesManifest) -> list[int]:
         bref = int(row["id"])
         if self._last is None or (self._last.bref, self._last.manifest) != (bref, manifest):
-            arrived = await self.store.read(views.pieces_of, str(parse_lk0(row["lk0"]).node), document)
+            arrived = await self.store.execute(views.pieces_of, str(parse_lk0(row["lk0"]).node), document)
             self._last = _LastRead(bref, manifest, await asyncio.to_thread(ordered, arrived, document, manifest))
         return self._last.piece_brefs
 
     async def _piece(self, bref: int) -> bytes:
-        payload = await self.store.read(views.payload, bref)
+        payload = await self.store.execute(views.payload, bref)
         if payload is None:
             raise PiecesMissing("A piece was removed while the document was read.", bref=bref)
         return self.store.locking.unlock(BODY_TABLES["inbound"], bref, payload)
@@ -131,10 +131,10 @@ class LargeBodies:
 async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, list[int]]:
     """Return the row numbers of the pieces, in a list for each received message of ``brefs`` that is a manifest."""
     piece_brefs: dict[int, list[int]] = {}
-    for bref, stored_envelope, _ in await store.read(views.bodies, "inbound", brefs) if brefs else ():
+    for bref, stored_envelope, _ in await store.execute(views.bodies, "inbound", brefs) if brefs else ():
         envelope = decode_envelope(Stored(stored_envelope, b""))
         if _is_of_manifest(envelope.attributes.pieces):
-            pieces = await store.read(views.pieces_of, str(envelope.lk0.node), envelope.attributes.pieces)
+            pieces = await store.execute(views.pieces_of, str(envelope.lk0.node), envelope.attributes.pieces)
             piece_brefs[bref] = [piece.bref for piece in pieces]
     return piece_brefs
 

@@ -33,7 +33,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and its rows
     are deleted, BadArguments if a number or a short name fits several messages.
     """
-    rows = await store.read(names.find_messages, name)
+    rows = await store.execute(names.find_messages, name)
     if not rows:
         raise ended(await past_record(store, name))
     lk0 = newest_first(name, [row["lk0"] for row in rows])[0]
@@ -68,7 +68,7 @@ async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
     ``outcome`` is None until the message to each member has ended. Then it is DELIVERED if all were delivered, or else
     the outcome of the first message that was not delivered.
     """
-    group = await store.read(groups.find_group, name)
+    group = await store.execute(groups.find_group, name)
     if group is None:
         return None
     members = group["members"]
@@ -83,8 +83,8 @@ async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
 
 async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
     """Return a message's record from the ledger. Raises NotThere, BadArguments."""
-    lk0 = newest_first(name, await store.read(names.find_in_ledger, name))[0]
-    return record_from_ledger(lk0, await store.read(messages.trace, lk0))
+    lk0 = newest_first(name, await store.execute(names.find_in_ledger, name))[0]
+    return record_from_ledger(lk0, await store.execute(messages.trace, lk0))
 
 
 def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Floor 1: Postgres. Uses rows and statuses, but no sockets, and does not interpret messages.
+"""Floor 1: rows and transactions in Postgres. Opens no AMQP connections, and does not interpret messages.
 
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
-| unit, work, rows, spans               | the contract: one transaction, work on it, its rows as values   |
+| unit, work, rows, spans               | the interface: one transaction, work on it, its rows as values  |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
-| postgres                              | the contract on Postgres, with group commit                     |
+| postgres                              | the interface on Postgres, with group commit                    |
 | bodies_ahead                          | large bodies that are stored before the work with their rows    |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |

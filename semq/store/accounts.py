@@ -23,7 +23,7 @@ class Account:
     """A person who may sign in."""
 
     name: str
-    password: str | None  #: the hash, with its parameters; None: the node checks the password
+    password: str | None  #: the hash of the password, with its parameters; None: the node checks the password
     roles: tuple[str, ...]
     made_at: datetime
     made_by: str
@@ -53,13 +53,13 @@ class Token:
     scopes: tuple[str, ...]
     made_at: datetime
     made_by: str
-    inbox: str | None = None
+    inbox: str | None = None  #: the only user whose inbox the program may read; None: any user's
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     revoked_by: str | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it is neither revoked nor expired."""
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -110,7 +110,7 @@ def set_password(connection: Connection, name: str, password: str, keep: bytes |
 def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
     """Replace the roles of an account; return False if there is no such account.
 
-    The change also applies to its open sessions, except those with roles of their own.
+    The change also applies to open sessions of the account, except to sessions with roles of their own.
     """
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(roles=list(roles))
@@ -118,7 +118,10 @@ def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
 
 
 def disable(connection: Connection, name: str, at: datetime | None) -> bool:
-    """Disable an account and end its sessions; ``at`` None: enable it again. False: there is no such account."""
+    """Disable an account and end its sessions; if ``at`` is None, enable the account again.
+
+    Return False if there is no such account.
+    """
     with connection.begin():
         statement = update(web_account).where(ACCOUNT.name == name).values(disabled_at=at)
         changed = connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
@@ -160,7 +163,7 @@ def session(connection: Connection, hash_: bytes, now: datetime, idle_since: dat
 
 
 def note_session_use(connection: Connection, hash_: bytes, now: datetime) -> None:
-    """Note that a session is in use."""
+    """Note the time at which a session was last used."""
     with connection.begin():
         connection.execute(update(web_session).where(SESSION.hash == hash_).values(seen_at=now))
 
@@ -174,8 +177,9 @@ def end_session(connection: Connection, hash_: bytes) -> None:
 def store_first_link(
     connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool
 ) -> bool:
-    """Store a one-time link in place of all earlier ones. Without ``always``, return False and store nothing
-    if an account is enabled.
+    """Store a one-time link and delete all earlier links; return whether it is stored.
+
+    Nothing happens if an account is enabled and ``always`` is false.
     """
     with connection.begin():
         connection.execute(select(func.pg_advisory_xact_lock(FIRST_LINK_LOCK)))
@@ -208,19 +212,19 @@ def add_token(connection: Connection, new: Token) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Token | None:
-    """Return a token by its hash, in any state; None if it is unknown."""
+    """Return the token with this hash, also if it is revoked or expired; None if there is none."""
     row = connection.execute(select(web_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _token(row)
 
 
 def tokens(connection: Connection, limit: int) -> list[Token]:
-    """Return the newest ``limit`` tokens, in any state, the newest first."""
+    """Return the newest ``limit`` tokens, the newest first; revoked and expired tokens are included."""
     query = select(web_token).order_by(TOKEN.made_at.desc(), TOKEN.id).limit(limit)
     return [_token(row) for row in connection.execute(query)]
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token permanently; return it, also if it was revoked before. None: no token has this id."""
+    """Revoke a token permanently, and return it; a token revoked before stays as it is. None: no token has this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)
@@ -230,7 +234,7 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
 
 
 def _insert(table: Table, row: Any, **instead: Any) -> Any:
-    """Return the INSERT of a row that is given as a dataclass; ``instead`` replaces some of its values."""
+    """Return the INSERT statement for a dataclass; ``instead`` replaces some of the dataclass's values."""
     values = {name: getattr(row, name) for name in type(row).__slots__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)

@@ -1,8 +1,8 @@
 """The audit log of the web process: one line before an act and one after it, or one line for both.
 
-Lines are only added. A trigger refuses to change them, and to delete them except by the housekeeping. Written by
-``semq.web.node.audit`` and, for acts by AMQP, by ``semq.service.operations.audit``; shown by the console and
-``audit.list``.
+Lines are only added. A trigger refuses every change of a line, and every deletion except by the housekeeping. The lines
+are written by ``semq.web.node.audit`` and, for acts by AMQP, by ``semq.service.operations.audit``. The console and the
+operation ``audit.list`` show them.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,31 +20,31 @@ AUDIT = web_audit.c
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: user, act, means of sign-in, address and outcome."""
+    """One line of the log. The fields are named like the columns of ``web_audit``."""
 
     at: datetime
-    who: str
-    via: str  #: session, link, token, password, certificate, amqp
-    peer: str
+    who: str  #: name of the user or of the token
+    via: str  #: means of sign-in: session, link, token, password, certificate, amqp
+    peer: str  #: the network address of the user; empty for acts by AMQP
     act: str
     arguments: dict[str, Any] = field(default_factory=dict)
     outcome: str = "done"  #: asked, done, refused, failed
     detail: str = ""
     asked: int | None = None  #: number of the line that was written before the act
-    read_payload: bool = False
+    read_payload: bool = False  #: the act showed the content of a document
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The selection of lines to show; None matches everything."""
+    """The selection of lines to show; a condition that is None matches every line."""
 
     who: str | None = None
-    act: str | None = None  #: beginning of the name
+    act: str | None = None  #: beginning of the name of the act
     outcome: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    payloads: bool = False  #: only lines about displayed payloads
-    before: int | None = None  #: number from which a page continues
+    payloads: bool = False  #: only lines with ``read_payload``
+    before: int | None = None  #: only lines with lower numbers: the previous page ended with this number
     limit: int = 50
 
 
@@ -65,7 +65,7 @@ def is_open(connection: Connection, number: int, act: str) -> bool:
 
 
 def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
-    """Return the lines that match, the newest first, at most ``wanted.limit``."""
+    """Return the selected lines, the newest first."""
     query = select(web_audit).where(*_conditions(wanted)).order_by(AUDIT.number.desc()).limit(wanted.limit)
     return [dict(row._mapping) for row in connection.execute(query)]
 

@@ -1,11 +1,11 @@
 """Large bodies on their way into the store, ahead of the work that inserts their rows, on a connection of their own.
 
 A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
-a large body is first inserted alone, under a negative key, and committed. The work is then queued, and its unit gives
-the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; if the process has
-ended before, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the work writes its
-body itself. If two pieces of work have the same payload object, the first unit uses the stored body and the second one
-writes its own.
+a large body is first inserted alone, under a negative key, and committed. The work is then queued. Its unit does not
+write the body again: it gives the stored body its final key and its envelope. A body that no unit takes is deleted; if
+the process has ended before, the next start deletes it (``recovery``). If an insert fails here, nothing is lost: the
+unit writes the body. If two pieces of work have the same payload object, the first unit uses the stored body, and the
+second unit writes the body again.
 
 Used by ``postgres.store`` for work with ``Work.ahead``. The order of this work relative to other work must not matter.
 """
@@ -21,7 +21,7 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; above this, bodies are not stored ahead: their units are slower, and senders wait
+WAITING_MAX = 8 << 20  # bytes; above this, units write their bodies themselves, which is slower, so that senders wait
 IDLE_S = 30.0  # time without bodies after which the connection is closed
 ENDED_MAX = 100  # keys of ended work that wait to be deleted together
 
@@ -41,29 +41,33 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post(work, later)`` queues work whose bodies are stored; ``later``: it may share another commit."""
+        """``post(work, later)`` queues work whose bodies are stored, as ``WorkStore.post`` does."""
         self._connect = connect
         self._post = post
         self._next_key = -first_id
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
-        #: Keys of ended work by table. A body with such a key was not taken, or the unit that took it was refused.
+        #: Keys of ended work by table. If a body still has such a key, no unit took it, or that unit was not committed.
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()
-        self._is_free = asyncio.Event()
+        self._queue_is_empty = asyncio.Event()
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def accept(self, work: Work, *, later: bool) -> bool:
-        """Store the bodies of a piece of work, then queue it; return False if it must be queued as it is."""
+        """Store the bodies of a piece of work and then pass the work to ``post``; this happens in the background.
+
+        Return False, and do nothing, if the work has no such bodies, or if too many bytes wait: the caller then queues
+        the work without this.
+        """
         size = sum(len(payload) for _, payload in work.ahead)
         if not size or self._waiting_bytes + size > WAITING_MAX:
             return False
         self._waiting_bytes += size
         self._queue.append((work, later))
-        self._is_free.clear()
+        self._queue_is_empty.clear()
         self._arrived.set()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="bodies-ahead")
@@ -76,19 +80,19 @@ class BodiesAhead:
     async def wait_empty(self) -> None:
         """Wait until no work waits for its bodies."""
         while self._queue:
-            await self._is_free.wait()
+            await self._queue_is_empty.wait()
 
     def end(self) -> list[Work]:
-        """End at once, and return the work that was not queued."""
+        """Stop at once, and return the work that was not passed to ``post``."""
         if self._task is not None:
             self._task.cancel()
         not_queued = [work for work, _ in self._queue]
         self._queue.clear()
-        self._is_free.set()
+        self._queue_is_empty.set()
         return not_queued
 
     async def wait_closed(self) -> None:
-        """Wait until the connection is closed, after ``end``."""
+        """Wait, after ``end``, until the connection is closed."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -98,7 +102,7 @@ class BodiesAhead:
                 self._arrived.clear()
                 while self._queue:
                     await self._store_next()
-                self._is_free.set()
+                self._queue_is_empty.set()
                 if self._must_delete:
                     await self._delete()
                 try:
@@ -112,7 +116,7 @@ class BodiesAhead:
             self._close()
 
     async def _store_next(self) -> None:
-        """Store the bodies of the first work in the queue, if that is possible, and queue the work in any case."""
+        """Store the bodies of the first work in the queue if possible, and pass the work to ``post`` in any case."""
         work, later = self._queue[0]
         stored: list[tuple[str, bytes, int]] = []
         try:
@@ -123,7 +127,7 @@ class BodiesAhead:
                     await connection.execute(INSERT[table], (self._next_key, payload), prepare=True)
                     self._keys[table, id(payload)] = self._next_key
                     stored.append((table, payload, self._next_key))
-        except Exception as error:  # noqa: BLE001  # the work writes its body itself
+        except Exception as error:  # noqa: BLE001  # the unit then writes the body
             self._failed(error)
         self._queue.popleft()
         self._waiting_bytes -= sum(len(payload) for _, payload in work.ahead)
@@ -148,7 +152,10 @@ class BodiesAhead:
         self._close()
 
     def _release(self, stored: list[tuple[str, bytes, int]]) -> Work:
-        """Return work that releases keys after the work posted before it; until then, it keeps the payloads alive."""
+        """Return work that releases the keys once all work posted earlier has ended.
+
+        Until then it keeps the payloads alive, because ``_keys`` identifies them by ``id``.
+        """
 
         def ended() -> None:
             for table, payload, key in stored:

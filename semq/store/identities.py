@@ -1,8 +1,8 @@
 """The hub's tables of nodes: certificates and their revocation, enrolment tokens, the store of each node; also the
 definitions, and the hub's own stores that are lost.
 
-Functions on a connection of the reader (``PostgresStore.read``); each change is a transaction of its own, separate from
-the writer, since no message depends on it. ``semq.pki`` has checked the rows' content; this module contains no
+Functions for ``PostgresStore.execute``. Each change is a transaction of its own, separate from those of the writer,
+because no message depends on it. The content of the rows was checked by ``semq.pki``; this module contains no
 cryptography. Used by ``platform_node``: ``registry``, ``cluster`` and ``operations``.
 """
 
@@ -23,7 +23,7 @@ CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_l
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate that the hub has signed, or received."""
+    """A certificate of a node."""
 
     serial: str
     node: str
@@ -45,12 +45,12 @@ class Ticket:
     made_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
-    serial: str | None = None
+    serial: str | None = None  #: of the certificate for which the token was used
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStore:
-    """The store that a node last used, and the number of times it had been opened."""
+    """The store that a node used at its last login, and how often that store had been opened (``boot``)."""
 
     node: str
     store_uuid: str
@@ -62,13 +62,13 @@ class NodeStore:
 
 
 def certificates(connection: Connection, node: str | None = None) -> list[Issued]:
-    """Return the certificates of one node, or of all; the newest first."""
+    """Return the certificates of one node, or of all nodes (None); the newest first."""
     query = select(node_certificate).order_by(CERTIFICATE.issued_at.desc(), CERTIFICATE.serial)
     return [_issued(row) for row in connection.execute(query.where(CERTIFICATE.node == node) if node else query)]
 
 
-def ends(connection: Connection) -> dict[str, datetime]:
-    """Return the end of each node's certificate that is valid longest; revoked certificates do not count."""
+def latest_ends(connection: Connection) -> dict[str, datetime]:
+    """Return for each node the time when the last of its certificates ends; revoked certificates do not count."""
     last = select(CERTIFICATE.node, func.max(CERTIFICATE.not_after)).where(CERTIFICATE.revoked_at.is_(None))
     return {row[0]: row[1] for row in connection.execute(last.group_by(CERTIFICATE.node))}
 
@@ -92,7 +92,7 @@ def add_certificate(connection: Connection, issued: Issued) -> bool:
 
 
 def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[Issued]:
-    """Revoke certificates; return those that were not revoked before. A revocation is permanent."""
+    """Revoke certificates permanently; return the certificates that were not revoked before."""
     with connection.begin():
         rows = connection.execute(
             update(node_certificate)
@@ -105,7 +105,7 @@ def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: st
 
 
 def revoked(connection: Connection, since: datetime) -> set[str]:
-    """Return the serial numbers of all revoked certificates that had not ended before ``since``."""
+    """Return the serial numbers of all revoked certificates whose validity ends at ``since`` or later."""
     query = select(CERTIFICATE.serial).where(CERTIFICATE.revoked_at.is_not(None), CERTIFICATE.not_after >= since)
     return set(connection.execute(query).scalars())
 
@@ -121,22 +121,22 @@ def add_token(connection: Connection, ticket: Ticket) -> None:
 
 
 def token(connection: Connection, hash_: bytes) -> Ticket | None:
-    """Return a token by its hash, in any state; None if it is unknown."""
+    """Return the token with this hash, also if it was used or has expired; None if there is none."""
     row = connection.execute(select(node_token).where(TOKEN.hash == hash_)).one_or_none()
     return None if row is None else _ticket(row)
 
 
 def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
-    """Return the newest tokens, in any state."""
+    """Return the newest tokens, the newest first; used and expired tokens are included."""
     rows = connection.execute(select(node_token).order_by(TOKEN.made_at.desc()).limit(limit))
     return [_ticket(row) for row in rows]
 
 
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
-    """Use up a token for a certificate in one transaction; return None if it cannot be used for this key.
+    """Use up a token and add the certificate ``issued``, in one transaction; return that certificate.
 
-    If the token was used for the same key before, return the certificate issued then: the first answer may have been
-    lost.
+    If the token was used for the same key before, return the certificate of that time: the first answer may have been
+    lost. None: the token is unknown, has expired, or was used for another key; or the key was revoked.
     """
     with connection.begin():
         used = connection.execute(
@@ -174,7 +174,7 @@ def note_store(connection: Connection, store: NodeStore) -> None:
 
 
 def forget_store(connection: Connection, node: str) -> bool:
-    """Allow a node to use another store; return whether one was known."""
+    """Allow a node to use another store; return whether a store of the node was recorded."""
     with connection.begin():
         return connection.execute(node_life.delete().where(STORE.node == node)).rowcount == 1
 
@@ -183,7 +183,7 @@ def forget_store(connection: Connection, node: str) -> bool:
 
 
 def latest_definition(connection: Connection) -> tuple[int, str] | None:
-    """Return version and document of the definitions in force; None if there are none."""
+    """Return the version of the definitions in force, and their file as text; None if there are none."""
     row = connection.execute(
         select(DEFINITION.version, DEFINITION.document).order_by(DEFINITION.version.desc()).limit(1)
     ).one_or_none()
@@ -191,7 +191,10 @@ def latest_definition(connection: Connection) -> tuple[int, str] | None:
 
 
 def add_definition(connection: Connection, document: str, at: datetime, why: str, expected: int) -> int | None:
-    """Put a document in force as the version after ``expected``; return None if another version was added meanwhile."""
+    """Put definitions in force as the version after ``expected``; return None if that is no longer the latest version.
+
+    ``document`` is the file of the definitions as text.
+    """
     with connection.begin():
         newest = connection.execute(select(func.coalesce(func.max(DEFINITION.version), 0))).scalar_one()
         if newest != expected:
@@ -219,6 +222,6 @@ def _ticket(row: Row[Any]) -> Ticket:
 
 
 def retired_stores(connection: Connection) -> list[tuple[RetiredStore, datetime]]:
-    """Return the stores that are permanently lost, each with the time of that declaration."""
+    """Return the permanently lost stores, each with the time at which an operator declared it lost."""
     rows = connection.execute(select(semq_retired_store).order_by(semq_retired_store.c.at))
     return [(RetiredStore(row.semq_id, row.semq_db_id, row.retired_by, row.why), row.at) for row in rows]

@@ -1,7 +1,7 @@
-"""The second part of the schema: tables for secrecy and proof. Few rows, written by few units.
+"""The second part of the schema: tables for secrecy and proof. They have few rows, and few transactions write them.
 
-Joined to ``tables.metadata``. Read by ``views.messages`` (for the operations that prove deliveries), by
-``postgres.load`` and ``postgres.chain``; written by units (``postgres.changes``) and, for the chain, by the writer.
+The tables are part of ``tables.metadata``. Read by ``views.messages`` (for the operations that prove deliveries), by
+``postgres.load`` and ``postgres.chain``; written by ``postgres.changes`` and, the chain, by ``postgres.chain``.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Date, Index, LargeBinary, Table, Text
@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from semq.store.tables import col, metadata, moment
 
-# The certificates of each node as last sent by the directory: all that are not revoked, the active one first.
+# The certificates of each node, as last sent by the hub's directory: all except the revoked ones, the active one first.
 semq_certificate = Table(
     "semq_certificate",
     metadata,
@@ -41,8 +41,8 @@ semq_receipts = Table(
     moment("at", "now()"),
     Index("semq_receipts_at", "at"),
 )
-# The chain of the ledger: one link for a number of lines of a day. The newest link is updated in place, so changing
-# columns have no index.
+# The chain of hashes over the ledger: one row for a number of ledger lines of a day. The newest row is updated in
+# place, so no changing column has an index.
 semq_chain = Table(
     "semq_chain",
     metadata,

@@ -1,7 +1,7 @@
-"""Queries beside the writer of a store: on connections of their own, in threads.
+"""Queries and small changes beside the writer of a store, on connections of their own, in threads.
 
-Used by ``postgres.store`` for a node's own database, and by the hub for its control database. Rows on which messages
-depend are written by ``postgres.writer`` only.
+Used by ``postgres.store`` for a node's own database, and by the hub for its control database. Only ``postgres.writer``
+changes rows on which messages depend.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
-READINGS_S = 10.0  # seconds that ``close`` waits for queries in progress
+CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
@@ -28,25 +28,28 @@ KEEPALIVE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-# Errors of a query if the server, its connection or a free connection of the pool is unavailable.
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
+# Errors of a query if the server cannot be reached, the connection fails, or no connection of the pool becomes free.
+UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Reader:
-    """A small pool of connections to the database that ``url`` names at the time of each connect."""
+    """A small pool of connections to a database. ``url`` is called for each new connection."""
 
     def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
-        """``readers`` may be shared with the stores of other nodes of the process."""
+        """``readers``: connections shared with the stores of other nodes of the process; None: own connections."""
         self._url = url
         self._readers: Readers = readers or OwnReaders()
-        self._readings: set[asyncio.Future[Any]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
         self._engine = self._readers.engine(self._connect)
 
-    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query in a thread. Raises StoreUnavailable."""
+    async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``query`` with a connection and the arguments, in a thread. Raises StoreUnavailable.
+
+        A query that changes rows begins its transaction itself.
+        """
 
         def run() -> T:
             with self._engine.connect() as connection:
@@ -54,24 +57,24 @@ class Reader:
 
         # If the caller stops waiting, the thread continues, and ``close`` waits for it before it closes the
         # connections.
-        reading = self._readers.run(run)
-        self._readings.add(reading)
-        reading.add_done_callback(self._note_end)
+        running = self._readers.run(run)
+        self._running.add(running)
+        running.add_done_callback(self._note_end)
         try:
-            return await asyncio.shield(reading)
-        except AWAY as error:
+            return await asyncio.shield(running)
+        except UNAVAILABLE as error:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     async def close(self) -> None:
         """Close the connections when the queries in progress have ended."""
-        if self._readings:
-            await asyncio.wait(self._readings, timeout=READINGS_S)
+        if self._running:
+            await asyncio.wait(self._running, timeout=CLOSE_S)
         self._engine.dispose()
 
-    def _note_end(self, reading: "asyncio.Future[Any]") -> None:
-        self._readings.discard(reading)
-        if not reading.cancelled():
-            reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
+    def _note_end(self, ended: "asyncio.Future[Any]") -> None:
+        self._running.discard(ended)
+        if not ended.cancelled():
+            ended.exception()  # marks the exception as retrieved: the caller may not be waiting any more
 
     def _connect(self, **more: str) -> psycopg.Connection[Any]:
         parameters = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}

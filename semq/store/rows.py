@@ -18,7 +18,8 @@ from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 Reason = tuple[str, str]  # code SEMQ-nnnn, text
-# Outcomes that may be based on the hub's information alone; the receiver's answer changes them to DELIVERED (S5c).
+# Outcomes that may rest on the hub's information alone. If the receiver then states that it has the message, the
+# outcome becomes DELIVERED (S5c).
 CORRECTED = frozenset({Outcome.REJECTED, Outcome.DROPPED})
 
 
@@ -58,7 +59,7 @@ class GroupPlace(NamedTuple):
 
     member: int  #: from 1
     members: int
-    lk0: str  #: the name of the submission
+    lk0: str  #: the LK0 that names the submission
     target: str  #: the group
 
     def __str__(self) -> str:
@@ -67,14 +68,14 @@ class GroupPlace(NamedTuple):
 
 
 def read_group_place(text: str) -> GroupPlace | None:
-    """Return the place at the end of a text that contains ``str`` of a GroupPlace; None for another text."""
+    """Return the GroupPlace whose ``str`` is the end of this text; None if the text does not end with one."""
     match = _GROUP_PLACE.search(text)
     return GroupPlace(int(match[1]), int(match[2]), match[3], match[4]) if match else None
 
 
 @dataclass(slots=True)
 class Outbound:
-    """A row of tb_0031: own (accepted here) or relayed (held by the hub)."""
+    """A row of tb_0031: an own message (accepted by this node), or a relayed message (stored by the hub)."""
 
     object_id: int
     direction: Direction
@@ -83,9 +84,9 @@ class Outbound:
     save_fwd: SaveFwd
     ack2: bool
     ss_status: SendStatus = SendStatus.SS_INIT
-    att: int = 0
-    sid: int = -1
-    prev: Pos | None = None
+    att: int = 0  #: number of attempts to send it
+    sid: int = -1  #: its number in the stream; -1 for classes 1 and 2
+    prev: Pos | None = None  #: position of the preceding message with the same order key
     order_key: str = ""
     app_key: AppKey = NO_KEY
     token: str | None = None
@@ -103,7 +104,7 @@ class Outbound:
     expires_at: int = 0
     priority: int = 0
     group: GroupPlace | None = None  #: only if it was submitted to a group
-    document: str = ""  #: name of the document in pieces whose manifest it is
+    document: str = ""  #: if it is a manifest: name of the document in pieces
 
     @property
     def source(self) -> str:
@@ -160,44 +161,44 @@ class Pending:
 
     @property
     def source(self) -> str:
-        """The institution that sent it; the sources of one user's documents take turns."""
+        """The institution that sent it. The documents of one user are given in turns among their sources."""
         return str(self.lk0.node)
 
     @property
     def is_class3(self) -> bool:
-        """Whether its sender must learn about the receipt, so that ``s_ack_status`` counts."""
+        """Whether it has class 3: its sender must then confirm the acknowledgement, so ``s_ack_status`` counts."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
     def slot(self) -> Slot:
-        """Its position in the ledger."""
+        """Its position in the receiver's ledger."""
         return Slot(InStreamKey(self.lk0.store, self.lk0.inc), self.sid)
 
     @property
     def owes(self) -> bool:
-        """Whether an acknowledgement of this node is owed: the other node has not confirmed that it noted it (R9)."""
+        """Whether the hub or the sender has not confirmed this node's acknowledgement yet (R9)."""
         return (self.lk1 is not None and self.p_ack_status is AckStatus.AS_INIT) or (
             self.is_class3 and self.s_ack_status is AckStatus.AS_INIT
         )
 
     @property
-    def is_done(self) -> bool:
-        """Whether the row may be deleted: its acknowledgements and its application decide, never its age."""
+    def is_removable(self) -> bool:
+        """Whether nothing needs the row any more: no acknowledgement is owed, and the application has finished."""
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
 @dataclass(slots=True)
 class InStream:
-    """A row of tb_0030_stream: the sender's floor. ``closed``: above every position, if the incarnation has ended."""
+    """A row of tb_0030_stream: a stream at its receiver."""
 
     key: InStreamKey
-    number: int
-    floor: int = 0
-    closed: int | None = None
+    number: int  #: short key of the stream in tb_0030_ledger
+    floor: int = 0  #: positions below it are settled at the sender
+    closed: int | None = None  #: above every position of an incarnation that has ended; None: not known
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """The entry at one position of a stream (tb_0030_ledger), or of a message of class 1 or 2 (tb_0030_seen)."""
+    """An entry for one message: of class 3, by position (tb_0030_ledger); of class 1 or 2, by ident (tb_0030_seen)."""
 
     status: Arrival
     digest: bytes = b""
@@ -218,20 +219,20 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: headers; of a document in pieces: ``size`` and number of ``pieces``
+    headers: dict[str, Any]  #: for a document in pieces: its ``size`` and the number of its ``pieces``
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: size of the payload, which is left out if it exceeds the limit of the query
-    lk0: str = ""  #: the LK0 of its refusal, or the name under which the node has scheduled it
-    wait_code: str | None = None  #: why it waits, as was noted last
+    lk0: str = ""  #: the LK0 of its refusal, or the LK0 under which the node has scheduled it
+    wait_code: str | None = None  #: the reason why it waits, as noted last; None: no reason is noted
     wait_text: str | None = None
-    envelope: bytes = b""  #: attributes of a submission that the node has scheduled under the name ``lk0``
+    envelope: bytes = b""  #: attributes of a submission that the node has scheduled; empty for others
     not_before: int = 0  #: milliseconds since 1970 UTC; 0 if it waits for no time
 
 
 @dataclass(slots=True, frozen=True)
 class TargetWait:
-    """Why the submissions to a target are passed over: the first that waits, and its reason."""
+    """The first submission to a target that waits, and its reason. All submissions to this target are passed over."""
 
     number: int
     reason: Reason
@@ -255,11 +256,11 @@ class ClientToken(Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, frozen=True)
 class KeptKey:
-    """A row of semq_session_key: a session key of this node, wrapped for itself so that it can be wrapped again."""
+    """A row of semq_session_key: a session key of this node, wrapped for the node itself, which can wrap it again."""
 
     id: bytes
     peer: str
-    key_id: str  #: this node's own key, for which it is wrapped
+    key_id: str  #: id of the node's own key for which the session key is wrapped
     alg: str
     text: str
 
@@ -316,7 +317,7 @@ class PieceGone:
 
 @dataclass(slots=True, frozen=True)
 class PiecesGone:
-    """The deletion of the first pieces of a document that ended before it was complete: those below a number."""
+    """The deletion of all pieces below a number, for a document that ended before it was complete."""
 
     document: int
     below: int
@@ -324,16 +325,17 @@ class PiecesGone:
 
 @dataclass(slots=True, frozen=True)
 class NoticeDue:
-    """A new row of tb_0031_piece with number -1: the receiver of a document that ended is to delete its pieces.
+    """A new row of tb_0031_piece with number -1: the document has ended, and its receiver is to delete the pieces.
 
-    The row is deleted, as the first of the document's pieces, after the commit of the notice to the receiver.
+    Once the notice to the receiver is committed, this row is deleted, before the pieces of the document.
     """
 
     document: int
     notice: bytes  #: a ``GivenUpNotice`` as JSON
 
 
-Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone | NoticeDue
+# Changes of tables that few units write.
+RareChange = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone | NoticeDue
 
 
 class Side(IntEnum):
@@ -375,7 +377,7 @@ class Event(IntEnum):
     OPERATOR = 29  #: action of a person, or of a rule on behalf of one: resend, hold, release, requeue
 
 
-MARKER = "void marker"  # the end of the detail of a line about a marker instead of the document
+MARKER = "void marker"  # a line's ``detail`` ends with this if the line is about a void marker, not the document
 
 
 class LedgerLine(Struct, frozen=True, gc=False):

@@ -6,12 +6,13 @@ GROUP_BITS = 10  # a group has 2**10 ids
 
 
 def in_custody(groups: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-    """Return spans of record ids (first, last), in ascending order: every own row without an outcome in a span is in
-    custody.
+    """Return spans of record ids (first, last), in ascending order.
+
+    In a span, every own row without an outcome is in custody.
 
     ``groups`` has one entry for each group of ids with own rows without an outcome, in ascending order: the lowest and
-    the highest id of these rows, and whether all these rows are in custody. A span consists of whole groups, so a row
-    that is not in custody excludes only the other rows of its group.
+    the highest id of these rows, and whether all these rows are in custody. A span consists of whole groups, so one row
+    that is not in custody keeps only its own group out of the spans.
     """
     spans: list[tuple[int, int]] = []
     is_continued = False

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from semq.store.tables import col, metadata, moment, reason
 
-LAST_OF_KEY = "regexp_replace(app_key, '^([^/]*/){3}', '')"  # all that follows the third slash of an AppKey
+LAST_OF_KEY = "regexp_replace(app_key, '^([^/]*/){3}', '')"  # the text after the third slash of an AppKey
 
 tb_0031_submit = Table(
     "tb_0031_submit",
@@ -36,13 +36,13 @@ tb_0031_submit = Table(
     *reason(),
     col("content_encoding", Text, "''"),
     col("priority", SmallInteger, "0"),
-    col("lk0", Text, null=True),  # the LK0 of its refusal in the ledger
+    col("lk0", Text, null=True),  # the LK0 of its refusal in the ledger, or of the scheduled submission
     moment("refused_at", null=True),
-    col("wait_code", Text, null=True),  # reason and start of its waiting; null if it waits behind another submission
+    col("wait_code", Text, null=True),  # why it waits, and since when; null also if it waits behind another submission
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
-    moment("not_before", null=True),  # the node does not accept it earlier; null when it is due or released
-    col("envelope", LargeBinary, null=True),  # attributes, if the node has scheduled it; ``lk0`` is its name then
+    moment("not_before", null=True),  # the node accepts it at this time; null when it is due or released
+    col("envelope", LargeBinary, null=True),  # attributes, if the node has scheduled it
     CheckConstraint(
         "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
     ),
@@ -82,8 +82,8 @@ tb_0031_renamed = Table(
     Index("tb_0031_renamed_number", "number"),
     Index("tb_0031_renamed_at", "at"),
 )
-# Targets whose submissions are skipped, as the submissions name them; each with the submission that waits, and the
-# reason why it waits.
+# Targets whose submissions are skipped. ``target`` is written as in the submissions; ``number`` is the submission that
+# waits.
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,

@@ -1,4 +1,4 @@
-"""The schema on one page: the content of each table, the facts that Postgres checks, and the storage settings.
+"""The schema on one page: the columns of each table, the constraints that Postgres checks, and the storage settings.
 
 SQLAlchemy Core tables. ``views`` and ``identities`` build statements from them, ``postgres.statements`` takes column
 names from them, and a test compares them with the result of the migrations. Three principles: bodies are in separate
@@ -86,7 +86,7 @@ EXTERNAL = (
 
 
 def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> CheckConstraint:
-    """Return a constraint that allows only these numbers: the second guard in addition to the IntEnum."""
+    """Return a constraint that allows only these numbers in a column, which the program sets from an IntEnum."""
     among = f"{column} IN ({', '.join(str(int(value)) for value in values)})"
     return CheckConstraint(f"{column} IS NULL OR {among}" if nullable else among, name=f"known_{column}")
 
@@ -348,11 +348,11 @@ tb_0030_done = Table(
 
 # --------------------------------------------------------------------------------------------------------- the ledger
 
-# Index for short names: the record id in LK0. The index has one line for each message; at a hub this is the line that
-# states whether the hub forwarded, stored, dropped or refused the message.
+# Index for short names: the record id in LK0. The index has one ledger line for each message; at a hub this is the line
+# that states whether the hub forwarded, stored, dropped or refused the message.
 RECORD_ID = "split_part(lk0, '.', 6)"
 _AT_HUB = (Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
-FIRST_HEARD = (
+FIRST_LINE = (
     f"event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"
     f" OR side = {Side.HUB:d} AND event IN ({', '.join(str(int(event)) for event in _AT_HUB)})"
 )
@@ -380,7 +380,7 @@ semq_ledger = Table(
         "app_key",
         postgresql_where=text(f"app_key <> '' AND event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"),
     ),
-    Index("semq_ledger_record", text(RECORD_ID), postgresql_where=text(FIRST_HEARD)),
+    Index("semq_ledger_record", text(RECORD_ID), postgresql_where=text(FIRST_LINE)),
     Index("semq_ledger_refusal", text(RECORD_ID), postgresql_where=text(REFUSAL)),
     Index("semq_ledger_refused", "app_key", postgresql_where=text(f"app_key <> '' AND event = {Event.REFUSED:d}")),
     postgresql_partition_by="RANGE (at)",

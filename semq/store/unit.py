@@ -1,9 +1,9 @@
 """One transaction of engine and store: the keys that it needs, the rows that were loaded, and its changes.
 
 The engine contains no SQL. It posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the
-loaded ``Unit`` while the transaction is open. A store collects all waiting work into one unit, loads it, lets each
-piece decide in order, writes, commits, and only then notifies each that it is committed: nothing is acknowledged before
-it is durable. The decisions are made by the grids of floor 0.
+loaded ``Unit`` while the transaction is open. A store collects all waiting work into one unit, loads the unit's rows,
+lets each piece of work decide in order, writes the changes and commits. Only then does each piece run its actions after
+the commit, so nothing is acknowledged before it is durable.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from semq.store.rows import (
     OutStream,
     OutStreamKey,
     Pending,
-    Rare,
+    RareChange,
     Reason,
     Recorded,
     RetiredStore,
@@ -46,7 +46,7 @@ class Unsent:
     dest: str
     after: int  #: object_id, exclusive
     limit: int
-    max_bytes: int = 1 << 62  #: stop after the row that reaches this many payload bytes
+    max_bytes: int = 1 << 62  #: the last row is the one with which the payloads reach this size
     source: str = ""
     priority: int = 0
 
@@ -64,9 +64,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Rows of tb_0030 that are NEW or whose acknowledgement is not noted yet; ``first`` to ``last`` (bref, inclusive),
-    without bodies.
-    """
+    """Rows of tb_0030 that are not removable, ``first`` to ``last`` (bref, inclusive), without bodies."""
 
     first: int
     last: int
@@ -86,19 +84,17 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """Pairs of source and priority of one user's rows of tb_0030, possibly including some whose rows are all
-    handled.
-    """
+    """Pairs of source and priority of one user's rows of tb_0030; the rows of a pair may all be handled already."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class FirstInOrder:
-    """The row of tb_0030, without body, accepted first among those NEW with one source store and one order key.
+    """The first row of tb_0030 that is NEW, of one source store and one order key; without body.
 
-    That is the lowest ``lk0.object_id``, not the lowest bref: rows may be recorded out of order (PROTOCOL.md section
-    11).
+    The first row has the lowest ``lk0.object_id``: its sender accepted it first. It need not have the lowest bref,
+    because rows may be recorded out of order (PROTOCOL.md section 11).
     """
 
     store: str
@@ -114,9 +110,9 @@ class StreamsTo:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRows:
-    """Own rows of tb_0031 without an outcome and not yet void whose ``expires_at`` has passed, without bodies.
+    """Own rows of tb_0031 whose ``expires_at`` has passed, without an outcome and not void yet; without bodies.
 
-    Of classes 1 and 2 only those that have not been sent: once sent, nothing is left that could be withdrawn.
+    Rows of classes 1 and 2 are included only until they are sent: after that, they cannot be withdrawn.
     """
 
     now: int  #: milliseconds since 1970 UTC
@@ -137,30 +133,30 @@ class SubmittedRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmissions:
-    """Refused rows of tb_0031_submit, by the LK0s of their refusals, as rows.Submitted without payloads."""
+    """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, as rows.Submitted without payloads."""
 
     lk0s: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSubmission:
-    """The row of tb_0031_submit of this number, if it was not refused, as rows.Submitted without payload."""
+    """The row of tb_0031_submit with this number, unless it was refused, as rows.Submitted without payload."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSubmissions:
-    """Scheduled rows of tb_0031_submit with these client tokens, not refused, as rows.Submitted without payloads."""
+    """Scheduled rows of tb_0031_submit with these client tokens, unless refused, as rows.Submitted without payloads."""
 
     tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DueSubmissions:
-    """Scheduled rows of tb_0031_submit that are due, the earliest first, and the next one after them.
+    """Scheduled rows of tb_0031_submit that are due, the earliest first, and after them the next row that becomes due.
 
-    Each is a pair of number and time (milliseconds since 1970 UTC).
+    Each result is a pair of number and time (milliseconds since 1970 UTC).
     """
 
     now: int  #: milliseconds since 1970 UTC
@@ -171,8 +167,8 @@ class DueSubmissions:
 class DoneRows:
     """Documents that applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction.
 
-    Each is a pair of a bref and None, or of a bref and the reason for setting the document aside; in order of bref.
-    The unit lists the brefs that it has handled in ``taken_done``.
+    Each result is a pair: the bref, and the reason for setting the document aside or None. The pairs are sorted by
+    bref. The work puts the brefs that it has handled into ``Unit.taken_done``.
     """
 
     limit: int
@@ -180,15 +176,14 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Own rows of tb_0031 to one destination that ended REJECTED with this reason and still have their payload; bodies
-    are not loaded.
+    """Own rows of tb_0031 to one destination that ended REJECTED with this reason and still have their payload.
 
-    In order of object_id, beginning after ``after``.
+    They are sorted by object_id; bodies are not loaded.
     """
 
     dest: str
     code: str  #: SEMQ-nnnn
-    after: int
+    after: int  #: object_id, exclusive
     limit: int
 
 
@@ -222,7 +217,7 @@ Query = (
 
 @dataclass(slots=True)
 class Needs:
-    """The keys that a piece of work must see. Keys without a row are absent from the unit."""
+    """The keys and queries whose rows a piece of work needs. Keys without a row are absent from the unit."""
 
     outbound: set[int] = field(default_factory=set)
     relayed: set[str] = field(default_factory=set)  #: idents of copies held by the hub
@@ -255,7 +250,7 @@ class DeletedRow(NamedTuple):
 
 @dataclass(slots=True)
 class Unit:
-    """The loaded rows and the changes so far, shared by all work of one transaction, in order."""
+    """The loaded rows and the changes of one transaction, shared by all its work, which decides in order."""
 
     # --- loaded; work sees the changes of earlier work in the same unit
     outbound: dict[int, Outbound] = field(default_factory=dict)
@@ -271,8 +266,8 @@ class Unit:
     #: Bodies of tb_0030: those of rows found by ``Waiting``.
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     #: Results of queries: lists of Outbound, Pending, OutStream, Submitted, KeptKey or pairs. Stores put the bodies of
-    #: rows found by Unsent into ``bodies``, and of rows found by Waiting into ``pending_bodies``. Rows of tb_0031 and
-    #: tb_0030 are read through ``outbound_found`` and ``pending_found``.
+    #: rows found by ``Unsent`` into ``bodies``, and the bodies of rows found by ``Waiting`` into ``pending_bodies``.
+    #: The work reads rows of tb_0031 and tb_0030 through ``outbound_found`` and ``pending_found``.
     found: dict[Query, list[Any]] = field(default_factory=dict)
 
     # --- staged
@@ -283,14 +278,14 @@ class Unit:
     new_bodies: dict[int, Stored] = field(default_factory=dict)
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken] = field(default_factory=dict)
-    #: tokens of documents that were cancelled before they became messages; a token that is known keeps its document
+    #: tokens of documents that were cancelled before they became messages; a token already stored keeps its document
     cancelled_tokens: dict[str, ClientToken] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)
     changed_last_pos: set[OrderKey] = field(default_factory=set)
     changed_in_streams: set[InStreamKey] = field(default_factory=set)
-    raised_floors: set[InStreamKey] = field(default_factory=set)  #: ledger entries below are deleted
+    raised_floors: set[InStreamKey] = field(default_factory=set)  #: entries below the new floors are deleted
     new_recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    given_way: set[Slot] = field(default_factory=set)  #: stored entries that new ones at the same positions replace
+    replaced_recorded: set[Slot] = field(default_factory=set)  #: stored entries to be deleted before ``new_recorded``
     new_seen: dict[LK0, Recorded] = field(default_factory=dict)
     new_pending: dict[int, Pending] = field(default_factory=dict)
     new_pending_bodies: dict[int, Stored] = field(default_factory=dict)
@@ -301,45 +296,45 @@ class Unit:
     deleted_pending: set[int] = field(default_factory=set)
     new_submissions: dict[int, Submitted] = field(default_factory=dict)  #: scheduled by this node
     due_submissions: set[int] = field(default_factory=set)  #: numbers of scheduled submissions to be accepted now
-    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and the messages that they became
+    taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: by number, the message that it became
     refused_submissions: dict[int, SubmissionRefusal] = field(default_factory=dict)
     requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be tried again
     removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be deleted
-    waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: numbers, and each its own reason
-    submissions_wait: dict[str, TargetWait] | None = None  #: by target; replaces all earlier ones
+    waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: by number, the reason why it waits
+    #: by target, all rows of tb_0031_wait from now on; None: the table stays as it is
+    submissions_wait: dict[str, TargetWait] | None = None
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
-    rare: list[Rare] = field(default_factory=list)  #: rows of tables that few units write
+    rare_changes: list[RareChange] = field(default_factory=list)
 
     # --- results of queries, including the changes of earlier work in the same unit
     def outbound_found(self, query: Query) -> Iterator[Outbound]:
-        """Yield rows of tb_0031: one object per row in the whole unit, without rows deleted meanwhile."""
+        """Yield the rows of tb_0031 that a query found, except rows deleted since; one object per row in the unit."""
         for row in self.found.get(query, ()):
             if row.object_id not in self.deleted_outbound:
                 yield self.outbound.setdefault(row.object_id, row)
 
     def pending_found(self, query: Query) -> Iterator[Pending]:
-        """Yield rows of tb_0030: one object per row in the whole unit, without rows deleted meanwhile."""
+        """Yield the rows of tb_0030 that a query found, except rows deleted since; one object per row in the unit."""
         for row in self.found.get(query, ()):
             if row.bref not in self.deleted_pending:
                 yield self.pending.setdefault(row.bref, row)
 
     # --- tb_0031
-    def insert_outbound(self, row: Outbound, body: Stored | None) -> None:
-        """Add a row with its envelope and payload, unless the class keeps none."""
+    def insert_outbound(self, row: Outbound, body: Stored) -> None:
+        """Add a row with its envelope and payload."""
         self.outbound[row.object_id] = self.new_outbound[row.object_id] = row
         if row.direction is Direction.RELAYED:
             self.relayed[str(row.lk0)] = row  # the next frame in this unit may be the same message (PROTOCOL.md, F13)
-        if body is not None:
-            self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
+        self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
 
     def register_token(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the document for which an application used a token: the same token does not accept another one."""
+        """Note the document for which an application used a token; a repeat with the token is not a second document."""
         self.tokens[token] = self.new_tokens[token] = ClientToken(lk0, digest)
 
     def register_cancelled(self, token: str, lk0: LK0, digest: bytes) -> None:
-        """Note the cancelled document for which an application used a token, unless the token has another document."""
+        """Note the cancelled document for which an application used a token, unless a document is noted already."""
         self.cancelled_tokens[token] = self.tokens.setdefault(token, ClientToken(lk0, digest))
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
@@ -359,12 +354,12 @@ class Unit:
             self.deleted_outbound[row.object_id] = DeletedRow(row, before)
 
     def replace_body(self, object_id: int, body: Stored) -> None:
-        """Replace the envelope and payload of a row (void markers)."""
+        """Replace the envelope and payload of a row, for instance by those of a void marker."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
         self.dropped_bodies.discard(object_id)
 
     def drop_payload(self, row: Outbound) -> None:
-        """Delete the payload, keep the envelope (S4 with Ack2=0)."""
+        """Delete the payload of a row, and keep its envelope (S4 with Ack2=0)."""
         row.has_payload = False
         if row.object_id in self.new_bodies:
             self.new_bodies[row.object_id] = Stored(self.new_bodies[row.object_id].envelope, b"")
@@ -381,17 +376,17 @@ class Unit:
         """Add an entry to the receiver's ledger, in the transaction that inserts the row (R1)."""
         self.recorded[slot] = self.new_recorded[slot] = entry
 
-    def see(self, lk0: LK0, entry: Recorded) -> None:
+    def note_seen(self, lk0: LK0, entry: Recorded) -> None:
         """Note a message of class 1 or 2, in the transaction that inserts the row (R2)."""
         self.seen[str(lk0)] = self.new_seen[lk0] = entry
 
-    def give_way(self, slot: Slot) -> None:
-        """Discard the entry at a position; ``record`` then adds the new one."""
+    def replace_recorded(self, slot: Slot) -> None:
+        """Delete the stored entry at a position; ``record`` then adds the new entry."""
         if slot not in self.new_recorded:
-            self.given_way.add(slot)
+            self.replaced_recorded.add(slot)
 
     def raise_floor(self, stream: InStream, floor: int) -> None:
-        """Delete the ledger entries below ``floor``; a lower floor than the current one is ignored."""
+        """Delete the entries of the receiver's ledger below ``floor``, unless the floor is already as high."""
         if floor > stream.floor:
             stream.floor = floor
             self.changed_in_streams.add(stream.key)
@@ -412,7 +407,10 @@ class Unit:
 
 @dataclass(slots=True)
 class StreamState:
-    """The unsettled part of one own stream, found at start: enough to rebuild its floor."""
+    """The floor and the next number of one own stream, found at start.
+
+    ``settled_above``: numbers above the floor that are settled.
+    """
 
     key: OutStreamKey
     next_sid: int
@@ -430,16 +428,16 @@ class Recovered:
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
-    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source, priority of unsettled rows
+    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source and priority of unsettled rows
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: rows of tb_0031 with an outcome, which wait for cleanup
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not done
     retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
-    pieces: list[StoredPiece] = field(default_factory=list)
+    pieces: list[StoredPiece] = field(default_factory=list)  #: received pieces
 
 
 def first_id(boot: int) -> int:
-    """Return the first record id of a process: 2**40 ids for each opening of the store, never used twice."""
+    """Return the first record id of a process. Each opening of the store has 2**40 ids of its own."""
     return (boot << 40) + 1

@@ -1,7 +1,7 @@
 """Tables of the web process: users, sessions, one-time links, tokens, and the audit log. No message depends on them.
 
-Of passwords, sessions, links and tokens only hashes are stored. Joined to ``tables.metadata``; read and written by
-``accounts`` and ``audit``.
+Of passwords, sessions, links and tokens, only hashes are stored. The tables are part of ``tables.metadata``;
+``accounts`` and ``audit`` read and write them.
 """
 
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Identity, Index, LargeBinary, Table, Text
@@ -56,7 +56,7 @@ web_token = Table(
     Index("web_token_hash", "hash", unique=True),
     CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="whole_revocation"),
 )
-# Append-only: a trigger refuses changes, and deletions except those of the retention.
+# Append-only: a trigger refuses changes, and all deletions except those by the housekeeping.
 web_audit = Table(
     "web_audit",
     metadata,

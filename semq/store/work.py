@@ -8,9 +8,9 @@ actions after the commit.
         yield COMMITTED                             # the store writes and commits
         store.released(released)                    # only now: frames, confirms, events
 
-A store may have to decide a unit again (a conflict, another piece of work that refuses). It then starts a new
-generator, so that nothing of the earlier attempt can remain. Actions after the commit use values that were kept while
-deciding, because later work of the unit may have changed the rows.
+A store may have to decide a unit again, because of a conflict, or because another piece of work refused. It then starts
+a new generator, so that nothing of the earlier attempt can remain. Actions after the commit use values that the work
+kept while deciding, because later work of the unit may have changed the rows.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -35,10 +35,10 @@ class Work:
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
-        #: Tables and payloads of large bodies that the store may write before this work, in any order; set by
-        #: the engine for work that may be overtaken.
+        #: Tables and payloads of large bodies that the store may write before this work. The engine sets them only
+        #: for work that other work may overtake.
         self.ahead: Sequence[tuple[str, bytes]] = ()
-        self.is_wait = False  #: decides nothing, and only waits for the commit of earlier work
+        self.is_wait = False  #: whether it decides nothing, and only waits for the commit of earlier work
         self._begin()
 
     def _begin(self) -> None:
@@ -49,14 +49,14 @@ class Work:
         self._is_fresh = True
 
     def renew(self) -> None:
-        """Begin a new attempt if there has been one; called by the store before it loads the needs."""
+        """Begin a new attempt unless no attempt has been made yet; the store calls this before it loads the needs."""
         if not self._is_fresh:
             self._begin()
 
     def decide(self, unit: Unit) -> None:
         """Decide and stage the changes, with the transaction open.
 
-        A SemqError refuses this work alone: nothing of it is written.
+        A SemqError refuses this work alone: none of its changes are written.
         """
         self._is_fresh = False
         try:
@@ -64,13 +64,13 @@ class Work:
         except StopIteration:
             return  # nothing follows the commit
 
-    def committed(self) -> None:
-        """Run the actions after the commit; the transaction is durable."""
+    def finish(self) -> None:
+        """Run the actions after the commit. Called when the transaction is durable."""
         for _ in self._steps:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
-    def failed(self, error: Exception) -> None:
-        """Abandon the work: it refused, or the result of the commit is unknown."""
+    def abandon(self, error: Exception) -> None:
+        """End the work without its actions: it refused, or the result of the commit is unknown."""
         self._steps.close()
         if self.on_failure is not None:
             self.on_failure(error)
@@ -87,7 +87,7 @@ def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
 
 
 def after_commit(then: Callable[[], None]) -> Work:
-    """Return work that decides nothing, and calls ``then`` when all work posted before is committed."""
+    """Return work that decides nothing, and calls ``then`` when all work posted before it is committed."""
     waiting = _then(then)
     waiting.is_wait = True
     return waiting
@@ -116,7 +116,7 @@ class WorkStore(Protocol):
     """The store to which an engine posts its work: ``PostgresStore``, or the store of the simulator."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.
+        """Queue a piece of work. Work decides in this order, except that work with bodies ``ahead`` may be overtaken.
 
-        ``later``: no caller waits for its commit, so it may share the commit of other work, after a short wait.
+        ``later``: no caller waits for the commit, so the work may wait for a short time and share another commit.
         """

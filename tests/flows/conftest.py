@@ -17,4 +17,6 @@ def world() -> Iterator[SealedWorld]:
     for node in sealed_world.nodes:
         texts = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
         assert not any(SECRET.decode() in text or "PRIVATE" in text for text in texts)
-        assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))
+        assert not any(
+            SECRET in kept.text.encode() for kept in node.store.tables.rare_rows if isinstance(kept, KeptKey)
+        )

@@ -49,7 +49,7 @@ def _may_end(stored: Outbound, row: Outbound) -> bool:
 def _check_keys(tables: Tables, unit: Unit) -> None:
     for name, staged, stored in (
         ("token", unit.new_tokens, tables.tokens),
-        ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),
+        ("ledger", unit.new_recorded.keys() - unit.replaced_recorded, tables.recorded),
         ("seen", map(str, unit.new_seen), tables.seen),
     ):
         taken = set(staged) & stored.keys() if staged else ()

@@ -105,9 +105,9 @@ class MemoryStore:
             tracks=sorted({(row.dest, row.source, row.priority) for row in rows if row.outcome is None}),
             unsettled=sum(backlog.values()),
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
-            finished=sorted(row.bref for row in pending if row.is_done),
-            pending=sum(not row.is_done for row in pending),
-            retired=[row for row in tables.rare if isinstance(row, RetiredStore)],
+            finished=sorted(row.bref for row in pending if row.is_removable),
+            pending=sum(not row.is_removable for row in pending),
+            retired=[row for row in tables.rare_rows if isinstance(row, RetiredStore)],
             custody=spans.in_custody(_custody_groups(rows)),
         )
 
@@ -185,9 +185,9 @@ class MemoryStore:
         results, self._to_notify = self._to_notify, []
         for work, error in results:
             if error is None:
-                work.committed()
+                work.finish()
             else:
-                work.failed(error)
+                work.abandon(error)
 
     def run(self, fault: CommitFault = CommitFault.NONE) -> None:
         """Run all three phases for one unit of work, if any is waiting."""
@@ -273,7 +273,7 @@ def _rows_of(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             must, unsent = SaveFwd.MUST, SendStatus.SS_INIT
             return [copy_outbound(r) for r in own if r.save_fwd is must or r.ss_status is unsent][:limit]
         case u.Unfinished(first, last, limit):
-            return [copy_pending(r) for r in _pending(tables) if not r.is_done and first <= r.bref <= last][:limit]
+            return [copy_pending(r) for r in _pending(tables) if not r.is_removable and first <= r.bref <= last][:limit]
         case u.Waiting() | u.WaitingTracks():
             return _waiting(tables, unit, query)
         case u.FirstInOrder(store, order_key):
@@ -294,7 +294,7 @@ def _rows_of(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             later = (r for r in rows if r.object_id > after and r.reason and r.reason[0] == code)
             return [copy_outbound(r) for r in later][:limit]
         case u.KeptKeys(peer, limit):
-            kept = [row for row in tables.rare if isinstance(row, KeptKey) and row.peer == peer]
+            kept = [row for row in tables.rare_rows if isinstance(row, KeptKey) and row.peer == peer]
             return kept[::-1][:limit]
         case _:
             assert_never(query)
@@ -369,7 +369,7 @@ def apply(tables: Tables, unit: Unit) -> None:
         tables.done.pop(bref, None)
     tables.ledger += unit.ledger
     tables.broker += unit.broker
-    tables.rare += [row for row in dict.fromkeys(unit.rare) if row not in tables.rare]
+    tables.rare_rows += [row for row in dict.fromkeys(unit.rare_changes) if row not in tables.rare_rows]
 
 
 def _apply_receipts(tables: Tables, unit: Unit) -> None:

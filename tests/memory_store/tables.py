@@ -16,7 +16,7 @@ from semq.store.rows import (
     OutStream,
     OutStreamKey,
     Pending,
-    Rare,
+    RareChange,
     Recorded,
     Slot,
     Stored,
@@ -69,7 +69,7 @@ class Tables:
     done: dict[int, str | None] = field(default_factory=dict)
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)
-    rare: list[Rare] = field(default_factory=list)
+    rare_rows: list[RareChange] = field(default_factory=list)
 
     def snapshot(self) -> "Tables":
         """Return a backup of all tables."""

@@ -67,7 +67,7 @@ REFUSED_CHANGES: list[tuple[str, Callable[[Unit], None]]] = [
     ("ident", lambda unit: unit.insert_outbound(relayed(8, reason=None, sid=3), BODY)),
     ("token", lambda unit: unit.register_token("t", own(8).lk0, b"")),
     ("ledger", lambda unit: unit.record(Slot(IN, 5), Recorded(Arrival.RECV))),
-    ("seen", lambda unit: unit.see(SEEN, REFUSED)),
+    ("seen", lambda unit: unit.note_seen(SEEN, REFUSED)),
     ("positions rise", lower_next_sid),
     ("floors rise", lower_floor),
     ("tb_0030 key", lambda unit: unit.insert_pending(received(5), BODY)),
@@ -84,7 +84,7 @@ def test_a_unit_that_postgres_would_refuse_is_refused_as_a_whole(
 ) -> None:
     put(store, own(1, ss_status=SendStatus.SS_SENT), received(5))
     do(store, lambda unit: unit.register_token("t", own(1).lk0, b""))
-    do(store, lambda unit: unit.see(SEEN, REFUSED))
+    do(store, lambda unit: unit.note_seen(SEEN, REFUSED))
     copy = relayed(3)
     copy.lk0 = relayed(8).lk0
     put(store, copy)

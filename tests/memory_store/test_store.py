@@ -110,7 +110,7 @@ def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
                 if row.is_class3:
                     unit.record(row.slot, Recorded(row.status))
                 else:
-                    unit.see(row.lk0, Recorded(Arrival.RECV))
+                    unit.note_seen(row.lk0, Recorded(Arrival.RECV))
 
     keys = {OutStreamKey(row.dest, row.lk0.inc) for row in rows if isinstance(row, Outbound)}
     do(store, decide, out_streams=keys)
@@ -260,8 +260,8 @@ def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) 
     again = FunctionWork()
 
     class PostsAgain(FunctionWork):
-        def failed(self, error: Exception) -> None:
-            super().failed(error)
+        def abandon(self, error: Exception) -> None:
+            super().abandon(error)
             store.post(again)
 
     job = PostsAgain()
@@ -344,7 +344,7 @@ def test_rows_of_every_table_are_found_by_their_keys(store: MemoryStore) -> None
         unit.in_streams[IN] = InStream(IN, 4)
         unit.changed_in_streams.add(IN)
         unit.record(slot, Recorded(Arrival.VOID))
-        unit.see(SEEN, REFUSED)
+        unit.note_seen(SEEN, REFUSED)
         unit.broker.append(OrderlyEnd())
 
     do(store, decide)
@@ -515,7 +515,7 @@ def test_a_raised_floor_deletes_the_records_below_it(store: MemoryStore) -> None
 def test_the_window_of_classes_1_and_2_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SEEN_MAX", 2)
     for number in (1, 2, 3):
-        do(store, partial(Unit.see, lk0=LK0(*HERE, 1, number), entry=REFUSED))
+        do(store, partial(Unit.note_seen, lk0=LK0(*HERE, 1, number), entry=REFUSED))
     assert set(store.tables.seen) == {str(LK0(*HERE, 1, number)) for number in (2, 3)}
 
 

@@ -26,7 +26,7 @@ class IntakeDesk:
         posted, self.posted[:] = list(self.posted), []
         for work in posted:
             work.decide(Unit())
-            work.committed()
+            work.finish()
 
     async def turn(self) -> list[tuple[str, list[int]]]:
         """Return the frames of the next turn."""
@@ -139,5 +139,5 @@ async def test_failing_frames_free_their_memory() -> None:
     with pytest.raises(RuntimeError):
         desk.intake.turn()
     for work in desk.posted:
-        work.failed(RuntimeError())
+        work.abandon(RuntimeError())
     assert desk.intake.frames_under_way == 0

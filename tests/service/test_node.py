@@ -135,7 +135,7 @@ async def test_queries_that_fail_while_sessions_begin_are_repeated(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database may be unavailable to ``begin_sessions`` before the writer notices its loss, or without a loss."""
-    read, attempts = hub.store.read, 0
+    execute, attempts = hub.store.execute, 0
 
     async def fail_twice(query: Callable[..., object], *arguments: object) -> object:
         nonlocal attempts
@@ -143,9 +143,9 @@ async def test_queries_that_fail_while_sessions_begin_are_repeated(
             attempts += 1
             if attempts < 3:
                 raise StoreUnavailable("The server died again.")
-        return await read(query, *arguments)
+        return await execute(query, *arguments)
 
-    monkeypatch.setattr(hub.store, "read", fail_twice)
+    monkeypatch.setattr(hub.store, "execute", fail_twice)
     cut_off(hub)
     await until(lambda: hub._restart is not None and hub._restart.done())
     assert not hub._failed.done()

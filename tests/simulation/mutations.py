@@ -109,7 +109,7 @@ def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
                 piece.decide(unit)
                 act(owner, piece._steps.gi_frame.f_locals)
                 yield COMMITTED
-                piece.committed()
+                piece.finish()
 
             return Work(steps)
 
@@ -128,7 +128,7 @@ def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
                 piece = make(owner, *rewrite(unit, *arguments))
                 piece.decide(unit)
                 yield COMMITTED
-                piece.committed()
+                piece.finish()
 
             return Work(steps)
 
@@ -205,7 +205,7 @@ def ack_first(receiver: Receiver, recorded: dict[str, Any]) -> None:
         recording.ack(receiver.core, receiver.uplink.hub, envelope, entry, bref, arrivals._at)
 
 
-def done_when_noted(is_done: Any) -> Any:
+def removable_when_noted(is_removable: Any) -> Any:
     """Delete a row of tb_0030 when both acknowledgements are noted, even if it was not delivered."""
     return property(lambda row: not row.owes)
 
@@ -395,7 +395,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "hub_keep": (swap(Custody, "claim", delete_when_sent),),
     "ack_lk0": (swap(Copies, "_acks", rewritten(any_ident)),),
     "commit_then_ack": (swap(Receiver, "_record", decided(ack_first)),),
-    "app_gate": (swap(Pending, "is_done", done_when_noted),),
+    "app_gate": (swap(Pending, "is_removable", removable_when_noted),),
     "gone_reply": (swap(receipts, "_reply", only_what_is_here),),
     "class12_giveup": (
         swap(receipts._Answers, "_no", resend_always),

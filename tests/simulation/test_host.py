@@ -24,12 +24,12 @@ class Timed(FunctionWork):
         super().decide(unit)
         self.decided_at = self._world.time.now
 
-    def committed(self) -> None:
-        super().committed()
+    def finish(self) -> None:
+        super().finish()
         self.notified_at = self._world.time.now
 
-    def failed(self, error: Exception) -> None:
-        super().failed(error)
+    def abandon(self, error: Exception) -> None:
+        super().abandon(error)
         self.notified_at = self._world.time.now
 
 

@@ -215,7 +215,7 @@ def receive_class_2(unit: Unit, number: int, variant: int) -> None:
     ident = str(row.lk0)
     if ident in unit.seen or number in unit.pending:
         return
-    unit.see(row.lk0, Recorded(Arrival.RECV))
+    unit.note_seen(row.lk0, Recorded(Arrival.RECV))
     row.sid = -1
     unit.insert_pending(row, body_of(number))
 
@@ -254,7 +254,7 @@ def settle(unit: Unit, number: int, variant: int) -> None:
         unit.sender_acked.add(number)
     elif variant % 5 in (2, 3):
         unit.handle(row, (AppStatus.DONE, AppStatus.PARKED, AppStatus.NEW)[variant // 5 % 3])
-    elif row.is_done:
+    elif row.is_removable:
         unit.delete_pending(row)
 
 

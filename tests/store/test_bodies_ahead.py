@@ -85,7 +85,7 @@ async def test_work_with_the_same_body_shares_it(
         assert [ahead.key_of(SENT_BODIES, body) for _ in jobs] == [stored, None]
     first, release, second = posted
     assert [first, second] == jobs
-    release.failed(BadInput("ended"))
+    release.abandon(BadInput("ended"))
     await until(lambda: column(database, NOT_TAKEN) == [])
     ahead.end()
     await ahead.wait_closed()

@@ -23,7 +23,7 @@ def record_forgery(unit: Unit) -> None:
 
 
 def record_proved(unit: Unit) -> None:
-    unit.give_way(SLOT)
+    unit.replace_recorded(SLOT)
     _record(unit, 2, Recorded(Arrival.RECV, b"true", proved=True))
 
 
@@ -42,9 +42,8 @@ async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database
         for job in (Job(record_forgery, NEEDS), Job(record_proved, NEEDS), result, again):
             await do(store, job)
         assert [type(error).__name__ for error in again.results] == ["RowRefused"]
-        assert (await store.read(lambda c: c.exec_driver_sql("SELECT bref, proved FROM tb_0030 ORDER BY 1").all())) == [
-            (1, False), (2, True),
-        ]  # fmt: skip
+        query = "SELECT bref, proved FROM tb_0030 ORDER BY 1"
+        assert await store.execute(lambda c: c.exec_driver_sql(query).all()) == [(1, False), (2, True)]
     assert seen == [Recorded(Arrival.RECV, b"true", proved=True)]
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT digest, proved FROM tb_0030_ledger").fetchall() == [(b"true", True)]

@@ -101,7 +101,7 @@ def test_a_third_yield_is_a_fault() -> None:
     piece = long()
     piece.decide(Unit())
     with pytest.raises(AssertionError, match="twice"):
-        piece.committed()
+        piece.finish()
 
 
 def test_work_after_a_commit_runs_when_all_earlier_work_is_committed() -> None:

@@ -68,7 +68,7 @@ class Stores:
         unit = yield NO_NEEDS
         if row.name == self.home:
             raise StoreInUse(store=f"{row.semq_id}.{row.semq_db_id}")
-        unit.rare.append(row)
+        unit.rare_changes.append(row)
         yield COMMITTED
         was_retired = row.name in self.retired
         self.retired.add(row.name)

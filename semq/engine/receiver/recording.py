@@ -193,7 +193,7 @@ class _Arrivals:
     def _keep(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot
         if slot is not None and copy.is_forged:  # only now: an unreadable copy replaces nothing
-            self._unit.give_way(slot)
+            self._unit.replace_recorded(slot)
             self._note(envelope, OriginUnproved(FORGED, lk0=envelope.ident))
         entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
         self._acks.append((envelope, entry, self._insert(envelope, slot, entry, copy.opened)))
@@ -323,7 +323,7 @@ class _Arrivals:
             self._unit.record(slot, entry)
         else:
             # Without the digest: for class 1 and 2 a copy with other bytes is a duplicate.
-            self._unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
+            self._unit.note_seen(envelope.lk0, Recorded(entry.status, reason=entry.reason))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         shown = replace(shown, proved=entry.proved)
         self._unit.insert_pending(row, Stored(encode_envelope(shown), payload))

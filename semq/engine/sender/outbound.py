@@ -174,7 +174,7 @@ class OutboundRows:
             row.reason = reason or row.reason
             after.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
             if (notice := notice_due(row)) is not None:
-                unit.rare.append(notice)
+                unit.rare_changes.append(notice)
             detail = " ".join(row.reason) if row.reason else detail
         elif goal in STEPS:
             row.ss_status, event, kind = STEPS[goal]

@@ -223,7 +223,7 @@ class _Receipts(Statements):
         if self._kept is None:
             signature, leaves = self.proof.signature, self.proof.leaves
             self._kept = KeptReceipts(self.core.new_id(), str(self.source), signature, leaves)
-            self.unit.rare.append(self._kept)
+            self.unit.rare_changes.append(self._kept)
         bound = f" sid {record.sid}" if self.proof.binds_place else ""
         return f"receipt {self._kept.number} place {place}{bound} stated at {moment_text(record.at, exact=True)}"
 

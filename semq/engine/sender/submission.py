@@ -391,7 +391,7 @@ class _UnitAcceptance:
         if seal is None:
             return envelope, submission.body
         if seal.kept is not None and seal not in self._new_seals:
-            self._unit.rare.append(seal.kept)
+            self._unit.rare_changes.append(seal.kept)
             self._new_seals.append(seal)
         envelope, body = seal.seal(envelope, submission.body, submission.digest)
         row.digest = envelope.digest

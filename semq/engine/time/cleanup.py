@@ -22,7 +22,7 @@ def leave(core: Core, unit: Unit, row: Pending) -> bool:
     """R9: delete a row of tb_0030 that is not needed any more, and return whether it was deleted. Called by each piece
     of work that may fulfil the last condition."""
     is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
-    if not row.is_done or is_kept:
+    if not row.is_removable or is_kept:
         return False
     unit.delete_pending(row)
     if row.target.user == PIECES_USER:

@@ -34,7 +34,7 @@ class PendingAsker:
             rows += 1
             order = self._handover.orders.get((row.lk0.store, row.order_key)) if row.order_key else None
             blocked = order is not None and order.blocked == row.bref
-            if row.is_done:
+            if row.is_removable:
                 finished.append(row.bref)  # the application's own transaction has set it to done
             elif row.owes or blocked:
                 owing += row.owes

@@ -72,7 +72,7 @@ class AuditOperations:
             before=arguments.before,
             limit=arguments.limit,
         )
-        lines = await self._node.store.read(store.lines, wanted)
+        lines = await self._node.store.execute(store.lines, wanted)
         return [line | {"at": utc_text(line["at"], exact=True)} for line in lines]
 
 
@@ -109,7 +109,7 @@ class ActAudit:
 
     async def _write(self, line: Line, caller: Caller, *, is_payload: bool) -> None:
         try:
-            await self._node.store.read(_add_line, line, caller.asked)
+            await self._node.store.execute(_add_line, line, caller.asked)
         except StoreUnavailable as error:
             if is_payload:
                 raise

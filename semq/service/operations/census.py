@@ -72,14 +72,14 @@ class SharedCensus:
         began = clock.monotonic()
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
         sent, received = _marked_rows(surroundings)
-        groups = await store.read(census.groups, overdue_before, sent, received)
+        groups = await store.execute(census.groups, overdue_before, sent, received)
         failed: dict[str, list[int]] = {"outbound": [], "inbound": []}
         if any(is_failed(group) for group in groups):
-            failed = await store.read(census.failed_numbers)
-        submitted = await store.read(submissions.counts)
+            failed = await store.execute(census.failed_numbers)
+        submitted = await store.execute(submissions.counts)
         late_in_pieces = 0
         if submitted["in_pieces"]:
-            late_in_pieces = await store.read(submissions.late_in_pieces, overdue_before)
+            late_in_pieces = await store.execute(submissions.late_in_pieces, overdue_before)
         for group in groups:
             cause = None if group["piece"] else why(group, surroundings)
             group["cause"] = cause.name if cause is not None else None

@@ -132,7 +132,7 @@ class MessageReading:
     async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:
         """List messages in the queues, newest first."""
         wanted = replace(message_filter(arguments, arguments.limit, arguments.state), pieces=arguments.pieces)
-        rows = await self._node.store.read(messages.list_messages, wanted)
+        rows = await self._node.store.execute(messages.list_messages, wanted)
         surroundings = self._node.surroundings()
         return [row | {"overdue": is_overdue(row, surroundings)} for row in await with_sizes(self._node.store, rows)]
 
@@ -170,16 +170,16 @@ class MessageReading:
         (``members``).
         """
         store = self._node.store
-        rows = await store.read(names.find_messages, name)
-        lk0s = [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name)
+        rows = await store.execute(names.find_messages, name)
+        lk0s = [row["lk0"] for row in rows] + await store.execute(names.find_in_ledger, name)
         group = None if lk0s else await find_group(store, name)
         if group is not None:
             return await self._trace_group(group)
         lk0, *others = newest_first(name, lk0s)
-        before = await store.read(submissions.names_before, lk0)
+        before = await store.execute(submissions.names_before, lk0)
         events = []
         for traced in (*before, lk0):
-            events += await store.read(messages.trace, traced)
+            events += await store.execute(messages.trace, traced)
         for row in rows:
             if row["lk0"] == lk0 and (_waits(row) or "pieces" in row):
                 events += submissions.events(row)
@@ -190,7 +190,7 @@ class MessageReading:
         members = group["members"][:TRACED_MAX]
         events = []
         for member in members:
-            for line in await self._node.store.read(messages.trace, member["lk0"]):
+            for line in await self._node.store.execute(messages.trace, member["lk0"]):
                 detail = " ".join(filter(None, (f"{member['target']}:", line.get("detail"))))
                 events.append({**line, "detail": detail})
         events.sort(key=lambda line: str(line["at"]))
@@ -211,7 +211,7 @@ class MessageReading:
         large = await self._large_bodies().read(row, arguments.offset, arguments.length)
         if large is not None:
             return {**message, **large, "body_base64": b64encode(large.pop("body")).decode()}
-        payload = await self._node.store.read(messages.body_of, row)
+        payload = await self._node.store.execute(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
         unlock = self._node.store.locking.unlock
@@ -232,11 +232,11 @@ class MessageReading:
 
     async def counts(self, arguments: Arguments) -> dict[str, Any]:
         """Count rows by queue and status."""
-        return await self._node.store.read(messages.queue_counts)
+        return await self._node.store.execute(messages.queue_counts)
 
     async def partners(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List waiting messages by partner."""
-        return await self._node.store.read(messages.waiting_by_partner)
+        return await self._node.store.execute(messages.waiting_by_partner)
 
     async def stuck(self, arguments: ListStuck) -> list[dict[str, Any]]:
         """List stuck messages, each with cause and next step."""
@@ -250,10 +250,10 @@ class MessageReading:
                     yield row | {"stuck": described_cause(cause, row)}
 
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
-        stuck = [*with_cause(await self._node.store.read(messages.stuck_submissions, limit))]
+        stuck = [*with_cause(await self._node.store.execute(messages.stuck_submissions, limit))]
         after = (0, 0)  # the last read rows of both queues
         while len(stuck) < limit:  # in pages, because the requested cause may be rare
-            rows = await self._node.store.read(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
+            rows = await self._node.store.execute(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
             if not rows:
                 break
             after = _last_number(rows, "outbound", after[0]), _last_number(rows, "inbound", after[1])
@@ -263,12 +263,12 @@ class MessageReading:
     async def explain(self, arguments: ByName) -> dict[str, Any]:
         """Explain one message: whether it is stuck, cause, next step, last event."""
         row = await self.show(arguments)
-        events = submissions.events(row) if _waits(row) else await self._node.store.read(messages.trace, row["lk0"])
+        events = submissions.events(row) if _waits(row) else await self._node.store.execute(messages.trace, row["lk0"])
         return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of the message with a name; empty if it has been deleted from the queues, or is unknown."""
-        rows = await self._node.store.read(names.find_messages, name)
+        rows = await self._node.store.execute(names.find_messages, name)
         lk0 = newest_first(name, [row["lk0"] for row in rows])[0] if rows else ""
         return [row for row in rows if row["lk0"] == lk0]
 

@@ -189,9 +189,9 @@ class Views:
 
     async def _submitted(self, cause: StuckCause) -> list[dict[str, Any]]:
         if cause is StuckCause.PIECES_LEFT:
-            return await self._node.store.read(submissions.in_pieces, SUBMISSIONS_MAX)
+            return await self._node.store.execute(submissions.in_pieces, SUBMISSIONS_MAX)
         refused = cause is StuckCause.SUBMISSION_REFUSED
-        return await self._node.store.read(submissions.listed, SUBMISSIONS_MAX, refused=refused)
+        return await self._node.store.execute(submissions.listed, SUBMISSIONS_MAX, refused=refused)
 
     async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         """Search pages for rows with a cause, within ``PAGES_MAX`` and ``ROWS_READ_MAX``."""
@@ -199,7 +199,7 @@ class Views:
         rows: list[dict[str, Any]] = []
         looked_at, next_page = 0, None
         for _ in range(PAGES_MAX):
-            page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(rows)))
+            page = await self._node.store.execute(search_page, replace(wanted, limit=limit - len(rows)))
             with_cause = [row for row in page["rows"] if why(row, surroundings) is cause]
             rows += [row | {"stuck": described_cause(cause, row)} for row in with_cause]
             looked_at, next_page = looked_at + page["looked_at"], page["next"]
@@ -220,7 +220,7 @@ class Views:
         while after < len(failed) and len(rows) < limit:
             side = failed[after][0]
             numbers = [number for side_, number in failed[after : after + limit] if side_ == side]
-            by_number = {row["id"]: row for row in await self._node.store.read(rows_of, side, numbers)}
+            by_number = {row["id"]: row for row in await self._node.store.execute(rows_of, side, numbers)}
             for number in numbers:  # in the order of the census
                 after += 1
                 row = by_number.get(number)
@@ -230,7 +230,7 @@ class Views:
                 if len(rows) >= limit:
                     break
         rows = await with_sizes(self._node.store, rows)
-        errors = await self._node.store.read(errors_of, [row["lk0"] for row in rows])
+        errors = await self._node.store.execute(errors_of, [row["lk0"] for row in rows])
         unknown_error = {"error": "", "failed_at": None}
         with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
         next_page = after if after < len(failed) else None
@@ -239,7 +239,7 @@ class Views:
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
         """Return refused submissions, which are not in the queues."""
-        rows = await self._node.store.read(
+        rows = await self._node.store.execute(
             submissions.listed,
             SUBMISSIONS_MAX,
             refused=True,
@@ -252,7 +252,7 @@ class Views:
 
     async def search(self, arguments: SearchMessages) -> dict[str, Any]:
         """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
-        page = await self._node.store.read(search_page, Search(**arguments.given()))
+        page = await self._node.store.execute(search_page, Search(**arguments.given()))
         surroundings, rows = self._node.surroundings(), await with_sizes(self._node.store, page["rows"])
         return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in rows]}
 

@@ -91,7 +91,7 @@ class LedgerCheck:
             facts = {"from": result.first_day, "to": result.last_day, "lines": result.lines, "links": result.links}
             return facts | {"head": _head_text(result.head)}
 
-        return await store.read(check)
+        return await store.execute(check)
 
 
 def _head_text(link: ChainLink | None) -> str:
@@ -114,22 +114,22 @@ class Proofs:
 
     async def prove(self, arguments: ByName) -> dict[str, Any]:
         """Return the contents of the proof file of a delivery."""
-        read, name, sealing = self._node.store.read, arguments.id, self._node.sealing
-        lk0s = await read(names.find_in_ledger, name)
+        execute, name, sealing = self._node.store.execute, arguments.id, self._node.sealing
+        lk0s = await execute(names.find_in_ledger, name)
         if len(lk0s) > 1:
             raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
         if not lk0s:
             await find_accepted(self._node.store, name)
         if not lk0s or sealing is None:
             raise NoReceipt(id=name)
-        lines = await read(messages.trace, lk0s[0])
+        lines = await execute(messages.trace, lk0s[0])
         accepted = _sender_line(lines, "ACCEPTED")
         receipt = RECEIPT.fullmatch((_sender_line(lines, "DELIVERED") or {}).get("detail", ""))
         if accepted is None or receipt is None:
             raise NoReceipt(id=lk0s[0])
         number, place, at = int(receipt[1]), int(receipt[2]), milliseconds(receipt[4])
         sid = None if receipt[3] is None else int(receipt[3])
-        receipts = await read(messages.receipts, number)
+        receipts = await execute(messages.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)
         keys = sealing.keys
         if receipts is None or receipts.source != receiver or not isinstance(keys, NodeKeys):
@@ -159,16 +159,16 @@ class Proofs:
 
         If the document was sealed again, the salt is that of its first message.
         """
-        read = self._node.store.read
+        execute = self._node.store.execute
         for _ in range(ORIGINS_MAX):
             origin = ORIGIN.match(detail)
             if origin is None:
                 break
             lk0 = origin[1]
-            line = _sender_line(await read(messages.trace, lk0), "ACCEPTED")
+            line = _sender_line(await execute(messages.trace, lk0), "ACCEPTED")
             detail = line["detail"] if line is not None else ""
         sealed = SEALED.fullmatch(detail)
-        session_key = await read(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
+        session_key = await execute(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
         return None if session_key is None else sealing.salt(session_key, lk0)
 
 

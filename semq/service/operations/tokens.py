@@ -71,17 +71,17 @@ class TokenOperations:
         token, text = new_token(
             arguments.name, arguments.scopes, caller.user, self._node.clock, arguments.days, arguments.inbox
         )
-        await self._node.store.read(accounts.add_token, token)
+        await self._node.store.execute(accounts.add_token, token)
         return {**_described(token), "token": text}
 
     async def list(self, arguments: ListTokens) -> list[dict[str, Any]]:
         """List the tokens of the HTTP API, without their texts."""
-        return [_described(token) for token in await self._node.store.read(accounts.tokens, arguments.limit)]
+        return [_described(token) for token in await self._node.store.execute(accounts.tokens, arguments.limit)]
 
     async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
         """Revoke a token permanently."""
         now = self._node.clock.wall()
-        token = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
+        token = await self._node.store.execute(accounts.revoke_token, arguments.id, caller.user, now)
         if token is None:
             raise BadArguments("There is no token with this id.", id=arguments.id)
         return _described(token)

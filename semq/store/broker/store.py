@@ -56,7 +56,7 @@ class WriterPort(Protocol):
     def post(self, work: Work) -> None:
         """Queue a piece of work."""
 
-    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query on a separate connection."""
 
 
@@ -95,7 +95,7 @@ class PostgresMessageStore:
 
     async def _read_messages(self, queue_id: int, positions: list[int], done: RowsDone) -> None:
         try:
-            rows = await self._store.read(read_rows, queue_id, positions)
+            rows = await self._store.execute(read_rows, queue_id, positions)
         except Exception as error:  # for any error: a caller waits for the answer
             if not isinstance(error, SemqError):
                 log.exception("Messages of a queue cannot be read.")
@@ -114,15 +114,15 @@ class PostgresMessageStore:
 
     async def load(self) -> StoredState:
         """Return the state before the restart."""
-        return await self._store.read(load)
+        return await self._store.execute(load)
 
     async def knows(self, vhost: str) -> bool:
         """Return whether the store has anything of this virtual host."""
-        return await self._store.read(knows, vhost)
+        return await self._store.execute(knows, vhost)
 
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         try:
-            data = await self._store.read(read_chunk, body_id, index)
+            data = await self._store.execute(read_chunk, body_id, index)
         except Exception as error:  # for any error: a caller waits for the answer
             if not isinstance(error, SemqError):
                 log.exception("A part of a large body cannot be read.")

@@ -63,7 +63,7 @@ def changes(unit: Unit) -> Batch:
     _stream_changes(unit, batch)
     _pending_changes(unit, batch)
     _submission_changes(unit, batch)
-    for row in unit.rare:
+    for row in unit.rare_changes:
         batch.append((type(row).__name__, _RARE[type(row)](row)))
     return batch
 
@@ -141,7 +141,7 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
     for in_key in unit.raised_floors:
         risen = unit.in_streams[in_key]
         batch.append(("forget", [int8(risen.number), int8(risen.floor)]))
-    for slot in unit.given_way:
+    for slot in unit.replaced_recorded:
         batch.append(("give_way", [int8(unit.in_streams[slot.stream].number), int8(slot.sid)]))
     for in_key in unit.changed_in_streams:
         stream = unit.in_streams[in_key]

@@ -121,14 +121,14 @@ class PostgresStore:
             self._deferred.append((work, later))
             self._resume()
         elif self._writer is None:
-            asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
+            asyncio.get_running_loop().call_soon(work.abandon, StoreUnavailable("The store is not open."))
         elif not (work.ahead and self._ahead is not None and self._ahead.accept(work, later=later)):
             self._writer.post(work, later=later)
 
     def _post_stored(self, work: Work, later: bool) -> None:
         """Queue work whose bodies are stored."""
         if self._writer is None:
-            work.failed(StoreUnavailable("The store is not open."))
+            work.abandon(StoreUnavailable("The store is not open."))
         else:
             self._writer.post(work, later=later)
 
@@ -181,12 +181,12 @@ class PostgresStore:
         if lease_ is not None and (alive or is_resting):
             await self._give_back(lease_)
 
-    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query in a thread, on a separate connection: a read-only one (``views``), or a change on which no
         message depends (``identities``). Raises StoreUnavailable.
         """
 
-        return await self._reader.read(query, *args, **kwargs)
+        return await self._reader.execute(query, *args, **kwargs)
 
     def note_went_back(self, reason: str) -> None:
         """Count, once for each opening, that the store lacks commits."""
@@ -366,7 +366,7 @@ class PostgresStore:
         self._rest.leave(self)
         deferred, self._deferred = self._deferred or [], None
         for work in (*(work for work, _ in deferred), *self._end_ahead()):
-            asyncio.get_running_loop().call_soon(work.failed, fault)
+            asyncio.get_running_loop().call_soon(work.abandon, fault)
         self._on_lost(fault)
 
     def _end_ahead(self) -> list[Work]:
@@ -383,7 +383,7 @@ class PostgresStore:
     def _close(self) -> None:
         self._writer = None
         for work in self._end_ahead():
-            asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store has been closed."))
+            asyncio.get_running_loop().call_soon(work.abandon, StoreUnavailable("The store has been closed."))
         self._cancel_rest()
         if self._resuming is not None:
             self._resuming.cancel()
@@ -404,4 +404,4 @@ class PostgresStore:
 
 def _end_wait(work: Work) -> None:
     work.decide(Unit())
-    work.committed()
+    work.finish()

@@ -478,7 +478,7 @@ def _typed(refusal: StatementRefused) -> SemqError:
 
 def _notify_committed(work: Work) -> None:
     try:
-        work.committed()
+        work.finish()
     except Exception:
         # The commit is durable in any case, and the other work must still be notified.
         log.exception("An action after a commit ended with an error.")
@@ -493,6 +493,6 @@ def _pass_on(noted: Noted, lines: Sequence[LedgerLine]) -> None:
 
 def _notify_failed(work: Work, error: Exception) -> None:
     try:
-        work.failed(error)
+        work.abandon(error)
     except Exception:
         log.exception("An action after a failure ended with an error.")

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, select, text
 
 from semq.store.rows import Event, GroupPlace, Side, read_group_place
-from semq.store.tables import FIRST_HEARD, RECORD_ID, semq_ledger, tb_0031
+from semq.store.tables import FIRST_LINE, RECORD_ID, semq_ledger, tb_0031
 from semq.store.views import names
 from semq.store.views.messages import OUT, outbound_facts
 from semq.umx_t.errors import BadLocator
@@ -95,7 +95,7 @@ def _first_member(connection: Connection, name: str) -> GroupPlace | None:
     except BadLocator:
         return None
     line = text(
-        f"SELECT detail FROM semq_ledger WHERE {RECORD_ID} = :number AND ({FIRST_HEARD}) AND side = :side LIMIT :most"
+        f"SELECT detail FROM semq_ledger WHERE {RECORD_ID} = :number AND ({FIRST_LINE}) AND side = :side LIMIT :most"
     )
     parameters = {"number": str(number + 1), "side": int(Side.SENDER), "most": FOUND_MAX}
     for detail in connection.execute(line, parameters).scalars():

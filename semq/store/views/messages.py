@@ -1,7 +1,7 @@
 """View of messages for people and tools: read-only queries, which neither lock nor change anything.
 
-Each function takes a connection of the reader (``PostgresStore.read``) and returns plain dictionaries. Their keys are a
-contract with the command line and the console: names of columns, statuses by name, times in ms since 1970 UTC. Queues
+Each function is run by ``PostgresStore.execute`` and returns plain dictionaries. The command line and the console rely
+on the keys and values: names of columns, statuses by name, times in ms since 1970 UTC. Queues
 are cleaned when messages are done, but the ledger is kept, so a trace also shows messages that were cleaned long ago.
 ``names`` finds the messages that a name may denote.
 """

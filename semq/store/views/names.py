@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, func, or_, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.rows import Event
-from semq.store.tables import FIRST_HEARD, RECORD_ID, REFUSAL, semq_ledger, tb_0030, tb_0031
+from semq.store.tables import FIRST_LINE, RECORD_ID, REFUSAL, semq_ledger, tb_0030, tb_0031
 from semq.store.views import submissions
 from semq.store.views.messages import IN, OUT, inbound_facts, outbound_facts
 from semq.umx_t.errors import BadLocator
@@ -93,7 +93,7 @@ def _with_short_name(connection: Connection, short: ShortName) -> list[str]:
     """Return the LK0s of messages with this short name, from the ledger and from rows older than its retention."""
     parameters = {"number": str(short.object_id), "most": ORIGINS_MAX}
     lk0s: set[str] = set()
-    for lines in (FIRST_HEARD, REFUSAL):
+    for lines in (FIRST_LINE, REFUSAL):
         line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND ({lines}) LIMIT :most")
         lk0s.update(connection.execute(line, parameters).scalars())
     own = select(OUT.lk0).where(OUT.object_id == short.object_id)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DataError, DBAPIError
 
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.reader import UNAVAILABLE, KEEPALIVE
+from semq.store.reader import KEEPALIVE, UNAVAILABLE
 from semq.web.errors import BadRequest, QueryTooSlow
 
 READERS, WRITERS = 4, 2

@@ -154,7 +154,7 @@ class Failpoint:
 
         def watched_post(work: Work, *, later: bool = False) -> None:
             watched = _watched(self, work)
-            watched.on_failure = work.failed
+            watched.on_failure = work.abandon
             post(watched, later=later)
 
         store.post = watched_post  # type: ignore[method-assign]
@@ -231,7 +231,7 @@ def _watched(failpoint: Failpoint, piece: Work) -> Steps:
     yield COMMITTED
     if is_meant:
         failpoint.committed()
-    piece.committed()
+    piece.finish()
 
 
 def _later(step: Callable[[], None], turns: int) -> None:

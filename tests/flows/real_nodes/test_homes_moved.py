@@ -162,14 +162,14 @@ async def cut_off(hub: HubNode) -> Callable[[], None]:
     """Make the control database unavailable to an instance; a call of the result makes it available again."""
     member = hub.membership
     assert member is not None
-    read = member.read
+    execute = member.execute
 
     async def away(*_: object) -> None:
         raise StoreUnavailable
 
-    member.read = away
+    member.execute = away
     await until(lambda: not hub.clockwork.records["cluster"].running)  # a running task would report it as alive
-    return lambda: setattr(member, "read", read)
+    return lambda: setattr(member, "execute", execute)
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,13 @@ async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     """At its start and periodically it only reads the submissions that wait for pieces, and the pieces of uploads."""
     hub = await inprocess.hub()
     b = await local(inprocess, "56001", hub.port)
-    read, queries = b.store.read, set()
+    execute, queries = b.store.execute, set()
 
     async def record_query(query: Any, *arguments: Any) -> Any:
         queries.add(query)
-        return await read(query, *arguments)
+        return await execute(query, *arguments)
 
-    monkeypatch.setattr(b.store, "read", record_query)
+    monkeypatch.setattr(b.store, "execute", record_query)
     a = await local(inprocess, "10008", hub.port)
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", b"small")

@@ -75,7 +75,7 @@ def test_a_receipt_can_be_proved_alone(world: SealedWorld) -> None:
     send(world, *[bytes([n]) for n in range(7)])
     world.settle()
     lines = [line for line in world.a.store.tables.ledger if line.event is Event.DELIVERED]
-    kept = {row.number: row for row in world.a.store.tables.rare if isinstance(row, KeptReceipts)}
+    kept = {row.number: row for row in world.a.store.tables.rare_rows if isinstance(row, KeptReceipts)}
     assert len(lines) == 7
     for line in lines:
         _, number, _, place, _, sid, _, _, at = line.detail.split()
@@ -193,8 +193,8 @@ def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: Sealed
         sealing._sessions.clear()  # each document gets a session key of its own
     world.settle()
     tables = world.a.store.tables
-    kept = [row for row in tables.rare if isinstance(row, KeptKey)]
-    tables.rare[:] = [row for row in tables.rare if row not in kept[:5]]
+    kept = [row for row in tables.rare_rows if isinstance(row, KeptKey)]
+    tables.rare_rows[:] = [row for row in tables.rare_rows if row not in kept[:5]]
     keys_of(world.b).own_keys = world.own(world.b.address, "B2")
     world.connect(world.b)
     world.later(10)

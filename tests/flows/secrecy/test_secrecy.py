@@ -60,7 +60,7 @@ def test_a_session_key_serves_a_limited_number_of_documents_of_one_process() -> 
     for start in range(0, 25, 5):
         send(world, *[bytes([start + n]) for n in range(5)])
         world.settle()
-    kept = [row for row in world.a.store.tables.rare if isinstance(row, KeptKey)]
+    kept = [row for row in world.a.store.tables.rare_rows if isinstance(row, KeptKey)]
     assert len(kept) == len({row.id for row in kept}) == 3
     assert len(world.b.app.deliveries) == 25
     world.a.sealing = world._secrecy(world.a.address)  # another start of the process
@@ -69,7 +69,7 @@ def test_a_session_key_serves_a_limited_number_of_documents_of_one_process() -> 
     world.settle()
     send(world, b"after")
     world.settle()
-    assert len({row.id for row in world.a.store.tables.rare if isinstance(row, KeptKey)}) == 4
+    assert len({row.id for row in world.a.store.tables.rare_rows if isinstance(row, KeptKey)}) == 4
 
 
 def test_the_same_token_is_the_same_document_although_it_is_sealed_again(world: SealedWorld) -> None:

@@ -66,7 +66,7 @@ async def test_a_notice_deletes_no_pieces_of_a_document_that_has_arrived(inproce
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: counted(b, MANIFESTS))
-    (piece,) = await b.store.read(arrived, "1.10008", 0, 1)
+    (piece,) = await b.store.execute(arrived, "1.10008", 0, 1)
     document = document_of(piece)
     target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
     errors: list[Exception] = []

@@ -193,18 +193,18 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    read, may_go_on = a.store.read, asyncio.Event()
+    execute, may_go_on = a.store.execute, asyncio.Event()
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
     await until(lambda: a.transfers.documents)
 
     async def read_and_pause(query: Any, *arguments: Any) -> Any:
-        result = await read(query, *arguments)
+        result = await execute(query, *arguments)
         if query is transfers:
             assert result  # the document still waits for its pieces
             await may_go_on.wait()
         return result
 
-    monkeypatch.setattr(a.store, "read", read_and_pause)
+    monkeypatch.setattr(a.store, "execute", read_and_pause)
     a.transfers.search()
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
     may_go_on.set()

@@ -109,7 +109,7 @@ async def test_pieces_without_an_arriving_body_are_removed(inprocess: InProcess)
     body.add(body_of(SIZE - 10))
     await until(lambda: piece_count(a) == 19)
     a.remains.sweep()
-    await a.store.read(lambda connection: None)
+    await a.store.execute(lambda connection: None)
     assert piece_count(a) == 19  # the body is still arriving
     del body
 

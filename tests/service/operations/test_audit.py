@@ -55,9 +55,9 @@ async def test_an_invented_line_number_in_a_request_hides_no_act(inprocess: InPr
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)
     line = Line(node.clock.wall(), "anna", "session", "", "job.run", {}, "asked")
-    (asked,) = await node.store.read(add, [line])
+    (asked,) = await node.store.execute(add, [line])
     done = Line(node.clock.wall(), "anna", "session", "", "job.run", {}, "done", "", asked)
-    await node.store.read(add, [done])
+    await node.store.execute(add, [done])
     for number in (asked, asked + 1, -1, 1 << 62):
         await client.request("job.run", {"name": "housekeeping"}, by="anna", asked=number)
     rows = await client.request("audit.list", {"act": "job.run"})

@@ -90,16 +90,16 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
 ) -> None:
     node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
     shared, go, counts = census.SharedCensus(node), asyncio.Event(), 0
-    read = node.store.read
+    execute = node.store.execute
 
     async def slow(query: Any, *args: Any) -> Any:
         nonlocal counts
         if query is groups:
             counts += 1
             await go.wait()
-        return await read(query, *args)
+        return await execute(query, *args)
 
-    monkeypatch.setattr(node.store, "read", slow)
+    monkeypatch.setattr(node.store, "execute", slow)
     monkeypatch.setattr(census, "WAIT_S", 0.0)
     result = await asyncio.gather(*(shared.census() for _ in range(5)))
     assert all(answer is census.EMPTY for answer in result)

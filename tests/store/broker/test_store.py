@@ -240,19 +240,19 @@ async def test_an_unavailable_store_is_reported(database: str) -> None:
     assert isinstance(await save(store, []), StoreUnavailable)
 
 
-class FailingReads:
-    """A store whose reads fail with an unexpected error."""
+class FailingQueries:
+    """A store whose queries fail with an unexpected error."""
 
     def post(self, work: Any) -> None:
         raise NotImplementedError
 
-    async def read(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+    async def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         raise ZeroDivisionError("oops")
 
 
 async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    PostgresMessageStore(FailingReads()).read_body(7, 0, lambda data, error: outcome.set_result(error))
+    PostgresMessageStore(FailingQueries()).read_body(7, 0, lambda data, error: outcome.set_result(error))
     async with asyncio.timeout(60):
         assert isinstance(await outcome, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text

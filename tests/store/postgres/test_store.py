@@ -86,7 +86,7 @@ async def both_stores(postgres: PostgresStore, units: list[list[Action]]) -> Non
         memory.run_all()
         await do(postgres, postgres_load)
         assert comparable(loaded[-1]) == comparable(expected[-1])
-    lines = await postgres.read(
+    lines = await postgres.execute(
         lambda c: c.exec_driver_sql("SELECT lk0, event, att FROM semq_ledger ORDER BY number").all()
     )
     assert [tuple(line) for line in lines] == [(e.lk0, int(e.event), e.att) for e in memory.tables.ledger]
@@ -139,7 +139,7 @@ async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> 
             has_begun.set()
             connection.execute(text("SELECT pg_sleep(0.5)"))
 
-        asking = asyncio.create_task(store.read(query))
+        asking = asyncio.create_task(store.execute(query))
         await asyncio.to_thread(has_begun.wait)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -158,7 +158,7 @@ async def test_an_unavailable_connection_is_reported_as_an_unavailable_store(dat
 
     async with opened(database) as store:
         with pytest.raises(StoreUnavailable):
-            await store.read(query)
+            await store.execute(query)
 
 
 async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notified(database: str) -> None:
@@ -178,7 +178,7 @@ async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notifie
         store.post(note_lines([LedgerLine(1, Side.HUB, Event.STORED, "one")], end))
         await done.wait()
         assert seen == ["one", "notified"]
-        assert await store.read(lambda connection: connection.scalar(text("SELECT count(*) FROM semq_ledger"))) == 1
+        assert await store.execute(lambda connection: connection.scalar(text("SELECT count(*) FROM semq_ledger"))) == 1
 
 
 async def test_tables_that_changed_while_the_store_rested_end_it_with_an_error(database: str) -> None:

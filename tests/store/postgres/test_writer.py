@@ -315,7 +315,7 @@ async def test_the_store_starts_again_when_the_database_is_available(
         with pytest.raises(StoreUnavailable):
             await life.store.start()
         with pytest.raises(StoreUnavailable):
-            await life.store.read(lambda c: c.exec_driver_sql("SELECT 1").all())
+            await life.store.execute(lambda c: c.exec_driver_sql("SELECT 1").all())
         restarting = asyncio.create_task(life.reopen())
         configure_database(database, sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(sql.Identifier(name)))
         assert (await restarting).boot == 2
