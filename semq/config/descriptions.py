@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 @cache
 def descriptions_of(section: type[BaseModel]) -> Mapping[str, str]:
-    """Return the description of each key of a section, including those of its base classes.
+    """Return the description of each key of a section, including the keys of its base classes.
 
     Keys without a description are missing. The source is read on demand: with ``use_attribute_docstrings``, pydantic
-    reads it at each start of a node, which took 30 ms of processor time.
+    would read it at each start of a node, which costs 30 ms of processor time.
     """
     descriptions = {}
     for class_ in reversed(section.__mro__):

@@ -10,7 +10,7 @@ class ConfigFault:
     """One fault of a configuration."""
 
     where: str  #: file or environment variable
-    key: str  #: empty: the fault is not that of one key
+    key: str  #: empty if the fault does not concern a single key
     text: str  #: description without the value, which may be a secret
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     """
     tables = read_toml(path)
     variables = all_variables = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
-    certificate, place = None, path  # `place`: the file, and the table of the institution, in faults
+    certificate, place = None, path  # faults name `place`: the file, with the table of the institution if there is one
     if institution is not None and path is not None:
         place = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)
@@ -94,7 +94,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
 
 
 class _GivenEnvironment(EnvSettingsSource):
-    """The environment passed to ``load``, instead of that of the process."""
+    """The environment passed to ``load``, instead of the environment of the process."""
 
     def __init__(self, settings: type[BaseSettings], env: Mapping[str, str]) -> None:
         self._given = env
@@ -148,7 +148,7 @@ def _finish(
     tables: dict[str, Any],
     variables: Mapping[str, str],
 ) -> Settings:
-    """Return the settings with absolute paths and with the origins of their values.
+    """Return the settings with absolute paths, and with the origin of each value.
 
     ``env``: the variables that set a key. ``variables``: all variables with the prefix. Raises ConfigInvalid.
     """

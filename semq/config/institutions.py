@@ -5,7 +5,7 @@
     [institutions."10008".hub]       keys of one institution; they replace keys of the shared sections
 
 Keys of the process (the port and its TLS, the log) can be set in the shared sections only. An environment variable
-such as SEMQ_HUB__PASSWORD holds for all institutions, SEMQ_INSTITUTIONS__10008__HUB__PASSWORD for one institution. Each
+such as SEMQ_HUB__PASSWORD holds for all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD holds for one. Each
 institution has a database of its own. Unless its own keys have a ``database.url``, the database is in the Postgres
 server of ``[database]``, or in the embedded server of the virtual server.
 """
@@ -43,7 +43,7 @@ class ServerSection(Section):
     certificate: Path | None = None
     """PEM file of the port's certificate and its chain: TLS for applications; relative to the file"""
     key: Path | None = None
-    """PEM file of its private key; relative to the file"""
+    """PEM file of the certificate's private key; relative to the file"""
     users: dict[str, SecretStr] = Field({})
     """administrators of the server, in virtual host "/": name = "password"; default: guest from this machine"""
     connections: Count = 64
@@ -67,7 +67,7 @@ class ServerSettings(Section):
 
 
 def is_virtual(written: Mapping[str, Any]) -> bool:
-    """Whether the tables are those of a virtual server."""
+    """Whether the tables describe a virtual server."""
     return SERVER in written or INSTITUTIONS in written
 
 
@@ -97,7 +97,7 @@ def server_settings(written: Mapping[str, Any], path: Path) -> ServerSettings:
 def institution_tables(
     written: Mapping[str, Any], institution: str, path: Path, process: ServerSettings
 ) -> dict[str, Any]:
-    """Return the tables of one institution, as a file of one node would have them. Raises ConfigInvalid."""
+    """Return the tables of one institution in the form of a file with a single node. Raises ConfigInvalid."""
     tables: Mapping[str, Any] = written.get(INSTITUTIONS, {})
     own = tables.get(institution)
     place = f'{path} [institutions."{institution}"]'

@@ -14,7 +14,7 @@ def is_known(path: list[str]) -> bool:
 
 
 def keys_of(path: list[str]) -> list[str]:
-    """Return the keys of the section with this path; empty if the path is not that of a section."""
+    """Return the keys of the section with this path; empty if no section has this path."""
     type_ = _type_at(path)
     return list(type_.model_fields) if _is_section(type_) else []
 

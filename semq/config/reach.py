@@ -1,7 +1,7 @@
 """The URL by which programs on the same machine reach a node, derived from its configuration.
 
 `url_of` derives the URL from settings. `admin_address_in` derives the address from a file, for commands that only send
-a request to a running node. It reads only the keys of the address, without importing the packages that check all keys.
+a request to a running node: it reads only the keys of the address, without importing the packages that check all keys.
 If one of these keys is not valid, it calls ``load``, which reports all faults.
 """
 
@@ -29,7 +29,7 @@ class AdminAddress(NamedTuple):
     user: str
     password: str
     authorities: str  #: PEM file; empty without TLS
-    virtual_host: str = ""  #: the institution, at a port that several share; empty: "/"
+    virtual_host: str = ""  #: name of the institution, at a port that several institutions share; empty: "/"
 
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
@@ -50,7 +50,7 @@ def url_of(settings: "Settings", port: int | None = None) -> str:
 def admin_address_of(settings: "Settings") -> AdminAddress:
     """Return the address of a node with the login of its first administrator.
 
-    If no user is an administrator, the login is that of the first user; without users it is that of ``guest``.
+    If no user is an administrator, the first user is taken; if no user is configured, ``guest``.
     """
     users = settings.amqp.users
     user = next((name for name, section in users.items() if section.is_admin), next(iter(users), GUEST))
@@ -65,8 +65,8 @@ def admin_address_of(settings: "Settings") -> AdminAddress:
 def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
     """Return the address of the node of a configuration file and an environment, as `admin_address_of` does.
 
-    For a file with several institutions, the result is the address of the named institution, or without a name that of
-    the virtual server. Raises ConfigUnreadable, ConfigInvalid.
+    For a file with several institutions, the result is the address of ``institution``; None: of the virtual server.
+    Raises ConfigUnreadable, ConfigInvalid.
     """
     if institution is not None:
         from semq.config.file import load
@@ -81,12 +81,12 @@ def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None
 
 
 def _admin_address(path: Path, tables: Mapping[str, Any], passwords: Mapping[str, str]) -> AdminAddress:
-    """Return the address according to the tables of a file. Raises an exception of Python if a value is not valid."""
+    """Return the address according to the tables of a file. Raises a built-in exception if a value is not valid."""
     amqp, tls = tables.get("amqp", {}), tables.get("tls", {})
     users = _users(amqp, passwords)
     if "server" in tables:
         server = tables["server"]
-        users = _users(server, {})  # variables of users are those of institutions
+        users = _users(server, {})  # variables set passwords of institutions' users, not of the server's
         amqp = {**amqp, "tls": bool(server.get("certificate"))}
         tls = {"trust": server["certificate"]} if server.get("certificate") else tls
     user = next((name for name, table in users.items() if _is_admin(table)), next(iter(users), GUEST))
@@ -108,7 +108,7 @@ def _users(section: Mapping[str, Any], passwords: Mapping[str, str]) -> dict[str
 
 
 def _is_admin(user: Mapping[str, Any]) -> bool:
-    """Do the same as ``AmqpUserSection.is_admin`` for a table. Raises TypeError if a value is not valid."""
+    """Return the value of ``AmqpUserSection.is_admin`` for a user in a table. Raises TypeError for a wrong value."""
     admin = user.get("admin")
     if not isinstance(admin, bool | None):
         raise TypeError
@@ -123,7 +123,7 @@ def _authorities(path: Path, node: Mapping[str, Any], tls: Mapping[str, Any]) ->
 
 
 def _passwords(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords of users in the environment, by user.
+    """Return the passwords that the environment sets, by user.
 
     Raises ValueError if the environment sets another key of SECTIONS.
     """

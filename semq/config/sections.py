@@ -153,7 +153,7 @@ class AmqpUserSection(Section):
     permissions: dict[HostName, GrantSection] | None = None
     """permissions by virtual host; default: everything in "/" """
     inboxes: list[InboxUser] | None = None
-    """users of the institution whose inboxes it may open; "": that of the institution; default: as permissions allow"""
+    """users whose inboxes it may open; "": the inbox of the institution itself; default: as permissions allow"""
 
     @property
     def is_admin(self) -> bool:
@@ -264,11 +264,11 @@ class TlsSection(Section):
     passphrase_variable: str = ""
     """name of an environment variable with the passphrase, instead of a file, for instance SEMQ_KEY_PASSPHRASE"""
     certificate_days: Annotated[float, Field(gt=0, le=3650)] = 90.0
-    """hub: lifetime of certificates; nodes renew theirs after two thirds of it"""
+    """hub: lifetime of certificates; a node renews its certificate after two thirds of the lifetime"""
     token_hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0
     """hub: lifetime of an enrolment token"""
     warn_days: Annotated[float, Field(ge=0)] = 14.0
-    """days before the end of a certificate from which health checks warn"""
+    """health checks warn of a certificate that ends within so many days"""
     keep_keys_days: Annotated[float, Field(ge=0)] = 400.0
     """retention of old keys, which open documents sealed for them: longer than any document is stored"""
 
@@ -283,7 +283,7 @@ class SecrecySection(Section):
     unproved_from: list[NodeId] = []
     """institutions whose documents and receipts are accepted without a proof: the hub could forge these"""
     mixed_network: bool = False
-    """accept the same of every institution whose certificate was never received: the hub could withhold certificates"""
+    """treat institutions whose certificate never arrived like unproved_from: the hub could withhold certificates"""
     session_messages: Count = 65_536
     """largest number of documents sealed with one session key"""
     session_bytes: Count = 1024 * MIB
@@ -319,7 +319,7 @@ class ProtocolSection(Section):
     inquiry_custody_s_max: Seconds = 3600.0
     """longest interval between inquiries about messages stored at the hub"""
     window: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
-    """messages of one stream from its oldest unsettled one; must be the same at both ends"""
+    """messages of one stream, counted from its oldest unsettled message; must be the same at both ends"""
     flight: Count = 4096
     """messages to one destination that are sent and not yet answered; further ones wait"""
     credit_messages: Count = 8192
@@ -339,7 +339,7 @@ class ProtocolSection(Section):
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
     """largest document in pieces; sender and receiver refuse larger ones, each by its own limit"""
     quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
-    """pieces of one sender that wait for applications; further ones are refused"""
+    """bytes in pieces of one sender that wait for applications; further pieces are refused"""
 
 
 class ExtractSection(Section):

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
 
     @property
     def largest_document_bytes(self) -> int:
-        """The size of the largest document that may be submitted, in pieces unless the configuration disables these."""
+        """The size of the largest document that may be submitted. Documents in pieces count if pieces are enabled."""
         protocol = self.protocol
         has_pieces = protocol.pieces_from_bytes <= protocol.max_document_bytes
         return max(protocol.max_document_bytes, protocol.max_large_document_bytes if has_pieces else 0)
@@ -134,7 +134,7 @@ class Settings(BaseSettings):
 
     @property
     def institution(self) -> str | None:
-        """The institution whose settings these are; None if the file is that of one node."""
+        """The institution whose settings these are; None if the file has a single node."""
         return self._institution
 
     @property
@@ -362,7 +362,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Leaf(NamedTuple):
-    """One setting. Its description is that of ``field`` in ``section``."""
+    """One setting. Its description is the description of ``field`` in ``section``."""
 
     key: str
     value: Any

@@ -1,6 +1,6 @@
 """The configuration files of a hub and its institutions, in one folder.
 
-Settings are rows such as ``{"amqp.port": 0}``. Callers add their own rows to those of every installation.
+Settings are rows such as ``{"amqp.port": 0}``. Callers add their own rows to the rows that every installation has.
 """
 
 import json
@@ -18,7 +18,7 @@ HUB = "hub"  # node id of the hub, name of its first instance
 CARRIER = "carrier"  # name of the node that is the broker between instances of the hub
 STANDBY = "standby"  # name of the standby of the hub's last instance
 DIRECT = "direct"  # key of `links` in `InstallationPlan.write`: the direct link
-PORTS = range(20_000, 32_000)  # from which free ports are chosen
+PORTS = range(20_000, 32_000)  # free ports are chosen from this range
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
 
@@ -77,14 +77,14 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class InstallationPlan:
-    """The nodes of an installation, and the rows of their configurations beside those of every installation."""
+    """The nodes of an installation, and the rows that its configurations have besides the usual ones."""
 
     institutions: Mapping[str, str]  #: name of each node | its node id
     login: ApplicationLogin
-    absent: Sequence[str] = ()  #: node ids of institutions of the hub without a node in this installation
+    absent: Sequence[str] = ()  #: node ids of institutions that the hub knows and that have no node here
     has_hub: bool = True  #: false: ``direct`` only, with certificates that ``enrolment.install_certificates`` installs
     secure: bool = False  #: links have TLS and certificates; the institutions have no passwords and must enrol
-    #: two institutions with a direct link (needs ``secure``): the first dials, with the same pauses as for the hub
+    #: two institutions with a direct link (needs ``secure``): the first dials, with the pauses of its link to the hub
     direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; if empty, a further node, CARRIER, is the broker
@@ -103,9 +103,9 @@ class InstallationPlan:
 
         Nodes get a copy of an empty database if ``empty_database.VARIABLE`` is set.
 
-        Of several instances, the first must serve before the others start: its database is the control database.
-        ``links``: by name of the connecting node, the ports of proxies that replace those of the hub or the carrier;
-        under DIRECT, the ports of proxies to which the first node of the direct link connects.
+        If the hub has several instances, the first must serve before the others start: its database is the control
+        database. ``links``: by name of a node, the ports of proxies to which it connects instead of hub or
+        carrier; under DIRECT, the ports of proxies to which the first node of the direct link connects.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
