@@ -1,10 +1,10 @@
 """The table of all attributes of a document.
 
-Derived from the table: the headers between nodes (``headers``), the attributes that a seal and a signature bind
-(``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's application,
-the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the tests that
-alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row, and its default is in the
-class.
+Other code derives from the table: the headers between nodes (``headers``), the attributes that a seal and a signature
+bind (``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's
+application, the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the
+tests that alter each attribute between nodes. Each field of ``Attributes`` and ``Envelope`` has a row; the default of the
+field is in its class.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +59,7 @@ message_id       | lk0              | sender's node   | place  | 1     | 1    | 
 @Void            | void             | sender's node   | marker | 1     |      | flag          | int        |       |                |                  | | a void marker instead of a payload; signed by itself, over place, order key and AppKey
 @Signature       | signature        | sender's node   | no     | 1     |      | text 2048     |            |       |                |                  | | the signature itself
 @Att             | att              | sender's node   | no     | 1     |      | attempt       | always     |       |                |                  | | the attempt; all attempts have the same seal
-@Floor           | floor            | sender's node   | no     | 1     |      | number        |            |       |                |                  | | the lowest unsettled position when it was sent; it raises no floor at the receiver
+@Floor           | floor            | sender's node   | no     | 1     |      | number        |            |       |                |                  | | the lowest unsettled position when the message was sent; the receiver uses it only if the sender does not sign
 app_id           | source           | hub             | no     | 1     |      |               |            |       |                |                  | | the transport source: the hub for a stored copy, else the sender's node; compared with the session
 @LK1             | lk1              | hub             | no     | 1     |      | lk1           | str        |       |                |                  | | the locator of the stored copy, which only its acknowledgements need
 @Late            | late             | hub             | no     | 1     |      | flag          | int        |       |                |                  | | the stored copy has expired and comes without its payload; the receiver looks at @ExpiresAt itself
@@ -86,7 +86,7 @@ class BoundBy(Enum):
 
     FACT = "fact"  #: the value is a fact
     PLACE = "place"  #: the value is part of the place
-    SEAL = "seal"  #: the seal opens with this value only; the signature also binds it
+    SEAL = "seal"  #: the seal opens only with this value; the signature also binds the value
     MARKER = "marker"  #: the signature of the void marker
     STAYS = "stays"  #: none, because the attribute is never sent
     NOT = "no"  #: none

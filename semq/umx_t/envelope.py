@@ -34,7 +34,8 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
-    pieces: str = ""  #: set by the sender's node: name of a document in pieces; of a piece, also its number
+    #: set by the sender's node: name of the document in pieces, for a piece also its number; empty: not in pieces
+    pieces: str = ""
 
     @property
     def is_best_effort(self) -> bool:
@@ -109,7 +110,7 @@ class Data(msgspec.Struct, frozen=True):
     envelope: Envelope
     body: Body = b""
     header: object = None  #: the AMQP content header as it arrived; a forwarded message is sent with the same bytes
-    #: bytes of a body that exceeded the link's limit and was discarded; such a message can only be refused
+    #: size of a body that exceeded the link's limit and was discarded, so the message can only be refused; 0: not so
     dropped: int = 0
 
     @property
@@ -119,7 +120,7 @@ class Data(msgspec.Struct, frozen=True):
 
 
 class Packet(msgspec.Struct, frozen=True):
-    """A transport packet (LAYER_MASK 1): one or many records of one function and primitive."""
+    """A transport packet (LAYER_MASK 1): one or more records of one function and primitive."""
 
     source: Address
     target: Address

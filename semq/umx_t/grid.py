@@ -1,8 +1,8 @@
 """Read a status grid, written as text, into a table of rules.
 
 A grid has a heading (its name, then a column for each state of a row) and a line for each kind of event. A cell reads
-``next state:deed``; a deed is an action of the engine. A dot means "unchanged", an exclamation mark "impossible". Every
-cell is decided; an unknown word fails at import. ``grids`` contains the texts.
+``next state:deed``; a deed is an action of the engine. A dot means "unchanged", an exclamation mark "impossible". No
+cell is empty, and an unknown word raises KeyError at import. ``grids`` contains the texts.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,9 @@
 """The status tables of PROTOCOL.md section 5 as text grids: the next state and the deed for each event of a message.
 
-Rows are events, columns are states. Three properties are visible at a glance. The states climb to the right; a row
-returns to SS_INIT only to be sent again, as it is or as a void marker. Dots fill the lower right, so late and repeated
-events are harmless by construction. The SS_INIT column is not empty: a crash between a send and the commit that records
-it leaves SS_INIT although the message has left, so later evidence is accepted in that state too (rule N29).
+Rows are events, columns are states. A grid shows three properties. The states climb to the right; a row returns to
+SS_INIT only to be sent again, as it is or as a void marker. Dots fill the lower right: late and repeated events change
+nothing. The SS_INIT column is not empty: a crash between a send and the commit that records it leaves SS_INIT although
+the message was sent, so later evidence is accepted in that state too (rule N29).
 
 The engine is the caller. It evaluates guards that need more than the state (an equal attempt, a nonce, a payload that
 still exists): it ignores an event whose guard fails, or chooses another event (``not_here`` or ``not_here_bare``).
@@ -122,7 +122,7 @@ give_up         !         !                 UNKNOWN           !                 
 )
 
 # Rows of class 1 and 2 exist only while a receipt is pending, or for class 2 while the node's own link is down; nothing
-# is ever sent twice (rule N22). So news of a message whose row is in SS_INIT can arrive only if the row was restored
+# is ever sent twice (rule N22). So an event for a row in SS_INIT can arrive from outside only if the row was restored
 # from a backup. The engine counts answers that do not tell the outcome; the last allowed one becomes ``give_up``.
 # There are neither void markers nor floors.
 SENDER_12 = Grid(

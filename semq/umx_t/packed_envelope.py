@@ -1,9 +1,9 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
 The field ``@Envelope`` is a msgpack array of attributes. Peers of version 1 get an AMQP table of a dozen fields
-instead, which takes twice as long to read. AMQP properties, headers of the application and attributes of later releases
-are not in this field: headers keep their AMQP types, and a node that does not know an attribute forwards it only from
-the table. Called by ``headers``.
+instead, which takes twice as long to read. Three kinds of attributes stay outside this field: AMQP properties; headers
+of the application, which keep their AMQP types; and attributes of later releases, because a node that does not know an
+attribute forwards it only if it has a field of its own. Called by ``headers``.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,8 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True):
-    """The elements of the array, in order, with the limits of the table in ``attributes``. The array never changes."""
+    """The elements of the array, in order, with the limits of the table in ``attributes``. No version adds or changes
+    an element."""
 
     lk0: Annotated[str, msgspec.Meta(max_length=LK0_MAX)]
     save_fwd: SaveFwd

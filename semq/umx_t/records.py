@@ -98,7 +98,7 @@ ARRIVAL_BY_ANSWER = {answer: arrival for arrival, answer in ANSWER_BY_ARRIVAL.it
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd or Ack-Save."""
+    """An 810 record: Ack, Ack2, ReAck, ReAck2, Ack-Fwd, Ack-Save or a refusal by the hub."""
 
     #: the store of the row that the record is about: LK1 for Ack and ReAck, LK0 otherwise
     src_semq_id: StoreNumber = 1
@@ -183,7 +183,7 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     sent: Number = 0  #: report: documents that the reporting node has sent on the channel
     covered: Number = 0  #: report: documents of the other node that the reporting node has received or counts as lost
     lost: Number = 0  #: report: those of ``covered`` that have not arrived
-    full: Number = 0  #: report: those of ``covered`` that were dropped for lack of room
+    full: Number = 0  #: report: those of ``covered`` that were dropped because there was no room
 
 
 _TYPES: dict[Function, type] = {
@@ -250,7 +250,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
 
 
 def record_size(record: Any) -> int:
-    """Return an estimate of a record's size in a packet, in bytes; for records of real nodes, rarely too low."""
+    """Return an estimate of a record's size in a packet, in bytes. It is rarely too low for records of real nodes."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())
     floors = record.floors if isinstance(record, Receipt) and record.floors else ()

@@ -21,7 +21,7 @@ class Outcome(Status):
     """The outcome of a message at its sender; final, never changes."""
 
     DELIVERED = 110  #: the receiver recorded it (ss_status is SS_ACK2)
-    REJECTED = 120  #: the responsible party refused it; the body is kept at the sender
+    REJECTED = 120  #: the receiver or the hub refused it, or it expired; the body is kept at the sender
     #: its void marker was recorded before the payload arrived; class 1 and 2: cancelled before it was sent
     CANCELLED = 130
     #: the sender deleted the payload after custody, the custodian lost it, and the receiver's ledger does not have it

@@ -10,8 +10,9 @@ from semq.errors import ProtocolViolation
 
 LOWEST, HIGHEST = 1, 2
 PACKED_SINCE = 2  # from this version on, nodes send the attributes of a message in one field (``packed_envelope``)
-PROPERTY = "semq_protocol"  # in the properties that both sides of an AMQP connection exchange
-DATAGRAMS_PROPERTY = "semq_datagrams"  # likewise; version of datagram channels (1); absent if the node accepts none
+# Names of properties that both sides of an AMQP connection exchange.
+PROPERTY = "semq_protocol"  # the offer of versions
+DATAGRAMS_PROPERTY = "semq_datagrams"  # the version of datagram channels (1); absent if the node accepts none
 
 
 class NoCommonVersion(ProtocolViolation):
