@@ -1,4 +1,4 @@
-"""The configuration: values of a valid file, and all faults of an invalid one by their keys, without values."""
+"""The configuration: the values of a valid file; all faults of an invalid file, by their keys and without values."""
 
 from pathlib import Path
 
@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         ["semq.toml: nodes: only the hub has institutions; remove this section or set node.kind to platform"],
     ),
-    "a platform with a hub": (
+    "a hub with a hub": (
         HUB_CONFIG + LOCAL.partition("[hub]")[1] + LOCAL.partition("[hub]")[2],
         {},
         ["semq.toml: hub: this node is the hub; remove this section or set node.kind to local"],
@@ -342,7 +342,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "semq.toml: amqp.users.web.password: missing (or SEMQ_AMQP__USERS__WEB__PASSWORD)",
         ],
     ),
-    "a virtual host that is not there": (
+    "a virtual host that does not exist": (
         HUB_CONFIG + USERS.replace('"shop"]', '"shopping", "umx"]'),
         {"SEMQ_AMQP__USERS__WEB": "secret"},
         [
@@ -372,7 +372,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
 }
 
 
-# Reason why a setting may be open to a network | the file
+# Reason why a node may listen or connect without TLS, or on a network | the file
 ALLOWED = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
@@ -383,9 +383,9 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("what", ALLOWED)
-def test_endpoints_that_may_listen_on_a_network(what: str, file: Path) -> None:
-    assert read(file, ALLOWED[what]).node.id
+@pytest.mark.parametrize("reason", ALLOWED)
+def test_permitted_ports_and_links_are_accepted(reason: str, file: Path) -> None:
+    assert read(file, ALLOWED[reason]).node.id
 
 
 def test_paths_are_relative_to_the_file_or_to_the_working_directory(
@@ -399,9 +399,9 @@ def test_paths_are_relative_to_the_file_or_to_the_working_directory(
     assert read(file, LOCAL).pki_dir == file.parent / "var" / "10008" / "pki"
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_every_fault_is_named(what: str, file: Path) -> None:
-    text, env, expected = WRONG[what]
+@pytest.mark.parametrize("fault", WRONG)
+def test_every_fault_is_named(fault: str, file: Path) -> None:
+    text, env, expected = WRONG[fault]
     assert sorted(faults(file, text, **env)) == sorted(expected)
 
 

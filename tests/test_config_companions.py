@@ -32,7 +32,7 @@ def test_faults_of_folders_are_named(file: Path, text: str, key: str) -> None:
     assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
 
 
-def test_a_folder_within_another_is_named_also_through_a_link(file: Path) -> None:
+def test_a_folder_within_another_is_named_also_through_a_symbolic_link(file: Path) -> None:
     (file.parent / "a").mkdir()
     (file.parent / "link").symlink_to("a")
     text = LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "{path}"\nreceive = false\n'

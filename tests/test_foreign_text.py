@@ -35,7 +35,7 @@ def test_json_is_the_same_data_and_safe(text: str) -> None:
     result = json_text({text: [text]})
     assert not any(map(is_invisible, result))
     result.encode()
-    pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # two halves are one character
+    pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # JSON joins surrogate pairs
     assert json.loads(result) == {pairs: [pairs]}
 
 

@@ -12,7 +12,7 @@ AT = 1774958405123  # 2026-03-31 12:00:05.123 UTC
 
 
 @pytest.fixture(autouse=True)
-def vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "Europe/Vienna")
     time.tzset()
     yield

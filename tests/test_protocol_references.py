@@ -15,12 +15,12 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "I": ("invariant", r"\b(I\d)\b"),
     "N": ("rule", r"^\| (N\d+b?) "),
     "B": ("break of the design", r"^\| (B\d\d) \|"),
-    "F": ("break found while correcting it", r"\b(F\d+) "),
+    "F": ("break found while correcting the design", r"\b(F\d+) "),
 }
 # Sections with definitions of invariants and breaks in running text.
 IN_TEXT = {"I": r"^## 6\..*?^## 7\.", "F": r"^## 9\..*?^## 10\."}
 REFERENCE = re.compile(r"(?<![-\w.`'\"/])([SHRINBF]\d{1,2}[a-c]?)(?![-\w'\"])")
-# Files with names of this form that are no references | reason
+# File with a name that only looks like a reference | reason
 OTHERS: dict[str, str] = {
     "spark_reconcile/DESIGN.md": "S0001 is an AppKey",
 }
@@ -29,7 +29,7 @@ TABLES = ("tests/simulation/", "tests/crash/")
 
 
 def defined() -> dict[str, set[str]]:
-    """Return the names that PROTOCOL.md defines, by their letter."""
+    """Return the names that PROTOCOL.md defines: letter | names."""
     text = PROTOCOL.read_text("utf-8")
     definitions = {}
     for letter, (_, pattern) in DEFINITIONS.items():
@@ -39,7 +39,7 @@ def defined() -> dict[str, set[str]]:
 
 
 def cited(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the references of a file with their lines; of tests other than TABLES, those in comments and docstrings."""
+    """Yield line and name of each reference in a file. In tests outside TABLES, only comments and docstrings count."""
     name = str(file.relative_to(ROOT))
     lines = file.read_text("utf-8").splitlines()
     if name.startswith("tests/") and not name.startswith(TABLES):

@@ -1,4 +1,4 @@
-"""``./run`` selects the interpreter for its environment, here among simulated interpreters in a PATH of their own."""
+"""``./run`` selects the interpreter for its environment; the tests offer simulated interpreters in a separate PATH."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 SIMULATED_INTERPRETER = """#!/bin/sh
 case "$*" in
     *version_info*|*flock*) exit 0 ;;
-    *ensurepip*) exit {has_venv:d} ;;
-    *interpreter.py) exit {optimized:d} ;;
+    *ensurepip*) exit {lacks_venv:d} ;;
+    *interpreter.py) exit {lacks_optimisations:d} ;;
     "-m venv "*) echo "selected: $0" >&2; exit 9 ;;
 esac
 exit 1
@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 def simulate_interpreter(folder: Path, name: str, *, optimized: bool, has_venv: bool = True) -> Path:
     folder.mkdir(exist_ok=True)
     file = folder / name
-    file.write_text(SIMULATED_INTERPRETER.format(optimized=not optimized, has_venv=not has_venv))
+    file.write_text(SIMULATED_INTERPRETER.format(lacks_optimisations=not optimized, lacks_venv=not has_venv))
     file.chmod(0o755)
     return file
 

@@ -1,4 +1,4 @@
-"""Trace context: only valid headers are passed on."""
+"""Traces of applications: valid headers are passed on; the application or a ratio decides which are sampled."""
 
 import pytest
 

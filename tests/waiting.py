@@ -1,4 +1,4 @@
-"""Waiting for states without an event: states of nodes, rows of databases, lines of files."""
+"""Waiting for states that no event reports: states of nodes, rows of databases, lines of files."""
 
 import asyncio
 import inspect
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 180.0  # for a busy machine
+PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
 
 
@@ -24,7 +24,7 @@ async def until(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
 
 
 def until_sync(look: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Do the same without an event loop."""
+    """Wait like ``until``, but without an event loop and with a plain function."""
     end, pause_s = time.monotonic() + patience_s, PAUSE_S_MIN
     while not (seen := look()):
         if time.monotonic() > end:

@@ -97,8 +97,8 @@ class ComposedService:
         command = [str(ROOT / "run"), *service["command"][:-1], str(config_of(service))]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env={**environment, **service_variables, **machine_variables, **variables}, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+                command, env=environment | service_variables | machine_variables | variables,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     async def until_ready(self) -> None:
