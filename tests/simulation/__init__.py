@@ -4,7 +4,7 @@
 |------------------|------------------------------------------------------------------------------------------|
 | `timeline`       | virtual time: a queue of calls; the clocks that nodes read                               |
 | `network`        | sessions between nodes: latency, cuts, half-open sessions, late and doubled frames       |
-| `host`           | a process with its disk: store phases, turns, crashes, backups                           |
+| `host`           | a process with its disk: store phases, timers, crashes and restarts                      |
 | `application`    | applications that submit documents and receive them: slow, absent, failing               |
 | `plan`           | the plan of a run, drawn from its seed                                                   |
 | `schedule`       | scheduled documents: their release, and their invariants                                 |

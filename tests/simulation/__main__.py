@@ -47,7 +47,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
     parser.add_argument("--instances", type=int, default=0, metavar="N", help="a hub of N instances with a store each")
-    parser.add_argument("--cover", action="store_true", help="then drill each cell of the grids that was not reached")
+    parser.add_argument("--cover", action="store_true", help="afterwards drill each cell that was not reached")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show every event")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
@@ -56,6 +56,7 @@ def _options() -> argparse.Namespace:
 
 
 def _hell(options: argparse.Namespace) -> bool | None:
+    """Return whether all plans have the mode ``hell``; None: each seed draws its mode."""
     return {"both": None, "swarm": False, "hell": True}[options.mode]
 
 

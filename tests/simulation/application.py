@@ -1,8 +1,8 @@
 """Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
 If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14). As a
-receiver it takes some documents at a time, waits, then acknowledges, returns or finally rejects them; a crash of its
-node ends its deliveries.
+receiver, an application takes some documents at a time, waits, then acknowledges, returns or finally rejects them; a
+crash of its node ends its deliveries.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ from semq.seal.errors import SealMalformed
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0, parse_lk0
-from semq.umx_t.status import SaveFwd
 from tests.simulation.groups import USERS
 
 if TYPE_CHECKING:
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 POISON = b"\xff"
-# Content types that the hub refuses: a document that is too large, a partner whose quota is used up for a while.
+# Content types that the hub refuses. The first stands for a document that is too large, the second for a partner whose
+# quota is used up for a while.
 REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 
@@ -73,7 +73,7 @@ class SimulatedApplications:
         self._users = ("", *USERS) if "groups" in world.plan.kinds else ("",)
 
     def heal(self) -> None:
-        """Stop all faults of the application: consume, and acknowledge immediately."""
+        """Consume again, and release all held and scheduled documents."""
         self.be_present(4)
         for delay in (0.0, 30.0, 120.0):  # a hold requested shortly before may be committed later
             self.world.time.after(delay, self._release_all)
@@ -118,6 +118,7 @@ class SimulatedApplications:
         return parse_address(target) if "." in target else self.world.host(target).address
 
     def _time_of(self, document: PlannedDocument) -> int:
+        """Return @NotBefore of a document, in milliseconds since 1970 UTC; 0 if it is not scheduled."""
         if not document.scheduled_s or self.host.engine is None:
             return 0
         now: int = self.host.engine.core.now_ms()
@@ -157,6 +158,7 @@ class SimulatedApplications:
             self.world.time.after(document.resend_after_s, self._act_early, lk0, True)
 
     def _act_early(self, lk0: LK0, sends: bool) -> None:
+        """Let a person release a scheduled document before its time, or withdraw it if not ``sends``."""
         if self.host.engine is None:
             self.world.time.after(1.0, self._act_early, lk0, sends)
             return
@@ -166,7 +168,7 @@ class SimulatedApplications:
             doors.schedule.release(number, _nothing, _ignore)
         else:
             doors.submissions.withdraw(number, "simulated", lambda lk0: None, _ignore)
-        self.host.turn()
+        self.host.plan_tick()
 
     def _failed(self, document: PlannedDocument, error: Exception) -> None:
         if isinstance(error, BadInput):
@@ -175,7 +177,7 @@ class SimulatedApplications:
         self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
 
     def act(self, what: str, lk0: LK0) -> None:
-        """Do an act of a person on a message now."""
+        """Let a person act on a message now; ``what`` is ``cancel`` or ``resend``."""
         if what == "cancel":
             self._cancel(lk0)
         else:
@@ -282,8 +284,3 @@ def _nothing() -> None:
 
 def _ignore(error: Exception) -> None:
     pass
-
-
-def attributes(save_fwd: SaveFwd, **facts: Any) -> Attributes:
-    """Return attributes of a simulated document."""
-    return Attributes(save_fwd=save_fwd, **facts)

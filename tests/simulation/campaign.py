@@ -18,7 +18,7 @@ SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # seeds tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
-# Kinds of faults that lead to the cells of a grid, in turns, for grids whose cells have no drills of their own.
+# Kinds of faults that lead to the cells of a grid without drills of its own; the seeds take the sets in turns.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
@@ -61,7 +61,7 @@ class Totals:
         return not self.failed
 
     def report(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the totals as one JSON object."""
         reached, missing = coverage(self.cells)
         return {
             "seeds": self.seeds,
@@ -97,7 +97,7 @@ def run_share(
         if mutation:
             focus |= MUTATIONS[mutation].focus
             stack.enter_context(MUTATIONS[mutation].applied())
-        seen = stack.enter_context(CellCoverage())
+        watched = stack.enter_context(CellCoverage())
         for seed in range(first, first + count):
             if instances:
                 result = simulate_instances(seed, count=instances, hell=hell, focus=focus, goal=goal)
@@ -114,7 +114,7 @@ def run_share(
                 totals.failed.append((seed, "; ".join(f"{kind}: {text}" for kind, text in result.found.items())))
                 if stop:
                     break
-        totals.cells = seen.cells
+        totals.cells = watched.cells
     return totals
 
 
@@ -130,7 +130,7 @@ def run_campaign(
     instances: int = 0,
 ) -> Iterator[Totals]:
     """Run seeds on several processes; yield the result of each share. ``stop``: end a share at its first failure.
-    ``instances``: number of instances of the hub; 0: one process, and in some plans another one with another store.
+    ``instances``: number of instances of the hub; 0: one process, and in some plans a second one with another store.
     """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
@@ -147,7 +147,7 @@ def run_campaign(
 
 
 def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
-    """Drill each decided cell that a campaign has not reached; yield it with the seed that reached it, or None."""
+    """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it, or None."""
     _, missing = coverage(totals.cells)
     for cell in missing:
         grid, standing, news = cell
@@ -167,7 +167,7 @@ def focus_of(grid: str, seed: int) -> frozenset[str]:
     return focuses[seed % len(focuses)]
 
 
-def covered(count: int) -> Totals:
+def run_with_drills(count: int) -> Totals:
     """Run the first seeds, then drills of the cells that they did not reach."""
     totals = run_share(0, count)
     if totals.is_clean:

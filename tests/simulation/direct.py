@@ -29,7 +29,7 @@ class DirectPair:
         self._dialling = False
         if self.session is not None:
             return
-        has_hub = self._world.plan.has_hub  # with a hub, a node is offline for the hub only
+        has_hub = self._world.plan.has_hub  # with a hub, an offline node keeps its direct sessions
         if not all(end.is_up() and (has_hub or not end.is_offline) for end in self.ends):
             self.dial()
             return
@@ -37,7 +37,7 @@ class DirectPair:
         self._world.time.after(self._world.latency(), self.session.begin)
 
     def ended(self, session: SimSession) -> None:
-        """Dial again when an end has noticed the end of a session."""
+        """Dial again after one of the nodes has noticed that the session is over."""
         if self.session is session:
             self.session = None
             self.dial()

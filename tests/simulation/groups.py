@@ -1,7 +1,7 @@
 """Documents to groups in the simulator: the groups of the hub's directory, and the oracle's records about them.
 
-The oracle checks before each commit that one submission becomes a message for each member in this commit: once, with
-the same bytes, and under the numbers that the submission promises. The message of each member is then checked like any
+The oracle checks before each commit that one submission becomes a message for each member in this commit: once, and
+under the numbers that the submission promises. The message of each member is then checked like any
 other.
 """
 
@@ -47,7 +47,7 @@ def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
 
 
 def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
-    """Return the pairs of nodes of which the first does not know that all users of the second receive documents now."""
+    """Return a text for each pair of nodes, unless the first knows that all users of the second receive documents."""
     pairs = [(first, second) for first in nodes for second in nodes if first is not second]
     return [
         f"{first.name} has {users} of {second.name}"

@@ -40,7 +40,7 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, host: "Host") -> None:
         chance = host.world.chance
-        # Often all waiting work, as with the real writer: pieces in one unit see each other's changes.
+        # A unit often takes all waiting work, as with the real writer: pieces of work then see each other's changes.
         super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
@@ -51,7 +51,7 @@ class WatchedStore(MemoryStore):
     def write(self, unit: Unit) -> None:
         self.host.world.oracle.commits(self.host, unit)
         super().write(unit)
-        self.tables.ledger.clear()
+        self.tables.ledger.clear()  # the oracle has checked the lines of this unit
 
 
 class Host:
@@ -101,7 +101,7 @@ class Host:
         self.engine = self.build(self.store)
         self.world.trace("starts", self.name, self.tables.boot)
         self.started()
-        self.turn()
+        self.plan_tick()
 
     def build(self, store: WatchedStore) -> Any:
         """Return the engine of this kind of node."""
@@ -111,8 +111,9 @@ class Host:
         """Do what this kind of node does after a start."""
 
     def crash(self, restart_s: float | None = None) -> None:
-        """End the process: uncommitted work and unsent frames are lost, and its sessions end. ``restart_s``: time until
-        it starts again; None: it stays down.
+        """End the process: uncommitted work and unsent frames are lost, and its sessions end.
+
+        ``restart_s``: seconds until the process starts again; None: it stays down.
         """
         if self.engine is None:
             return
@@ -126,7 +127,7 @@ class Host:
         """Do what this kind of node does after a crash."""
 
     # --- turns
-    def turn(self) -> None:
+    def plan_tick(self) -> None:
         """Plan the next check of the engine's timers; called after each action of the engine."""
         if self.engine is None:
             return
@@ -143,7 +144,7 @@ class Host:
             self._tick_at = None
             self.hear_rumours()
             self.engine.tick()
-            self.turn()
+            self.plan_tick()
 
     def hear_rumours(self) -> None:
         """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
@@ -164,15 +165,15 @@ class Host:
             self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
 
     def _flush(self, life: int) -> None:
-        if self.is_up(life) and not self.world.faults.strikes(self, "flush"):
+        if self.is_up(life) and not self.world.faults.crashes(self, "flush"):
             self._flush_planned = False
             self.engine.flush()
-            self.turn()
+            self.plan_tick()
 
     def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
         """Pass frames of a session to the engine."""
         self.engine.hear(link, frames)
-        self.turn()
+        self.plan_tick()
 
     def room(self, link: SimLink) -> None:
         """Note that a session has room for messages again."""
@@ -182,14 +183,14 @@ class Host:
         """Note that a session has begun."""
         self.world.trace("link up", self.name, link.other.name)
         self.engine.link_up(link)
-        self.turn()
+        self.plan_tick()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
         """Note the end of a session; ``was_up``: whether the engine had noticed its beginning."""
         if was_up:
             self.world.trace("link down", self.name, link.other.name)
             self.engine.link_down(link)
-            self.turn()
+            self.plan_tick()
 
     # --- the store, phase by phase
     def work_waits(self, store: WatchedStore) -> None:
@@ -209,12 +210,12 @@ class Host:
             self.work_waits(self.store)
 
     def _store_step(self, life: int) -> None:
-        if not self.is_up(life) or self.world.faults.strikes(self, "before"):
+        if not self.is_up(life) or self.world.faults.crashes(self, "before"):
             return
         store = self.store
         assert store is not None
         self._store_phase(store)
-        if self.world.faults.strikes(self, "after"):
+        if self.world.faults.crashes(self, "after"):
             return
         self._store_planned = False
         self.work_waits(store)
@@ -241,7 +242,7 @@ class Host:
                 store.deliver()
                 if self.has_doubts:
                     self.hear_rumours()
-                self.turn()
+                self.plan_tick()
 
     def _begin_anew(self, life: int) -> None:
         if self.is_up(life):
@@ -291,7 +292,7 @@ class LocalHost(Host):
 
     def _partners(self) -> Partners | None:
         """Return the partners that the configuration names if there is no hub; None with a hub."""
-        return None if self.world.plan.has_hub else Partners.configured(str(one.address) for one in self.world.locals)
+        return None if self.world.plan.has_hub else Partners.configured(str(host.address) for host in self.world.locals)
 
     def started(self) -> None:
         self.doors = SimulatedDoors(self)
@@ -352,7 +353,7 @@ class LocalHost(Host):
 
     def room(self, link: SimLink) -> None:
         self.engine.room()
-        self.turn()
+        self.plan_tick()
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> bool:
@@ -360,14 +361,14 @@ class LocalHost(Host):
         if self.engine is None:
             return False
         self.engine.submit(submissions)
-        self.turn()
+        self.plan_tick()
         return True
 
     def call(self, method: Callable[[LocalEngine], None]) -> None:
         """Call a method of the engine, if it runs."""
         if self.engine is not None:
             method(self.engine)
-            self.turn()
+            self.plan_tick()
 
     def volatile(self) -> dict[str, object]:
         engine = self.engine
@@ -408,7 +409,7 @@ class HubHost(Host):
 
     def room(self, link: SimLink) -> None:
         self.engine.room(link)
-        self.turn()
+        self.plan_tick()
 
     def volatile(self) -> dict[str, object]:
         custody = self.engine.custody
@@ -417,7 +418,7 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # A message lost on an open session is not counted for later ones, nor is one whose Ack2 goes directly.
+        # With these kinds, a forwarded message may stay until its session ends: it was lost, or its Ack2 went directly.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in kept.items() if value}
@@ -455,7 +456,7 @@ class SimDirectory:
         return True
 
     def terms(self, source: Address, target: Address) -> None:
-        """Return no agreements."""
+        """Return None: no agreements are in force."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         return None

@@ -2,7 +2,7 @@
 
 ``InstancesWorld`` is a ``World`` in which nodes dial any instance. Kind ``other_store`` moves a home instead of all
 nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``. Only here stores are
-replaced: all homes move out of one, which is retired when it is empty, and another one is added.
+replaced: all homes move out of a store, the store is retired when it is empty, and another store is added.
 """
 
 from dataclasses import replace
@@ -26,9 +26,9 @@ from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
 LATE_S = 15.0  # the broker drops older messages
-AWAY_EVERY_S = 60.0
-REPLACING = 4  # stores are replaced in each fourth seed, because their homes move away, which hides other faults
-REPLACED_EVERY_S = 60.0
+AWAY_EVERY_S = 60.0  # mean time between two losses of the carrier
+REPLACING = 4  # stores are replaced only in each fourth seed, because moved homes hide other faults
+REPLACED_EVERY_S = 60.0  # mean time between two replacements of a store
 EMPTY_CHECK_S = 1.0  # between two checks whether a store without homes is empty
 KEY = bytes(KEY_BYTES)
 COUNTED = StoreFrames | Passed | Acknowledged  # messages that have to arrive before a run is at rest
@@ -42,7 +42,8 @@ class SimCarrier:
         self.world = world
         self.chance = chance
         self.is_away = False
-        self._last: dict[tuple[int, Destination], float] = {}  #: messages of one instance to another stay in order
+        #: When the last message of a process to a destination arrives.
+        self._last: dict[tuple[int, Destination], float] = {}
 
     def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
         """Put a message on its way; some are lost, doubled, late."""
@@ -92,12 +93,12 @@ class SimCarrier:
             self._returned(origin, life, name, message)
         elif origin.is_alive(life):
             origin.others.gone(name)
-            origin.turn()
+            origin.plan_tick()
 
     def _returned(self, origin: "InstanceHost", life: int, store: StoreName, message: Message) -> None:
         if origin.is_alive(life):
             origin.others.returned(store, message)
-            origin.turn()
+            origin.plan_tick()
 
 
 class CarrierEnd:
@@ -177,14 +178,14 @@ class InstanceHost(HubHost):
         if self.engine is not None and not self.is_joined:
             self.is_joined = True
             self.others.joined()
-            self.turn()
+            self.plan_tick()
 
     def cut(self) -> None:
         """Lose the connection to the carrier."""
         if self.engine is not None and self.is_joined:
             self.is_joined = False
             self.others.cut()
-            self.turn()
+            self.plan_tick()
 
     def hear_message(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
@@ -194,12 +195,12 @@ class InstanceHost(HubHost):
             self.passes_on = isinstance(message, Passed)
             self.others.hear(life, message)
             self.passes_on = False
-            self.turn()
+            self.plan_tick()
 
     # --- sessions
     def link_up(self, link: SimLink) -> None:
         if self.others.fronts.probe(link.peer):
-            link.session.cut(0.1, 0.1)  # it has an older session at another instance
+            link.session.cut(0.1, 0.1)  # the node has an older session at another instance
         else:
             super().link_up(link)
 
@@ -218,7 +219,7 @@ class InstanceHost(HubHost):
 
     def volatile(self) -> dict[str, object]:
         kept = super().volatile()
-        kept.pop("forwarded", None)  # a lost or wrongly addressed report of an Ack2 is not counted for later ones
+        kept.pop("forwarded", None)  # entries may stay, because the report of an Ack2 was lost or had a wrong address
         return kept
 
 
@@ -251,7 +252,7 @@ class InstancesWorld(World):
         former = [host for host in self._former if host.engine is not None]
         return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
 
-    _former: tuple[HubHost, ...] = ()
+    _former: tuple[HubHost, ...] = ()  #: processes whose store another process has taken over
 
     def take_over(self, old_lives_s: float) -> None:
         self.site = self._of_instances.choice(self.sites)
@@ -334,12 +335,12 @@ class InstancesWorld(World):
             return
         self.faults.count += 1
         self.trace("FAULT", "carrier", away_s)
-        every = self.instances()
+        affected = self.instances()
         if self._of_instances.random() < 0.5:
             self.carrier.is_away = True
-        elif every:
-            every = [self._of_instances.choice(every)]
-        for host in every:
+        elif affected:
+            affected = [self._of_instances.choice(affected)]
+        for host in affected:
             host.cut()
         self.time.after(away_s, self._restore_carrier)
 
@@ -353,7 +354,7 @@ class InstancesWorld(World):
         self._restore_carrier()
 
     def _serve_sites(self) -> None:
-        """Do nothing: every node reaches every store."""
+        """Do nothing: affected node reaches affected store."""
 
 
 def simulate_instances(

@@ -1,4 +1,4 @@
-"""Mutations: rules of PROTOCOL.md section 7, each removed from the real engine by a patch; a campaign must notice it.
+"""Mutations: rules of PROTOCOL.md, each removed from the real engine by a patch; a campaign must find a violation.
 
 A patch replaces a method or a cell of a grid while the mutation is applied. The guards of the store are switched off
 then, because the oracle itself has to find the violation. The fault kinds of a mutation happen more often, in every
@@ -97,8 +97,9 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 
 
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
-    """Return a change after which work calls ``act`` as soon as it has decided, with its owner and its local
-    variables.
+    """Return a change of a method that makes work: after its decision, the work calls ``act``.
+
+    The arguments of ``act`` are the owner of the method, and the local variables of the work.
     """
 
     def change(make: Any) -> Any:
@@ -119,7 +120,7 @@ def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
 
 
 def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
-    """Return a change after which the arguments of work are changed by ``rewrite`` when its rows are loaded."""
+    """Return a change of a method that makes work: ``rewrite`` replaces its arguments when the rows are loaded."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -193,7 +194,7 @@ def delete_when_sent(claim: Any) -> Any:
 
 
 def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
-    """Accept an Ack for any message that it names."""
+    """Accept an Ack for the copy with its number, whichever message it names."""
     named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
     return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
@@ -312,7 +313,7 @@ def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
 
 
 def reack_by_number(note: Any) -> Any:
-    """Accept ReAck and ReAck2 for any row that they name."""
+    """Accept ReAck and ReAck2 for the row with their number, whichever message they name."""
 
     def notes(statements: Any, lk0: Any, record: Any) -> None:
         row = statements._unit.pending.get(record.dest_ref_id)
@@ -362,7 +363,7 @@ def a_day_ahead(release: Any) -> Any:
 
 
 def without_the_last(check: Any) -> Any:
-    """Leave out the last member of groups with several."""
+    """Leave out the last member of each group that has several members."""
 
     def check_less(*arguments: Any) -> Any:
         members = check(*arguments)
@@ -398,7 +399,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "app_gate": (swap(Pending, "is_removable", removable_when_noted),),
     "gone_reply": (swap(receipts, "_reply", only_what_is_here),),
     "class12_giveup": (
-        swap(receipts._Answers, "_no", resend_always),
+        swap(receipts._Answers, "_negative", resend_always),
         cell(SENDER_12, SenderState.SS_SENT, SenderEvent.not_here, SenderState.SS_INIT, SenderDeed.wake),
         cell(SENDER_12, SenderState.SS_ACK_FWD, SenderEvent.not_here, SenderState.SS_INIT, SenderDeed.wake),
     ),
@@ -431,7 +432,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "group_member": (swap(GroupExpansion, "check", without_the_last),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
-# Name, rule of section 7 (or break of section 9), number of seeds, fault kinds, violation found.
+# Name, rule (or transition, break or section) of PROTOCOL.md, number of seeds, fault kinds, violation found.
 TABLE = """
 dedup            N1     30  half_open,cut                               recorded twice
 ledger           N2    200  hold,replay,cut,overtake                    recorded again after cleanup

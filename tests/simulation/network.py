@@ -35,7 +35,7 @@ class SimLink:
         self.owner = owner
         self.other = other
         self.life = owner.life
-        self.up = False  #: whether the owner's engine takes it for open
+        self.up = False  #: whether the owner's engine considers the session open
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
@@ -67,9 +67,7 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with a process of the hub, or with another local node, which is then in the place
-    of ``hub``.
-    """
+    """One connection of a local node with a process of the hub, or with another local node, which is then ``hub``."""
 
     def __init__(self, world: "World", local: "LocalHost", hub: "Host") -> None:
         self.world = world
@@ -97,7 +95,7 @@ class SimSession:
             self.local.link_up(self.local_end)
 
     def cut(self, local_delay: float, hub_delay: float) -> None:
-        """Lose the frames under way; each end is notified after its own delay."""
+        """Lose the frames under way; each end is notified after its own delay in seconds."""
         if not self.is_cut:
             self.is_cut = True
             self.world.ending += 2
@@ -158,7 +156,7 @@ class SimSession:
 
 
 def through_the_codec(frame: Frame) -> Frame:
-    """Return a frame as the peer decodes it; every other message travels in the packed form."""
+    """Return a frame as the peer decodes it; messages with odd numbers travel in the packed form."""
     if isinstance(frame, Data):
         write = write_packed if frame.envelope.lk0.object_id % 2 else write_envelope
         properties, headers = write(frame.envelope)

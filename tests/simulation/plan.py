@@ -11,9 +11,10 @@ from random import Random
 from semq.engine.settings import EngineSettings
 from semq.store.postgres.writer import LATER_S
 from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes
 from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.status import SaveFwd
-from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
+from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
 from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
 from tests.simulation.groups import group_of
@@ -37,12 +38,12 @@ class Theme:
 
 
 THEME_SHARE = 0.3  # share of the seeds that are not drills
-SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some documents are scheduled (@NotBefore)
-DIRECT_EVERY, DIRECT_AT = 10, 3  # of the seeds without a theme: nodes have direct sessions, too
-# Of the seeds without a theme: nodes have no hub, only direct sessions.
-NO_HUB_EVERY, NO_HUB_AT = 20, 9
-GROUPS_EVERY, GROUPS_AT = 4, 3  # of the seeds without a theme: some documents are for groups and for all users of one
-DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
+# Seeds without a theme have more features if ``seed % EVERY == AT``.
+SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
+DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
+NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
+GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
+DRILL_EVERY = 5  # each fifth seed is a drill; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # Frames get lost, so that a sender does not know which have arrived.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
@@ -56,12 +57,15 @@ THEMES = (
     Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, acts=0.7),
     Theme("restore_local restore_hub hold offline cut replay rumours poison", (3,), flight=1, acts=0.7),
     Theme("restore_local other_store offline operator rumours", (3,), (True, True, False)),
-    Theme("wipe_hub restore_hub offline cut crash_hub think rumours cancel"),  # a new message under an old number
-    Theme("offline half_open cancel operator stall", orders=("", "k"), acts=0.7),  # markers for copies under way
-    Theme(
-        "other_store offline operator cancel poison rumours", (3, 3, 2), (True,), acts=0.6
-    ),  # custodians out of reach
-    Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
+    # a new message under an old number
+    Theme("wipe_hub restore_hub offline cut crash_hub think rumours cancel"),
+    # markers for copies under way
+    Theme("offline half_open cancel operator stall", orders=("", "k"), acts=0.7),
+    # custodians out of reach
+    Theme("other_store offline operator cancel poison rumours", (3, 3, 2), (True,), acts=0.6),
+    # applications of all kinds
+    Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),
+    # classes 1 and 2
     Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), acts=0.5),
     # a store of the hub that never comes back
     Theme(
@@ -83,12 +87,12 @@ class Plan:
     kinds: frozenset[str]
     focus: frozenset[str]  #: the kinds that happen more often
     goal: Goal | None  #: the aim of the false hints in a drill
-    locals: int
-    sites: int
-    faulty_s: float
+    locals: int  #: number of local nodes
+    sites: int  #: number of stores of the hub
+    faulty_s: float  #: seconds until the faults stop
     settings: EngineSettings
-    link_room: int
-    codec: bool
+    link_room: int  #: number of messages that a session takes at a time
+    codec: bool  #: whether frames are encoded and decoded
     flush_s: float
     redial_s: float
     latency_s: float
@@ -202,14 +206,14 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         keep_parked=False,
         ahead_bytes=AHEAD_BYTES,
     )
-    return replace(
-        settings, forward_note_s=settings.cleanup_s * 2 - 1
-    )  # no delay at all, or longer than most Ack2 take
+    # Ack-Fwd is not delayed at all, or longer than most Ack2 take.
+    return replace(settings, forward_note_s=settings.cleanup_s * 2 - 1)
 
 
 def _bulk(token: str) -> bytes:
-    """Return bytes that make about a third of the documents large, else none. The token decides, so that seeds keep
-    their documents.
+    """Return bytes that make a document large; for about two thirds of the tokens, return none.
+
+    The token decides, so that seeds keep their documents.
     """
     return bytes(AHEAD_BYTES) if sum(token.encode()) % 3 == 0 else b""
 
@@ -255,8 +259,8 @@ def _document(
     document = PlannedDocument(
         token=token,
         target=target,
-        attributes=attributes(
-            save_fwd,
+        attributes=Attributes(
+            save_fwd=save_fwd,
             ack2=chance.choice(mix.acks),
             app_key=AppKey("simulated", "", "", token),
             order_key="" if is_fixed else order_key,

@@ -37,5 +37,5 @@ class Runs:
 
 
 def is_seeded() -> bool:
-    """Whether the hashes of text are the same in every such process."""
+    """Whether this process has the fixed hash seed, so that hashes of text are the same in each run."""
     return sys.flags.hash_randomization == 0

@@ -1,7 +1,7 @@
 """Scheduled documents in the simulator: the part that releases them, and the oracle's records about them.
 
-The oracle checks before each commit that a document is scheduled once, released by its time or a person, and accepted
-or cancelled once; at the end none waits.
+The oracle checks before each commit that a document is scheduled once, released by a person or when its time has come,
+and accepted or cancelled once. At the end of a run no document waits.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class SimulatedDoors:
         def then() -> None:
             if self._host.is_up(self._life):
                 act()
-                self._host.turn()
+                self._host.plan_tick()
 
         self._host.world.time.after(in_s, then)
 
@@ -77,8 +77,8 @@ class ScheduleBooks:
             return
         name, now = host.name, host.engine.core.now_ms()
         for number, row in unit.new_submissions.items():
-            again = any((node, one.token) == (name, row.token) for (node, _), one in self._waiting.items())
-            self._oracle.demand(not again, "T", f"a token scheduled twice: {row.token}")
+            is_repeated = any((node, other.token) == (name, row.token) for (node, _), other in self._waiting.items())
+            self._oracle.demand(not is_repeated, "T", f"a token scheduled twice: {row.token}")
             self.tokens.add(row.token)
             self._waiting[name, number] = row
             self._names.add(row.lk0)
@@ -98,8 +98,11 @@ class ScheduleBooks:
             self._waiting.pop((name, number), None)
 
     def is_name(self, lk0: LK0) -> bool:
-        """Whether a scheduled document has waited under this name; a repeated submission is answered with it until the
-        document becomes a row of tb_0031, perhaps in the next unit."""
+        """Whether a scheduled document has waited under this name.
+
+        A repeated submission gets this name as its answer until the document becomes a row of tb_0031, perhaps in the
+        next unit.
+        """
         return str(lk0) in self._names
 
     def _accepted(self, row: Submitted, lk0: LK0) -> None:

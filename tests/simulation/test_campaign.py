@@ -15,7 +15,7 @@ import pytest
 
 from semq.umx_t.grids import GRIDS, HANDLING, HUB, HandlingEvent
 from semq.umx_t.status import AppStatus
-from tests.simulation.campaign import Totals, covered, focus_of, run_share
+from tests.simulation.campaign import Totals, focus_of, run_share, run_with_drills
 from tests.simulation.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
     """The first share, then a drill for each cell that it does not reach."""
-    totals = runs(covered, size)
+    totals = runs(run_with_drills, size)
     expect_no_violation(totals, size)
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
@@ -64,7 +64,7 @@ def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Ru
     totals = runs(run_share, 20, 20, focus=focus_of(HANDLING.name, 0))
     assert totals.failed == []
     assert cell in totals.cells
-    assert cell not in runs(run_share, 20, 20).cells  # chance alone seldom does
+    assert cell not in runs(run_share, 20, 20).cells  # random runs seldom reach it
 
 
 def run(*arguments: str) -> dict[str, Any]:

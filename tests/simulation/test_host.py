@@ -41,7 +41,7 @@ def at_rest() -> tuple[World, HubHost]:
     let_pass(world, 60.0)
     assert world.hub.is_idle
     assert world.hub.store is not None
-    world.hub.store._group = lambda waiting: waiting  # as the real writer
+    world.hub.store._group = lambda waiting: waiting  # take all waiting work, like the real writer
     return world, world.hub
 
 

@@ -27,8 +27,8 @@ from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
 REST_S = 12_000.0  # within this time after the last fault all work has ended
-PASSED_ON_S = 10.0  # afterwards, frames that the hub was passing on or delaying have arrived
-# no further work in this time, which exceeds the longest interval of inquiries about rows not in custody
+PASSED_ON_S = 10.0  # within this time after all work, the last frames that the hub passes on or delays have arrived
+# No frame is sent in this time, which exceeds the longest interval of inquiries about rows that are not in custody.
 SILENCE_S = 400.0
 SITE_S = 150.0  # while copies are in another store of the hub, the nodes log in at its process for this time
 Trace = Callable[[str], None]
@@ -302,7 +302,7 @@ class World:
     def _check_ledgers(self, result: SeedResult) -> None:
         """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
 
-        A receiver learns of a floor that rose because of a refusal by the hub with the next message only.
+        A receiver learns of a floor that rose because of a refusal by the hub only with the next message.
         """
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
@@ -320,14 +320,14 @@ class World:
             self._trace(f"{self.time.now:10.4f} {where:6} {what:12} {show(fact)}")
 
     def trace_all(self, what: str, where: str, frames: Sequence[Frame]) -> None:
-        """Write a line of the trace for several frames."""
+        """Write a line of the trace for each frame."""
         if self._trace is not None:
             for frame in frames:
                 self.trace(what, where, frame)
 
 
 def show(fact: object) -> str:
-    """Return a frame as a line."""
+    """Return a frame as a line with its important fields, and any other fact as text."""
     if isinstance(fact, Data):
         e = fact.envelope
         void = " void" if e.void else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Goal = tuple[str, SenderState, SenderEvent]  # grid, column of the row, event
-# Drills in a round for each event | grid | column | events.
+# Number of drills of each event in a round | grid | column | events.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
 1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker returned_late
@@ -50,6 +50,7 @@ GOALS: tuple[Goal, ...] = tuple(
     for times, grid, standing, *all_news in map(str.split, TABLE.strip().splitlines())
     for news in all_news * int(times)
 )
+# The hint that causes an event.
 HINT_OF: dict[SenderEvent, Hint] = {
     SenderEvent.fwd: HubFlag.FORWARDED,
     SenderEvent.fwd_failed: HubFlag.FORWARD_FAILED,
@@ -63,11 +64,9 @@ HINT_OF: dict[SenderEvent, Hint] = {
     SenderEvent.not_here_bare: Answer.NOT,
     SenderEvent.offline: Answer.OFFLINE,
 }
-RETURNS = (
-    SenderEvent.returned,
-    SenderEvent.returned_marker,
-    SenderEvent.returned_late,
-)  # refusals of a copy by an operator
+# Refusals of a copy by an operator of the hub.
+RETURNS = (SenderEvent.returned, SenderEvent.returned_marker, SenderEvent.returned_late)
+# Events that need a true statement, and that statement.
 TRUTHS = {
     SenderEvent.recv: Answer.RECV,
     SenderEvent.rej: Answer.REJ,
@@ -158,8 +157,10 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame
 
 
 def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) -> list[Frame]:
-    """Return the refusal of a copy by an operator; with ``ends``, after the true end of the message. Return nothing if
-    the row is of the other kind (payload or marker), or cannot have been sent.
+    """Return the refusal of a copy by an operator; with ``ends``, after the true end of the message.
+
+    Return nothing if the row is a marker and the event is about a payload, or the reverse, or if the row cannot have
+    been sent.
     """
     is_marker = news is not SenderEvent.returned
     known = truth(link.owner.world, row) if ends else None
@@ -180,7 +181,9 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
 
 
 def _refused_falsely(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
-    """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has it."""
+    """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has the
+    message.
+    """
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []

@@ -45,8 +45,8 @@ KINDS: dict[str, float] = {
     "cancel": 0.0,
     "hold": 0.0,
     "expiry": 0.0,
-    "poison": 0.0,
-    "refusal": 0.0,
+    "poison": 0.0,  # documents that their receivers cannot open
+    "refusal": 0.0,  # documents that the hub refuses
     "operator": 0.0,  # a person sends another copy
     "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
     "strike_off": 0.5,  # the hub does not serve an institution for a while
@@ -61,9 +61,9 @@ KINDS: dict[str, float] = {
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
     "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
 }
-# Besides, in drills only: "second_thoughts", applications mostly fail permanently, and answer twice.
-DIRECT_RATE = 6.0  # cuts of direct sessions, in seeds that have them
-# Also for the whole run: "no_hub", nodes without a hub, whose partners are those of their configurations.
+# Drills have one more kind, "second_thoughts": applications mostly reject documents for good, and answer twice.
+DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds, in seeds that have such sessions
+# One more kind concerns the whole run, "no_hub": nodes without a hub, whose configurations name their partners.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
     "rumours", "refusal",
@@ -85,7 +85,7 @@ class Faults:
         self._withheld: list[tuple[SimLink, Frame]] = []
 
     def schedule(self) -> None:
-        """Draw the moments of all strikes."""
+        """Draw the times of all faults that have a rate."""
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
             per_100_s = DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)
@@ -94,10 +94,10 @@ class Faults:
                 rate *= 6.0 if kind in DISASTERS else 3.0
             when = self.chance.expovariate(rate) if rate else end
             while when < end:
-                self.world.time.at(when, self._strike, kind)
+                self.world.time.at(when, self._happen, kind)
                 when += self.chance.expovariate(rate)
 
-    def _strike(self, kind: str) -> None:
+    def _happen(self, kind: str) -> None:
         if self.active:
             self.count += 1
             self.world.trace("FAULT", kind, "")
@@ -175,8 +175,8 @@ class Faults:
     def _fast_disk(self) -> None:
         self.disk_factor = 1.0
 
-    def strikes(self, host: "Host", where: str) -> bool:
-        """Whether the process ends at this step."""
+    def crashes(self, host: "Host", where: str) -> bool:
+        """Draw whether the process ends at this step, and end it in that case."""
         if not self.active or "crash_at_step" not in self.kinds:
             return False
         if self.chance.random() >= self.world.plan.crash_at_step:
@@ -218,7 +218,7 @@ class Faults:
         return self.chance.choice((0.0, 0.01))
 
     def stutters(self) -> bool:
-        """Whether an application answers a second time."""
+        """Draw whether an application answers a second time."""
         probability = 0.8 if "second_thoughts" in self.kinds else 0.3
         return self.active and "stutter" in self.kinds and self.chance.random() < probability
 
@@ -230,7 +230,7 @@ class Faults:
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), weights)[0]
 
     def refuses(self) -> bool:
-        """Whether the hub refuses a document of the kind that it refuses at times."""
+        """Draw whether the hub refuses a document of the kind that it refuses at times."""
         return self.active and self.chance.random() < 0.5
 
     # --- operators of the hub
@@ -260,7 +260,7 @@ class Faults:
             host.engine.copy_acts.refuse(ids, act, only_copies=self.chance.random() < only_copies)
         else:
             host.engine.copy_acts.resend(ids, act)
-        host.turn()
+        host.plan_tick()
 
     def strike_off(self) -> None:
         name = self._some_local().name
@@ -269,7 +269,10 @@ class Faults:
 
     # --- the network in the mode ``hell``
     def draw_arrivals(self, frame: Frame) -> tuple[bool, list[float]]:
-        """Return whether a frame arrives in its turn, and after which delays it arrives (again), on any session."""
+        """Draw whether a frame arrives in its turn, and the delays (seconds) after which it arrives late or again.
+
+        Late frames arrive in the session that the two nodes have then.
+        """
         if not self.active or _is_presence(frame):
             return True, []
         if "loss" in self.kinds and self.chance.random() < 0.04:
@@ -282,9 +285,9 @@ class Faults:
         return True, []
 
     def draw_hints(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
-        """Draw false hints about a node's own rows."""
+        """Draw false hints about rows of the node at this end of a session; most often there are none."""
         if link.owner.home.type == link.other.home.type == 1:
-            return []  # a partner makes no hints of the hub
+            return []  # a partner makes no statements of the hub
         goal = self.world.plan.goal
         if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
             self.count += 1
@@ -305,13 +308,13 @@ class Faults:
             return
         rows, doubts = host.tables.outbound, host.engine.rows.doubts
         if goal is not None and goal[1:] == (SenderState.FINAL, SenderEvent.claim):
-            lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled while being claimed
+            lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled in the unit of the claim
         elif goal is not None and aims:
             lk0s = [rows[i].lk0 for i, doubt in doubts.items() if i in rows and doubt is goal[1]]
         else:
             lk0s = [rows[i].lk0 for i in doubts if i in rows]
         if rows and self.chance.random() < 0.2:
-            lk0s = [another(self.chance.choice(list(rows.values())).lk0)]
+            lk0s = [another(self.chance.choice(list(rows.values())).lk0)]  # names no row: the act must change nothing
         if lk0s:
             self.count += 1
             what = SenderEvent.resend if goal is not None and goal[2] is SenderEvent.resend else SenderEvent.cancel
@@ -327,7 +330,7 @@ class Faults:
         self.world.time.after(delay, link.session.deliver_late, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
-        """Whether a frame is delayed until its receiver has an open unit, while others overtake it."""
+        """Draw whether a frame is delayed, at most 20 s, until its receiver has an open unit; others overtake it."""
         is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.home.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False
@@ -335,7 +338,7 @@ class Faults:
         self.world.in_transit += 1
         entry = link, frame
         self._withheld.append(entry)
-        self.world.time.after(self.chance.uniform(1.0, 20.0), self._let_go, entry)
+        self.world.time.after(self.chance.uniform(1.0, 20.0), self._deliver_withheld, entry)
         return True
 
     def in_a_unit(self, host: "Host") -> None:
@@ -349,9 +352,9 @@ class Faults:
             lk0 = frame.envelope.lk0
             is_followed = link.other is host and (lk0.store, Pos(lk0.inc, frame.envelope.sid)) in recorded
             if is_followed and self.chance.random() < 0.5:
-                self._let_go(entry)
+                self._deliver_withheld(entry)
 
-    def _let_go(self, entry: tuple["SimLink", Frame]) -> None:
+    def _deliver_withheld(self, entry: tuple["SimLink", Frame]) -> None:
         if entry in self._withheld:
             self._withheld.remove(entry)
             link, frame = entry
@@ -375,7 +378,7 @@ class Faults:
         self._restore(tables, Tables(tables.store_uuid), Books())
 
     def lose_store(self) -> None:
-        """Lose one of two stores: the nodes use the other one."""
+        """Lose one of several stores for ever; an operator declares the loss later."""
         if len(self.world.sites) > 1:
             home = self.world.lose_site(self.chance.choice(self.world.sites))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, home)
@@ -389,7 +392,7 @@ class Faults:
             engine = site.host.engine
             if engine is not None and name not in engine.custody.stores.retired:
                 engine.custody.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
-                site.host.turn()
+                site.host.plan_tick()
         self.world.time.after(20.0, self.retire, home)
 
     def _restore(self, tables: Tables, backup: Tables, books: Books) -> None:
@@ -404,12 +407,12 @@ class Faults:
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:
-    """Return the messages named in frames: for markers their own, for packets those of the records."""
+    """Return the LK0 of the messages that void markers are about, or that records of packets name."""
     markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
     packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
     return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Return whether a packet is presence, which is not lost or repeated within a session."""
+    """Return whether a frame has records of presence, which are not lost or repeated within a session."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE

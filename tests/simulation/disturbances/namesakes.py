@@ -1,8 +1,8 @@
-"""Records with the number of a row that belong to another message; they must change nothing (rules N6 and N13).
+"""Records that carry the number of a row but name another message; they must change nothing (rules N6 and N13).
 
 Numbers of rows are used again after a store was restored or created again; random faults cause such records too rarely.
-In the mode ``hell``, therefore, nodes that may send a record send it with the number of a row and the identity of
-another message, or another copy. Called by ``rumours``.
+In the mode ``hell``, therefore, a node with the right to a record sends it with the number of a row and the identity
+of another message, or of another copy. Called by ``rumours``.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def of_own(chance: Random, link: "SimLink", row: Outbound) -> Packet:
 
 def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
     """Return a ReAck or ReAck2 to a receiver, about another message or another copy."""
-    source, of, flag, ident = chance.choice(
+    source, number, flag, ident = chance.choice(
         (
             (row.lk0.node, row.lk0.object_id, AckFlag.END_TO_END, str(another(row.lk0))),
             (link.peer, row.lk1.object_id if row.lk1 else 7, AckFlag.TRANSPORT, str(another(row.lk0))),
@@ -37,8 +37,8 @@ def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
     )
     home = row.lk1 or row.lk0
     noted = Receipt(
-        src_semq_id=home.semq_id, src_semq_db_id=home.semq_db_id, src_ref_id=of, dest_ref_id=row.bref, ack_flag=flag,
-        ident=ident,
+        src_semq_id=home.semq_id, src_semq_db_id=home.semq_db_id, src_ref_id=number, dest_ref_id=row.bref,
+        ack_flag=flag, ident=ident,
     )  # fmt: skip
     return Packet(source, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [noted])
 
@@ -82,7 +82,7 @@ OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Pa
 
 
 def another(lk0: LK0) -> LK0:
-    """Return a message of the same store and number, of another incarnation."""
+    """Return the name of a message with the same store and number, but of another incarnation."""
     return lk0._replace(inc=lk0.inc ^ 1)
 
 

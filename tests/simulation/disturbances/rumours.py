@@ -92,7 +92,9 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """Return further records about this row that do no harm, because they are late or its class promises nothing."""
+    """Return further records about this row that do no harm, because they are late, or because the class of
+    the message promises nothing.
+    """
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 arrives first
@@ -115,7 +117,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
     if chance.random() < 0.4:
         return [namesakes.of_copy(chance, link, row)]
     if row.lk0.node == link.peer:
-        # A late ReAck of the refusal of a copy that has become its sender's marker since, and is not refused any more.
+        # A late ReAck of a refusal: the refused copy has become its sender's marker since, and is not refused any more.
         is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
         return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
     known = truth(link.owner.world, row)

@@ -1,6 +1,7 @@
 """The oracle's own records of each message: promises, recordings, deliveries, reports, and disasters.
 
-Written by the oracle alone, from events at the borders of nodes; it shares no state with the code under test.
+Written by the oracle, from events at the borders of nodes, and by faults that the oracle has to know. The records share
+no state with the code under test.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ class SimulatedMessage:
     order_key: str
     payload: bytes
     sid: int
-    place: int  #: in accept order, over all messages of the run
+    place: int  #: number in the order of acceptance, over all messages of the run
     group: str = ""  #: the name of the submission to a group, of which it is a member
     promised: bool = False  #: the application was informed that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
@@ -32,14 +33,14 @@ class SimulatedMessage:
     refused_as: set[bool] = field(default_factory=set)  #: the refused copies: payload (False), marker (True), or both
     lied: bool = False  #: the hub has refused it falsely: its receiver has it
     untold: bool = False  #: refused while its source was not served
-    recorded: Arrival | None = None  #: in the receiver's store as it is now
-    ever: set[Arrival] = field(default_factory=set)  #: in the receiver's store at any time, including before restores
+    recorded: Arrival | None = None  #: entry in the receiver's store as it is now
+    ever: set[Arrival] = field(default_factory=set)  #: entries there at any time, including before restores
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
-    ends: set[Outcome] = field(default_factory=set)  #: in its source's store at any time, including before restores
+    ends: set[Outcome] = field(default_factory=set)  #: outcomes in its source's store at any time, also before restores
     custody: set[str] = field(default_factory=set)  #: stores of the hub that have committed a copy at any time
     copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
-    given: int = 0
+    given: int = 0  #: number of deliveries to the application
     done: bool = False  #: the application has acknowledged it, or it was parked
     parked: bool = False  #: it was parked at some time, so others need not wait for it
     sent: int = 0  #: number of copies sent by its source
@@ -101,7 +102,6 @@ class Books:
     accepted: int = -1  #: the place of the last message that any node had accepted
     recorded: dict[LK0, Arrival] = field(default_factory=dict)
     outcomes: dict[LK0, Outcome] = field(default_factory=dict)
-    held: set[LK0] = field(default_factory=set)
 
 
 class SourceStream:

@@ -1,8 +1,8 @@
-"""The invariants of PROTOCOL.md section 6, checked at every step against records of its own.
+"""The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records.
 
-The oracle observes four events: a store is about to commit a unit (``commits``), a node sends frames (``sent``), an
-application gets a document (``given``) or a report (``promised``, ``reported``). Of the engine it uses only the values
-in rows.
+The oracle observes these events: a store is about to commit a unit (``commits``), a node sends or receives frames
+(``sent``, ``heard``), an application gets a document (``given``) or a report (``promised``, ``reported``).
+Of the engine it uses only the values in rows.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arr
 
 
 class InvariantBroken(AssertionError):
-    """An invariant does not hold; ``kind`` is lost, duplicated or another violation."""
+    """An invariant does not hold; ``kind`` is ``lost``, ``duplicated`` or ``violations``."""
 
     def __init__(self, rule: str, text: str, kind: str) -> None:
         super().__init__(f"{rule}: {text}")
@@ -78,7 +78,7 @@ class Oracle:
         self.answered.add(document.token)
         a = document.attributes
         if lk0 not in self.messages and a.save_fwd is not SaveFwd.MUST:
-            # It had no row, so this is its first event.
+            # The message had no row, so this is its first event.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
         messages, order_key = self.groups.messages(lk0), "@Fixed" if a.fixed else a.order_key
@@ -287,7 +287,7 @@ class Oracle:
         voided: set[str] = set()  # copies that have become markers in this unit so far
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
-                continue  # without LK1 it was refused on arrival: no copy is stored
+                continue  # a refusal without LK1 was made on arrival: no copy is stored
             message = self._message(parse_lk0(line.lk0))
             if line.event is Event.VOIDED:
                 voided.add(line.lk1)
@@ -457,7 +457,6 @@ class Oracle:
             len(self.messages) - 1,
             {m.lk0: m.recorded for m in self.messages.values() if m.dest == name and m.recorded is not None},
             {m.lk0: m.outcome for m in of_source if m.outcome is not None},
-            {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED},
         )
 
     def restored(self, tables: Tables, books: Books) -> None:
@@ -494,5 +493,6 @@ class Oracle:
         return message
 
     def demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
+        """Raise ``InvariantBroken`` if a condition does not hold."""
         if not holds:
             raise InvariantBroken(rule, text, kind)

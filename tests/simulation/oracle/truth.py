@@ -22,8 +22,8 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
             result = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
             return result or Arrival.REJ in ever or message.lied
         case Outcome.CANCELLED:
-            # Class 1 and 2 have no void markers: only unsent messages can be cancelled. A sender that was restored does
-            # not know that it had sent them (section 19).
+            # Classes 1 and 2 have no void markers: only unsent messages can be cancelled. A sender that was restored
+            # does not know which messages it had sent (section 19).
             if not message.must:
                 return message.cancelled and (message.sent == 0 or message.source_restored)
             return message.cancelled and _marker_came_first(message)
@@ -36,8 +36,9 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
-    """Return whether the hub's statement alone had ended a message that its receiver has: only such an end is corrected
-    (S5c).
+    """Return whether a row may correct its outcome (S5c).
+
+    The former outcome must come from a statement of the hub alone, and the receiver must have the message.
     """
     by_hub = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
@@ -48,21 +49,21 @@ def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def was_corrected(message: SimulatedMessage, reported: str) -> bool:
-    """Whether a reported outcome was corrected in the same unit: the store has only the last one."""
+    """Whether a reported outcome was corrected in the same unit: the store has only the last outcome."""
     dropped = message.save_fwd is SaveFwd.DROP and reported == Outcome.DROPPED.name
     reported_by_hub = dropped or (message.lied and reported == Outcome.REJECTED.name)
     return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:
-    """Return whether a receipt that is recorded now contradicts the report, and no declared disaster excuses that."""
+    """Return whether an arrival that is recorded now contradicts the outcome, and no declared disaster excuses that."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
 
 
 def new_markers(unit: Unit) -> set[LK0]:
-    """Return messages whose copy is stored by this unit, as a marker from the beginning."""
+    """Return the messages of which this unit stores a marker that replaces no stored payload."""
     replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
     return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
@@ -86,7 +87,7 @@ def _was_barred(message: SimulatedMessage) -> bool:
     """
     if not message.barred:
         return False
-    if not message.must:  # section 19: a restored sender does not know that it had sent it
+    if not message.must:  # section 19: a restored sender does not know that it had sent the message
         return not message.ever or message.source_restored or message.doubled
     came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
     return came_first or was_taken_and_refused(message)
@@ -98,7 +99,7 @@ def _was_returned(message: SimulatedMessage) -> bool:
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave it up while the hub served no target that could state its outcome."""
+    """Whether a person gave the message up while the hub served no target that could state its outcome."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
@@ -107,7 +108,7 @@ def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether it has really expired: a marker was recorded first, or the only copy was refused for its expiry."""
+    """Whether the message has really expired: a marker was recorded first, or its only copy was refused for it."""
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
     if not message.must:  # as for a cancelled message
