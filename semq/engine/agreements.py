@@ -21,7 +21,8 @@ class Meter:
     buckets."""
 
     minutes: float  #: minutes of the rate in a full bucket
-    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: tokens at a time
+    #: Tokens, and the monotonic time at which they were counted.
+    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
         """Count one document at a monotonic time; return False, and do not count it, if it exceeds the rate. Terms
@@ -30,11 +31,11 @@ class Meter:
         if not terms.per_minute:
             return True
         full = max(terms.per_minute * self.minutes, 1.0)
-        left, since = self._buckets.get((pair, terms), (full, now))
-        left = min(full, left + (now - since) * terms.per_minute / MINUTE_S)
-        may = left >= 1.0
-        self._buckets[pair, terms] = (left - 1.0 if may else left, now)
-        return may
+        tokens, counted_at = self._buckets.get((pair, terms), (full, now))
+        tokens = min(full, tokens + (now - counted_at) * terms.per_minute / MINUTE_S)
+        may_send = tokens >= 1.0
+        self._buckets[pair, terms] = (tokens - 1.0 if may_send else tokens, now)
+        return may_send
 
     def forget(self) -> None:
         """Drop all counts, after a change of terms."""

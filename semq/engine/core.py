@@ -52,7 +52,8 @@ class Core:
         self.pieces = PieceStock(recovered.pieces)
         self._store = store
         self._next_id = recovered.first_id
-        self._nonce = recovered.inc >> 12  #: 51 bits, so that answers to an earlier process fit no inquiry of this one
+        #: A random start of 51 bits, so that answers to inquiries of an earlier process match no inquiry of this one.
+        self._nonce = recovered.inc >> 12
 
     def reconfigure(self, settings: EngineSettings) -> None:
         """Use other settings from now on, except for the intervals of inquiries, which change at the next start."""
@@ -64,7 +65,7 @@ class Core:
         """Post work to the store; ``later``: no caller waits for its commit, so it may be committed with other work.
 
         ``failed`` is called if the work is abandoned; without ``failed``, the timers of the rows lead to the same work
-        again. ``ahead``: large bodies, by table; other work may overtake this one while they are written.
+        again. ``ahead``: large bodies, by table; other work may overtake this work while the bodies are written.
         """
         if failed is not None:
             work.on_failure = failed
@@ -97,7 +98,7 @@ class Core:
         return self.clock.monotonic()
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970 UTC, for people and ledgers."""
+        """Return the present time in milliseconds since 1970 UTC, for people and ledgers."""
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
@@ -127,7 +128,7 @@ class Core:
             ledger.append(line)
 
     def tick(self, side: Side) -> None:
-        """Write the number of violations without a line of their own, for the minutes that have ended."""
+        """Write how many violations got no line of their own, for each peer and each minute that has ended."""
         lines = [
             LedgerLine(
                 self.now_ms(), side, Event.VIOLATION, "", peer,
@@ -141,8 +142,8 @@ class Core:
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about a row of this node, in the transaction that makes it true; ``corrects``:
-        the outcome that an earlier event reported wrongly; None if there was no such event.
+        """Prepare an application event about a row of this node, as ``prepare_event``. ``corrects``: the outcome that
+        an earlier event reported wrongly; None if there was no such event.
         """
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
@@ -152,7 +153,9 @@ class Core:
         self.prepare_event(unit, event, prepared)
 
     def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
-        """Prepare an application event in the transaction that makes it true; ``events.publish`` follows the commit."""
+        """Prepare an application event in the transaction of the change that it reports; ``events.publish`` follows the
+        commit.
+        """
         rows = self.events.prepare(event)
         if rows is not None:
             unit.broker.extend(rows.ops)

@@ -1,10 +1,12 @@
 """The rights of a partner in a direct session: it speaks for itself only, to this node only (PROTOCOL.md section 26).
 
 The session proves the partner's name. The partner may send only messages that it accepted itself and its own
-statements, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
-rest). The partner's certificates are accepted from the session only if none was ever known; otherwise the hub's
-directory decides. While there is no session with the hub, a renewed certificate is accepted if a known key has signed
-it. A node without a hub always accepts certificates of its partners, because it has no other source. Called by
+statements. Both need the same signatures as messages and statements that come by way of the hub; ``secrecy.testimony``
+and ``receiver.recording`` check them.
+
+A node accepts certificates of a partner from the session if it has never known one. Otherwise the hub's directory
+decides; but while there is no session with the hub, the node accepts a renewed certificate that a known key has signed.
+A node without a hub always accepts certificates of its partners, because it has no other source. Called by
 ``local_engine``.
 """
 
@@ -62,7 +64,8 @@ class DirectSessions:
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
-        """Return the frames that a partner may send; note the others as violations, and process introductions."""
+        """Return the frames that a partner may send, without introductions, which are processed here. Note all other
+        frames as violations."""
         kept: list[Frame] = []
         for frame in frames:
             error = self._fault(peer, frame)
@@ -96,8 +99,11 @@ class DirectSessions:
                 self._learn(node, certificates)
 
     def _acceptable(self, node: str, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the certificates to learn: all without a hub, or if none was ever known; while the hub is away, the
-        known ones with their successors, or none if there is no successor; otherwise none.
+        """Return the certificates to learn.
+
+        A node without a hub, or a node that has never known a certificate of the partner, learns all that are shown.
+        While there is no session with the hub, a node learns the successors of the known certificates, and keeps the
+        known ones. In all other cases the result is empty.
         """
         known = self._secrecy.known(node)
         if not self._has_hub or known is None:

@@ -52,7 +52,9 @@ class _Document:
     """A document in progress at one side."""
 
     parent: TraceParent
-    since: int  #: when it was submitted or arrived; after a restart of the node: accepted or recorded
+    #: Start of the next span: submitted or arrived; later, and after a restart of the node: accepted, stored or
+    #: recorded.
+    since: int
     ends_when_sent: bool
     held_since: int = 0  #: at the hub: custody taken; at the receiver: given to the application; 0: not yet
     size: int = 0
@@ -74,7 +76,7 @@ class DocumentSpans:
         """Follow a document if it is sampled; ``since``: milliseconds since 1970 UTC."""
         headers = envelope.attributes.user_headers
         if not self._ratio and PARENT not in headers:
-            return  # most documents, without the cost of their LK0 as text
+            return  # the usual case: do not spend the time that the LK0 as text costs
         if envelope.void or envelope.target.user == PIECES_USER or (side, envelope.ident) in self._open:
             return
         parent = sampled_parent(headers, envelope.ident, self._ratio)
@@ -163,7 +165,8 @@ PARENTS = {
     "wait": "record",
     "process": "record",
 }
-REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}  # stages that may be repeated, and are no parents
+# A document may have several spans of these stages, none of which is a parent.
+REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}
 ENDS_AT_SENDER = frozenset(
     {Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED, Event.REFUSED}
 )
@@ -172,7 +175,7 @@ RECORDED = frozenset({Event.RECEIVED, Event.REJECTED})
 HANDLED = frozenset({Event.DONE, Event.PARKED})
 ENDS_AT_RECEIVER = HANDLED | {Event.REJECTED, Event.CANCELLED}
 FAILURES = (ENDS_AT_SENDER - {Event.DELIVERED}) | {Event.PARKED}
-# The function of each side that follows a line.
+# The function that follows a line of the ledger, by the side of the line.
 END_AFTER = {
     Side.SENDER: DocumentSpans._at_sender,
     Side.HUB: DocumentSpans._at_hub,

@@ -1,8 +1,8 @@
 """Frames of the engine as AMQP content, and back (the tables in ARCHITECTURE.md, section "AMQP").
 
 UMX-T attributes are in the content header, @AppData is the body. A frame that is passed on unchanged keeps the header
-and body with which it arrived; those of all other frames are built here. Used by both kinds of nodes, at both ends of a
-link, and by ``semq.carrier``.
+and body with which it arrived; ``write_frame`` builds header and body of all other frames. Used by both kinds of nodes,
+at both ends of a link, and by ``semq.carrier``.
 """
 
 from typing import Any
@@ -44,7 +44,8 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
 
 
 def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
-    """Return the message in a datagram. Raises as ``read_frame``, and NotForDatagrams."""
+    """Return the message in a datagram. Raises the errors of ``read_frame``, and NotForDatagrams for other frames than
+    best-effort messages."""
     frame = read_frame(routing_key, header, body)
     if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
         raise NotForDatagrams(target=routing_key[:140])
@@ -103,11 +104,11 @@ def check_carried(attributes: Attributes) -> None:
         ) from error
 
 
-def by_role(packet: Packet) -> list[Packet]:
+def split_by_role(packet: Packet) -> list[Packet]:
     """Split a packet of inquiries into one for role R and one for the other roles; leave any other packet whole.
 
-    The hub answers some inquiries of role S itself. For that it splits their packet, which would invalidate the
-    signature that inquiries of role R need."""
+    The hub answers some inquiries of role S itself, and for that splits the packet. A split packet loses its signature;
+    inquiries of role R need it, so they travel in a packet of their own."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
     role_r = [record for record in packet.records if record.role is InquiryRole.R]

@@ -1,7 +1,7 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
-local node. Stored copies are in ``hub.custody``, forwarding is in ``hub.forwarding``.
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes. It calls ``hear``, ``tick`` and ``flush`` as
+it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody`` stores copies.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -118,7 +118,7 @@ class HubEngine:
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
         certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
-        # A partner that logs in gets the report that the others have; the next one goes to all of them when it is due.
+        # A partner that logs in gets the report that was passed on last. The next report goes to all when it is due.
         present = () if session is None else session.users_passed
         return Presence(
             node=str(node),
@@ -143,8 +143,8 @@ class HubEngine:
 
     # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Take the frames that were read from a session, in order. Frames of a session that has ended or was replaced
-        are ignored.
+        """Process the frames that were read from a session, in order. Frames of a session that has ended or was
+        replaced are ignored.
         """
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
@@ -182,8 +182,8 @@ class HubEngine:
             self._hear_about_copies(peer, here)
 
     def take_packet(self, speaker: Address, packet: Packet) -> None:
-        """Process a packet that another instance has checked: about copies in this store, or inquiries of a sender
-        about messages for a node whose home this store is."""
+        """Process a packet that another instance has checked. The packet is about copies in this store, or has
+        inquiries about messages for a node whose home is this store."""
         if packet.target.node == self.core.address:
             self._hear_about_copies(speaker, packet)
         elif packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
@@ -204,8 +204,8 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Take the certificates of a node and its users who receive documents now, as the node itself presents them.
-        Report both to all nodes with which the node may exchange documents."""
+        """Note the certificates of a node and its users who receive documents now, as the node itself presents them.
+        Its partners get both."""
         peer = session.link.peer
         for record in records:
             if record.node != str(peer) or (record.certificates is None and record.present is None):
@@ -223,7 +223,8 @@ class HubEngine:
                 self.relay.note_violation(error, str(peer))
 
     def _pass_users_on(self, session: PresentNode) -> None:
-        """Report to the partners of a node which of its named users receive documents now, if that has changed."""
+        """Report the users of a node who receive documents now, and whom the definitions name, to its partners. Do
+        nothing if these users have not changed."""
         node = session.link.peer
         named, before = set(self.directory.users(node)), session.users_passed
         session.users_passed = session.users_present
@@ -285,7 +286,7 @@ class HubEngine:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds), or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if nothing is planned."""
         fronts_due = self.instances.fronts.next_due if self.instances is not None else None
         parts = (self.relay.notes, self.custody.sweep, self.core.violations, self.user_reports)
         dues = (*(part.next_due for part in parts), fronts_due)

@@ -31,7 +31,8 @@ class Stage(StrEnum):
 class Histogram:
     """Observations of one stage."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))  #: by upper bound; the last: above all
+    #: Number of documents for each bound of BOUNDS_S; the last number is of those above all bounds.
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
     sum_s: float = 0.0
 
     def observe(self, seconds: float, documents: int = 1) -> None:

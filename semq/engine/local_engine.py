@@ -1,4 +1,4 @@
-"""The engine of a local node: sends an institution's documents, and records those that others send to it.
+"""The engine of a local node: sends an institution's documents, and records the documents that other nodes send.
 
 The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with the frames read from a session, ``tick`` at
 the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Documents of
@@ -13,7 +13,7 @@ from semq.engine.core import Core, keep_rows, note_lines
 from semq.engine.direct import DirectSessions
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
-from semq.engine.frames import by_role
+from semq.engine.frames import split_by_role
 from semq.engine.partners import Partners
 from semq.engine.people.acts import MessageActs
 from semq.engine.ports import CertificateNews, Events, Inbox, Link, PacketProof, Secrecy, Submission, runs
@@ -22,7 +22,7 @@ from semq.engine.receiver.completion import Completions
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
-from semq.engine.secrecy.testimony import Placed, check_packet, permitted, records_of
+from semq.engine.secrecy.testimony import PlacedRecords, check_packet, permitted, records_of
 from semq.engine.sender.receipts import Receipts
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.submission import Acceptance
@@ -103,7 +103,8 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub, which ends an earlier one, or a direct session with a partner."""
+        """Begin a session with the hub, or a direct session with a partner. It replaces an earlier session with the
+        same node."""
         if not is_hub(link.peer):
             self._direct_up(link)
             return
@@ -190,7 +191,7 @@ class LocalEngine:
             self.rows.pump.run_all()
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Take the frames that were read from a session, in order."""
+        """Process the frames that were read from a session, in order."""
         if not is_hub(link.peer):
             frames = self.direct.permitted(link.peer, frames)
         for run in runs(frames):
@@ -200,14 +201,14 @@ class LocalEngine:
                 self._hear_packet(link.peer, run)
 
     def _hear_packet(self, peer: Address, packet: Packet) -> None:
-        """Check a packet for addressee, source and session, then its signature, and process it."""
+        """Check addressee, source, session and signature of a packet, then process its records."""
         source = packet.source.node
         try:
             check_packet(packet, peer, self.core.address)
-            placed, faults = permitted(packet, peer, self.core.address)
+            placed_records, faults = permitted(packet, peer, self.core.address)
             for ident, fault in faults:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
-            if not placed:
+            if not placed_records:
                 return
             proof = None if source == peer and is_hub(peer) else self.secrecy.verify_packet(packet)
         except SignerAwaited as error:
@@ -217,13 +218,15 @@ class LocalEngine:
         except SemqError as error:
             self._disbelieve(packet, error)
         else:
-            self._process(source, packet, placed, proof)
+            self._process(source, packet, placed_records, proof)
 
-    def _process(self, source: Address, packet: Packet, placed: Placed, proof: PacketProof | None) -> None:
-        records = records_of(placed)
+    def _process(
+        self, source: Address, packet: Packet, placed_records: PlacedRecords, proof: PacketProof | None
+    ) -> None:
+        records = records_of(placed_records)
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.receipts.hear_receipts(source, placed, proof)
+                self.receipts.hear_receipts(source, placed_records, proof)
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.reacks.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
@@ -239,7 +242,8 @@ class LocalEngine:
                 self.hear_presence(records)
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
-        """Take records of the hub about partners: which exist, which may get documents, and which are online."""
+        """Process records of the hub about partners: which exist, which may get documents, which are online, and their
+        certificates. Records about groups arrive here, too."""
         try:
             self.partners.hear(records)
         except SemqError as error:
@@ -255,7 +259,8 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
-        """Take a partner's certificates, and send it refused documents again; return the row to be stored, if any."""
+        """Learn a partner's certificates. If they are new, or for the first time, search for documents that the partner
+        refused, and send them again. Return the row to be stored: an empty list if nothing has changed."""
         stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)
@@ -264,7 +269,7 @@ class LocalEngine:
         return [] if known is None or known == stored else [Certificates(node, known)]
 
     def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
-        """Take the certificates that a partner has sent in its direct session."""
+        """Learn the certificates that a partner has sent in its direct session."""
         if known := self._learn(node, certificates):
             self.core.post(keep_rows(known))
         self._note_news()
@@ -293,7 +298,8 @@ class LocalEngine:
         self.note_violation(packet.source.node, error, ident)
 
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
-        """Note in the ledger that a packet or record of ``source`` cannot be read or is not proved."""
+        """Note a violation by ``source`` in the ledger, within the bound of ``violations``. ``ident`` names the
+        message; an empty text: no particular message."""
         line = LedgerLine(
             self.core.now_ms(),
             Side.SENDER,
@@ -322,7 +328,7 @@ class LocalEngine:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds), or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if nothing is planned."""
         dues = (
             self.asker.sweep.next_due,
             self.owed_acks.sweep.next_due,
@@ -345,7 +351,7 @@ class LocalEngine:
             if packet.target.node == link.peer:  # an introduction is for the peer of one session only
                 link.send(packet)
             return
-        for part in by_role(packet):
+        for part in split_by_role(packet):
             link.send(self.secrecy.sign(part))
 
     # --- applications

@@ -1,4 +1,5 @@
-"""Outgoing records: those of one turn with the same target and kind are sent together (ARCHITECTURE.md)."""
+"""Outgoing records. All records of one turn with the same target and kind are sent in one packet, or in several if they
+are many (ARCHITECTURE.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

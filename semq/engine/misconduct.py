@@ -1,7 +1,7 @@
 """Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
 
-Every violation is counted here, also those for which ``violations`` admits no line. They are counted by named source
-and kind. Beyond ``KEPT_MAX`` such pairs, all others share one count.
+Every violation is counted here, also those for which ``violations`` admits no line. Violations are counted by the
+source that they name and by their code. After the first ``KEPT_MAX`` pairs, all other pairs share one count.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class ViolationsSeen:
     count: int
     first: int  #: milliseconds since 1970 UTC
     last: int
-    text: str  #: the newest, in words
+    text: str  #: the text of the newest violation
 
 
 class Misconduct:
@@ -30,9 +30,9 @@ class Misconduct:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], ViolationsSeen] = {}
 
-    def note(self, who: str, code: str, text: str, at: int) -> None:
-        """Count a violation; ``who`` is the named source."""
-        key = who[:NAME_MAX], code
+    def note(self, source: str, code: str, text: str, at: int) -> None:
+        """Count a violation by ``source``. ``at``: milliseconds since 1970 UTC."""
+        key = source[:NAME_MAX], code
         if key not in self._seen and len(self._seen) >= KEPT_MAX:
             key = OTHERS
         seen = self._seen.get(key)
@@ -42,10 +42,10 @@ class Misconduct:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def seen(self, since: int = 0) -> list[dict[str, str | int]]:
-        """Return the violations seen after a time (milliseconds since 1970 UTC), the most frequent first."""
+        """Return the kinds of violations seen since a time (milliseconds since 1970 UTC), the most frequent first."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [
-            {"who": who, "what": what, "count": s.count, "first": s.first, "last": s.last, "text": s.text}
-            for (who, what), s in ordered
+            {"who": source, "what": code, "count": s.count, "first": s.first, "last": s.last, "text": s.text}
+            for (source, code), s in ordered
         ]

@@ -1,5 +1,5 @@
-"""The directory of partners at a local node, from the records of its hub, in bounded memory; without a hub, from the
-configuration.
+"""The directory of partners at a local node, in bounded memory. It has the records of the hub, or the configured
+partners of a node without a hub.
 
 Filled by ``local_engine``; used by ``sender.submission`` and ``sender.groups`` before a document is accepted.
 """
@@ -24,13 +24,13 @@ class KnownGroup(NamedTuple):
     """A group of institutions, as the hub has named it."""
 
     members: tuple[str, ...]  #: members to which this node may send
-    others: int  #: the number of members to which it may not
+    others: int  #: number of members to which this node may not send
 
 
 @dataclass(slots=True)
 class Partners:
-    """The institutions that the hub has named. Until its list is complete, a target that it has not named is
-    accepted."""
+    """The institutions that the hub has named. Until the hub's list is complete, this node accepts a target that is not
+    named yet."""
 
     has_hub: bool = True
     complete: bool = False
@@ -40,9 +40,9 @@ class Partners:
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
-    overflow: bool = False  #: the hub named more than are kept, so unnamed targets are accepted
+    overflow: bool = False  #: the hub's list exceeds the bounds, so targets that are not named are accepted
     is_listed: bool = False  #: the hub has sent its complete list in this session
-    _named: set[str] = field(default_factory=set)  #: in this session
+    _named: set[str] = field(default_factory=set)  #: nodes and groups that the hub has named in this session
     _terms_bytes: int = 0
 
     @classmethod
@@ -51,7 +51,7 @@ class Partners:
         return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
     def replace(self, nodes: Iterable[str]) -> None:
-        """Take the changed partners of a node without a hub."""
+        """Use the changed partners of a node without a hub from now on."""
         self.allowed.clear()
         self.allowed.update(dict.fromkeys(nodes, True))
 
@@ -68,9 +68,10 @@ class Partners:
         self.overflow = self.is_listed = False
 
     def hear(self, records: Sequence[Presence]) -> None:
-        """Take records of the hub; a node that was not named when the list is complete does not exist.
+        """Process records of the hub. The last record of the complete list removes all partners and groups that the hub
+        has not named in this session.
 
-        Raises DirectoryTooLarge, once in a session, if the list exceeds the bounds; records within them are taken.
+        Raises DirectoryTooLarge, once in a session, if the list exceeds the bounds; records within the bounds are kept.
         """
         before = self.overflow
         for record in records:
@@ -96,13 +97,15 @@ class Partners:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
 
     def _hear_users(self, record: Presence) -> None:
-        """Take the users of a partner who receive documents now. A list beyond the bound of all users is not kept."""
+        """Note the users of a partner who receive documents now. A list that exceeds the bound of all users is not
+        kept."""
         self.present.pop(record.node, None)
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
 
     def _hear_group(self, name: str, group: KnownGroup) -> None:
-        """Take a group; one without members no longer exists for this node, one beyond the bound is not known."""
+        """Note a group. A group without members no longer exists for this node; a group that exceeds the bound is not
+        kept."""
         before = self.groups.pop(name, None)
         used = sum(len(known.members) for known in self.groups.values())
         if group.members and used + len(group.members) <= MEMBERS_MAX:
@@ -127,8 +130,8 @@ class Partners:
             self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
-        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target; an incomplete one excludes no
-        unnamed target."""
+        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target. UnknownTarget is raised only if
+        the directory is complete, or if the node has no hub."""
         known = self.allowed.get(dest)
         if known is None and not self.has_hub:
             raise errors.UnknownTarget(
@@ -142,10 +145,11 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
     def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
-        """Return the terms for a document, as the hub has sent them; None if no agreements are in force. The hub checks
-        again.
+        """Return the terms for a document, as the hub has sent them; None if no agreements are in force. The hub makes
+        the same check again.
 
-        Raises TypeNotAllowed, DocumentTooLarge, QuotaReached if as many documents wait as the terms allow.
+        Raises TypeNotAllowed or DocumentTooLarge; raises QuotaReached if the number of waiting documents has reached
+        the limit of the terms.
         """
         agreed = self.terms.get(dest)
         if agreed is None:
@@ -159,12 +163,12 @@ class Partners:
         return terms
 
     def take_rate(self, dest: str, app_key: AppKey, now: float) -> None:
-        """Count a document for the rate of its agreement. Raises TooFast."""
+        """Count a document for the rate of its agreement. Raises TooFast if the document exceeds the rate."""
         terms = first_covering(self.terms.get(dest, ()), app_key)
         if terms is not None and not self.meter.take(dest, terms, now):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
 
 def _size(agreed: tuple[Terms, ...]) -> int:
-    """Return the approximate memory that agreements take."""
+    """Return the approximate memory that agreements take, in bytes."""
     return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

@@ -38,7 +38,7 @@ class Link(Protocol):
 
 @runtime_checkable
 class LinkWithDatagrams(Protocol):
-    """A link beside which best-effort documents may leave as datagrams: they need none of its room."""
+    """A link beside which best-effort documents may leave as datagrams. Datagrams use no room of the link."""
 
     @property
     def takes_datagrams(self) -> bool:
@@ -59,7 +59,7 @@ class Submission:
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    #: called if it is refused, or if it is unknown whether it was accepted: repeat it with the same token
+    #: called if it is refused, or if it is unknown whether it was accepted; repeat it then with the same token
     failed: Callable[[Exception], None]
     token: str = ""
     sender: str = ""
@@ -67,8 +67,8 @@ class Submission:
     seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
     row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
     not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduling``)
-    scheduled_as: str = ""  #: the name under which it waited
-    name: LK0 | None = None  #: the name under which it will wait, if it has one already: a document in pieces
+    scheduled_as: str = ""  #: the name under which it waited; empty: it was not scheduled
+    name: LK0 | None = None  #: the name under which a document in pieces will wait; None for all other documents
     members: Sequence["Submission"] = ()  #: filled in by the engine, if the target is a group (``sender.groups``)
     group: GroupPlace | None = None  #: filled in by the engine for a member
 
@@ -90,7 +90,7 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: Envelope
     payload: bytes
     redelivered: bool
-    deliveries: int
+    deliveries: int  #: number of deliveries, this one included
 
 
 class Inbox(Protocol):
@@ -118,7 +118,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the outcome in an earlier event, which was based on a statement of the hub alone
     group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
-    document: str = ""  #: name of the document in pieces whose manifest it is; not for applications
+    document: str = ""  #: name of the document in pieces, if this document is its manifest; not for applications
 
 
 class PreparedEvent(Protocol):
@@ -143,7 +143,7 @@ class OpenedPayload(NamedTuple):
     """A payload in clear."""
 
     payload: bytes
-    digest: bytes  #: its SHA-256
+    digest: bytes  #: SHA-256 of the payload
     is_proved: bool = False  #: whether opening it has proved its sender
 
     @classmethod
@@ -163,7 +163,7 @@ class PacketProof(msgspec.Struct, frozen=True):
 class Seal(Protocol):
     """A session key, ready for documents to one partner."""
 
-    kept: KeptKey | None  #: to be written with the first documents under it; None once that is committed
+    kept: KeptKey | None  #: the row to be written with the first documents under this key; None after that commit
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
         """Return envelope and body as they are stored and sent; ``digest`` is the SHA-256 of the payload."""
@@ -187,7 +187,8 @@ class Secrecy(Protocol):
 
     # --- received documents, before they are recorded
     def takes_floor(self, source: Address) -> bool:
-        """Whether a floor in a message of an institution is accepted; otherwise only one in its signed ReAck2 is."""
+        """Whether a floor in a message of an institution is accepted. If not, only the floors in its signed ReAck2
+        are."""
 
     def check_marker(self, envelope: Envelope) -> bool:
         """Return whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required
@@ -195,8 +196,8 @@ class Secrecy(Protocol):
         """
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved; a signed document is not opened for that. Raises as
-        ``check_marker``.
+        """Return whether the sender of a document is proved. A signed document is not opened for this check. Raises the
+        same errors as ``check_marker``.
         """
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
@@ -213,8 +214,9 @@ class Secrecy(Protocol):
         """Return the name of the session key of a sealed message."""
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with the session key of a message that was refused for ``code``, wrapped for the receiver's
-        present key; None if the key for which it was refused has not changed, or a key is missing."""
+        """Return the new message for a refused one: ``new`` with the session key of ``envelope``, wrapped for the
+        receiver's present key. ``code``: the reason of the refusal. None: the key that was the reason has not changed,
+        or a key is missing."""
 
     def sign(self, packet: Packet) -> Packet:
         """Sign a packet for another institution if it needs a signature and this node has a certificate."""
@@ -242,9 +244,7 @@ class Secrecy(Protocol):
         """Return the certificates of partners that are new since the last call."""
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Take a partner's certificates from the directory; return whether the key for which documents are sealed has
-        changed.
-        """
+        """Learn a partner's certificates. Return whether the key for which documents are sealed has changed."""
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
@@ -262,7 +262,7 @@ class Directory(Protocol):
         """Return the institutions to or from which ``node`` may send documents; ``node`` itself may be among them."""
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups to which an institution may send, as the records that it gets."""
+        """Return the groups to which an institution may send, as records of presence for this institution."""
 
     def users(self, node: Address) -> Collection[str]:
         """Return the users of an institution that others may address together, and whose presence they see."""
@@ -277,11 +277,12 @@ class Directory(Protocol):
         """Return the terms of a pair; None where no agreements are in force."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return why a message is refused (section 18), or None; ``waiting`` counts the stored copies of a pair."""
+        """Return why a message is refused (section 18); None: it is not refused. ``waiting`` counts the stored copies
+        of a pair of source and target."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """Take the certificates that a node presents; return its known ones, or None if nothing changed. Raises
-        SemqError."""
+        """Keep the certificates that a node presents. Return all known certificates of the node; None if nothing has
+        changed. Raises SemqError if they are refused."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
         """Return the certificates of an institution in PEM; None if none is known."""

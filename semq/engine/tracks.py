@@ -1,7 +1,7 @@
 """Tracks: the waiting rows of one destination, or of one user, by source and priority; each track has its own cursor.
 
-Sources take turns, so that a flood of one keeps no other waiting; within a source the highest priority goes first.
-Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing messages, and by
+Sources take turns, so that many rows of one source do not delay the others; within a source the highest priority goes
+first. Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing messages, and by
 ``receiver.user_queue`` for deliveries to applications.
 """
 
@@ -24,7 +24,7 @@ def level(priority: int) -> int:
 
 
 def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
-    """Divide ``limit`` equally among the next sources; the first ones get one more of the remainder."""
+    """Divide ``limit`` equally among the next sources; the first sources get one more each, if a remainder is left."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
     return [(source, limit // count + (place < limit % count)) for place, source in enumerate(chosen)]
@@ -95,7 +95,7 @@ class Tracks:
         if row is not None:
             track.cursor = min(track.cursor, row - 1)
             track.low = min(track.low, row - 1)
-            track.blocked = False  # it precedes the blocked row
+            track.blocked = False  # the row precedes the blocked row
         if not track.blocked:
             self._ready.setdefault(track.source, {})[track.priority] = track
 
@@ -110,7 +110,7 @@ class Tracks:
         """Return the tracks to read next, for each of the next sources: ``limit`` rows in all."""
         picks = []
         for source, share in shares(list(self._ready), limit):
-            self._ready[source] = self._ready.pop(source)  # behind the others
+            self._ready[source] = self._ready.pop(source)  # its next turn is after those of all others
             picks.append(self.pick_of(source, share))
         return picks
 

@@ -17,10 +17,11 @@ class NodeSessions:
 
     def __init__(self, own: Address) -> None:
         self._own = own
-        self.link: Link | None = None
+        self.link: Link | None = None  #: the session with the hub
         self.hub: Address | None = None  #: the hub of the last link, also while there is no link
         self._direct: dict[Address, list[Link]] = {}  #: by partner, in the order of their beginning
-        self.sent_directly: Counter[Address] = Counter()  #: documents sent in direct sessions, copies too, by partner
+        #: Number of documents sent in direct sessions, by partner; each copy counts.
+        self.sent_directly: Counter[Address] = Counter()
 
     def begin(self, link: Link) -> None:
         """Begin a session with the hub; an earlier one ends."""
@@ -74,12 +75,12 @@ class NodeSessions:
         return self.link is not None or bool(self._direct)
 
     def room(self, dest: Address) -> int:
-        """Return the number of messages that the way to a node takes now."""
+        """Return the number of messages that may be sent to a node now; 0 if there is no session for it."""
         link = self.way(dest)
         return link.room if link is not None else 0
 
     def takes_datagrams(self, dest: Address) -> bool:
-        """Whether best-effort documents for a node leave beside its link, whatever its room."""
+        """Whether best-effort documents for a node leave beside the link, independent of the link's room."""
         return takes_datagrams(self.way(dest))
 
     def reaches(self, dest: Address) -> bool:

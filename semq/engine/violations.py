@@ -16,9 +16,9 @@ OTHERS = "others"
 class Minute:
     """One minute of one peer, from its first violation on."""
 
-    until: float
+    until: float  #: monotonic seconds
     lines: int = 0
-    unwritten: int = 0
+    unwritten: int = 0  #: violations without a line of their own
 
 
 class Violations:
@@ -41,7 +41,8 @@ class Violations:
         return False
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Remove and return the peers whose minute has ended, with the number of violations without a line, if any."""
+        """Remove the minutes that have ended. Return their peers with the number of violations without a line, if this
+        number is not 0."""
         over = []
         for peer, minute in self._minutes.items():
             if minute.until > now:

@@ -1,8 +1,9 @@
 """The link to a node that is present at another instance: its frames travel through the carrier.
 
-Its room is the room that the front last reported for the session, less the documents sent since then. Lost documents
-count until later ones have arrived, or for one inquiry interval. A report of no room counts for one inquiry interval,
-too, because the next report may be lost: then one document is sent, which the front answers with another report.
+Its room is the room that the front last reported for the session, less the documents that are still under way. A lost
+document counts as under way until a later one has arrived, or for one inquiry interval. A report of no room is valid
+for one inquiry interval, because the next report may be lost. After the interval the link sends one document, and the
+front answers it with another report.
 """
 
 from collections import deque

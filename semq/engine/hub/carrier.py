@@ -1,8 +1,8 @@
 """The carrier of a hub with several instances: the messages between instances, and the port that sends them.
 
 A hub of one process has no carrier. A message may be lost, repeated, late or reordered. It never means custody, and
-rows and timers repair its loss (PROTOCOL.md section 10). ``instances`` makes and processes messages; ``semq.carrier``
-sends them over AMQP.
+rows and timers repair its loss (PROTOCOL.md section 10). ``instances`` and ``fronts`` make and process messages, except
+for ``Question`` and ``Reply``; ``semq.carrier`` sends messages over AMQP.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Credit(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """To a store: of the messages that its engine forwarded, those whose Ack2 has passed the front of the receiver."""
+    """To a store: messages that its engine forwarded, and whose Ack2 has passed the front of the receiver."""
 
     node: str
     idents: tuple[str, ...]
@@ -97,7 +97,7 @@ class Question(msgspec.Struct, frozen=True):
     ``platform_node.all_stores``, not by the engine.
     """
 
-    number: int  #: rises with each question of one incarnation to another
+    number: int  #: rises with each question that one incarnation sends to another
     operation: str
     arguments: bytes  #: JSON
     user: str

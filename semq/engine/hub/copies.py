@@ -75,8 +75,8 @@ class Copies:
         """H8: pass inquiries on to the target if it is online, else answer OFFLINE.
 
         OFFLINE makes the sender of a class-3 message send a copy for the hub to store. If the hub does not serve the
-        target, it would refuse that copy each time. It then answers only for classes 1 and 2, of which the sender sends
-        no copy.
+        target, it would refuse that copy each time. Then it answers OFFLINE only for messages of classes 1 and 2, which
+        their sender does not send again.
         """
         session = self._custody.sessions.get(str(target))
         if session is not None:
@@ -97,7 +97,8 @@ class Copies:
     # --- work
     @work
     def _acks(self, acks: Sequence[Ack]) -> Steps:
-        """H6: note that the receiver has the message; always answered, with or without a row here (rule N16)."""
+        """H6: note that the receiver has the message. An Ack is always answered, with or without a row here (rule
+        N16)."""
         unit = yield Needs(outbound={ack.lk1.object_id for ack in acks})
         after = AfterCopies()
         for ack in acks:
@@ -157,7 +158,7 @@ class Copies:
 
     @work
     def _inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> Steps:
-        """H7 and H8 where the store may hold copies for the target."""
+        """H7 and H8, if the store may hold copies for the target."""
         unit = yield Needs(relayed={record.ident for record in records})
         after = AfterCopies()
         for record in records:

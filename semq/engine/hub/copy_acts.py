@@ -96,7 +96,7 @@ class CopyActs:
         counts = Counter(self._resent(unit, unit.outbound.get(object_id), act, after) for object_id in rows)
         yield COMMITTED
         for row in after.wake:
-            self._custody.send_anew(row)
+            self._custody.forget_sends(row)
         self._custody.apply(after)
         act.done(counts)
 

@@ -5,7 +5,7 @@ Ack-Save is sent after the commit that stores a copy. A copy is deleted only on 
 operator's refusal, of its sender; every acknowledgement must contain the identity of the row (rules N9, N12, N13).
 ``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open transaction, and the
 action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts of operators through
-``copy_acts``. ``Custody`` implements ``lanes.Carrier``.
+``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Changes whose ledger line ``hear`` writes itself; the deeds write the lines of the others.
+# Events whose ledger line ``hear`` writes itself; the deeds write the lines of all other events.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -81,8 +81,8 @@ class Custody:
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. If such a message has a stored copy, the copy is
-        acknowledged; otherwise the message is passed to ``refuse`` after the commit.
+        ``barred``: reasons to refuse messages, by index. If such a message has a stored copy, it is processed as a
+        repeated message (H1); otherwise it is passed to ``refuse`` after the commit.
         """
         expected = [message for place, message in enumerate(messages) if place not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -119,7 +119,7 @@ class Custody:
             self._decrement(self._storing, str(message.envelope.target.node))
 
     def _count_new(self, rows: Sequence[Outbound]) -> None:
-        """Count new copies by target, and also by pair, for agreements."""
+        """Count new copies by target, and by pair of source and target for the limits of agreements."""
         self.core.count("stored", len(rows))
         for row in rows:
             pair = str(row.lk0.node), row.dest
@@ -161,14 +161,14 @@ class Custody:
             self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
     def went(self, node: str) -> None:
-        """Note that a target is offline: forget which copies were sent to it and not answered."""
+        """Note that a target is offline: forget the copies that were sent to it without an answer."""
         self.pump.lane(node).flight.clear()
 
     def run(self, node: str) -> None:
         """Send waiting copies to a target that may have room again."""
         self.pump.run(self.pump.lane(node))
 
-    def room(self, lane: Lane) -> int:
+    def capacity(self, lane: Lane) -> int:
         session = self.sessions.get(lane.dest)
         if session is None:
             return 0
@@ -182,7 +182,7 @@ class Custody:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5: claim a copy for sending; or park it and return None, if it was sent too often without an answer (section
+        """H5: claim a copy for sending. If it was sent too often without an answer, park it and return None (section
         12)."""
         sends = self._sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
@@ -200,10 +200,10 @@ class Custody:
             for frame in frames:
                 session.link.send(frame)
 
-    def left(self, row: Outbound) -> None:
+    def note_unkept(self, row: Outbound) -> None:
         """Do nothing: a copy stays until its receiver has it."""
 
-    def sent(self, object_id: int) -> None:
+    def plan_inquiry(self, object_id: int) -> None:
         self._sends[object_id] = self._sends.get(object_id, 0) + 1
         self.schedule.add(object_id, self.core.now())
 
@@ -222,7 +222,8 @@ class Custody:
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Returns the former column of the grid. Raises ImpossibleEvent, without a change, for a cell that cannot be true.
+        Returns the state before the event. Raises ImpossibleEvent, without a change, if the event cannot happen in that
+        state.
         """
         state = copy_state(row)
         rule = HUB.step(state, news)
@@ -254,6 +255,6 @@ class Custody:
         if after.inquired:
             self.core.count("inquired", after.inquired)
 
-    def send_anew(self, row: Outbound) -> None:
-        """Send a copy again for an operator; earlier attempts do not count."""
+    def forget_sends(self, row: Outbound) -> None:
+        """Forget how often a copy was sent, before it is sent again for an operator."""
         self._sends.pop(row.object_id, None)

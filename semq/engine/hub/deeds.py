@@ -1,7 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-Called by ``custody.Custody.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
-collected in ``AfterCopies`` and carried out by ``Custody.apply``. Also builds the hub's records about copies.
+``custody.Custody.hear`` calls the deed of a cell in the open transaction. Deeds collect the actions that must follow
+the commit in ``AfterCopies``; ``Custody.apply`` carries them out. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, R
 from semq.umx_t.status import Direction, SendStatus
 
 STATE_OF_STATUS = {SendStatus.SS_INIT: CopyState.SS_INIT, SendStatus.SS_SENT: CopyState.SS_SENT}
-MailArguments = tuple[Address, Function, Primitive, Receipt | Inquiry]  # of ``Mail.add``
+MailArguments = tuple[Address, Function, Primitive, Receipt | Inquiry]  # arguments of ``Mail.add``
 
 
 class Ack(NamedTuple):
@@ -37,7 +37,7 @@ class Ack(NamedTuple):
     source: Address
     lk1: LK1
     ident: str
-    bref: int
+    bref: int  #: number of the receiver's row
 
 
 class SenderQuestion(NamedTuple):
@@ -45,17 +45,15 @@ class SenderQuestion(NamedTuple):
 
     source: Address
     record: Inquiry
-    lk1: LK1 | None = None
+    lk1: LK1 | None = None  #: the copy; None: about the message
 
 
 class RefusalVerdict(NamedTuple):
-    """The reason of an operator's refusal: ``line`` for the ledger; for the sender, ``sent`` if the copy had been sent
-    to its target, otherwise ``unsent``.
-    """
+    """The reason of an operator's refusal, in three wordings."""
 
-    line: str
-    sent: str
-    unsent: str
+    line: str  #: for the ledger
+    sent: str  #: for the sender, if the copy had been sent to its target
+    unsent: str  #: for the sender, if it had not
 
 
 @dataclass(slots=True)
@@ -74,7 +72,7 @@ class AfterCopies:
 
 
 def copy_state(row: Outbound | None) -> CopyState:
-    """Return the column of the grid for a row."""
+    """Return the state of a copy, a column of the grid. None: this store has no row."""
     if row is None:
         return CopyState.ABSENT
     return CopyState.REFUSED if row.held and says_returned(row.reason) else STATE_OF_STATUS[row.ss_status]
@@ -112,7 +110,7 @@ def reack(ack: Ack) -> MailArguments:
 def answered(
     source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False
 ) -> MailArguments:
-    """Return the answer to a sender's inquiry, which repeats its key and nonce."""
+    """Return the answer to a sender's inquiry. The answer repeats key and nonce of the inquiry."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
         ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
@@ -159,14 +157,15 @@ def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
 
 
 def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
-    """Store each identity once, even if a later message has other content."""
+    """Confirm the custody of a repeated message. A new signature replaces the stored one; other content is a violation
+    and is not stored."""
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
         # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
-        if row.parked:  # sent often enough under the older signature; under this one it may be recorded
+        if row.parked:  # the receiver recorded no copy with the older signature, but may record this one
             after.wake.append(row)
     if has_other_bytes:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
@@ -188,15 +187,15 @@ def _replace(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, 
 
 
 def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
-    """H5: the attempt is committed, LK1 is set, the transport source is the hub (seed 2.1)."""
+    """H5: count the attempt; send the copy with its LK1, and with the hub as transport source (seed 2.1)."""
     core = custody.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, with_marker_note("late" if late else "", row.void))
-    # Send an expired copy without its payload: only the answer of the receiver, whose ledger may contain the document,
-    # ends the copy.
+    # An expired copy is sent, too, but without its payload. Only the answer of the receiver can end the copy, because
+    # the receiver's ledger may contain the document.
     envelope = decode_envelope(stored)
-    if core.spans is not None:  # it may have been stored before this start of the hub
+    if core.spans is not None:  # the copy may have been stored before this start of the hub
         core.spans.begin(Side.HUB, envelope, row.accepted_at)
     envelope = replace(envelope, lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))

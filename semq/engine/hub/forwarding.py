@@ -1,11 +1,11 @@
-"""Forwarding of messages for online targets, immediately and from memory; the sender gets a note.
+"""Forwarding of messages for online targets, immediately and from memory; the sender gets an Ack-Fwd.
 
 See seed section 3.1 and PROTOCOL.md H1–H4, H14, H15.
 
 This path has no transaction and makes no copy of the body. A class-3 message takes this path only while the store holds
 nothing for its target, so that stored messages are never overtaken (break B18). The target's session must have room and
-credit, except for best-effort documents that can leave as datagrams. Messages that cannot be forwarded are passed to
-``custody``; those of class 1 are dropped.
+credit, except for best-effort documents that can leave as datagrams. If a message cannot be forwarded, it is passed to
+``custody``, or dropped if it is of class 1.
 """
 
 from collections.abc import Sequence
@@ -83,8 +83,8 @@ class Relay:
         return reason
 
     def _may_be_held(self, envelope: Envelope) -> bool:
-        """Whether the store may already hold a copy. Then the store decides, because custody once taken is not refused
-        (H1)."""
+        """Whether the store may already hold a copy. Then the store decides, because the hub does not refuse a message
+        of which it has custody (H1)."""
         is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
         return is_stored and not self.custody.is_clear(str(envelope.target.node), class3=True)
 
@@ -153,7 +153,8 @@ class Relay:
         self.core.count(event.name.lower())
 
     def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
-        """Note a violation: the message is refused and the link stays up."""
+        """Note a violation about a message, or about a record named by ``ident``. The frame is ignored, and the link
+        stays up."""
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=shortened(str(error), 500))
         lines: list[LedgerLine] = []
@@ -166,7 +167,7 @@ class Relay:
         self._lines.extend(lines)
 
     def flush(self) -> None:
-        """Post the gathered lines: the ledger of forwards is written later, in batches."""
+        """Post the gathered ledger lines of this turn; no caller waits for their commit."""
         if self._lines:
             self.core.post(note_lines(self._lines), later=True)
             self._lines = []

@@ -48,11 +48,11 @@ class CarriedHub(Protocol):
         """Process a packet that the front of its speaker has checked."""
 
     def introduced(self, node: Address, certificates: Sequence[str]) -> None:
-        """Take the certificates of a node. Raises SemqError."""
+        """Keep the certificates of a node. Raises SemqError if they are refused."""
 
 
 class Fronts:
-    """The sessions of this instance and of the others, which are named by their incarnations."""
+    """The sessions of this instance and of the others. A ``life`` is the number of an incarnation of an instance."""
 
     def __init__(
         self, hub: CarriedHub, store: StoreName, carrier: HubCarrier, end_second: Callable[[Address], None]
@@ -70,7 +70,7 @@ class Fronts:
 
     # --- sessions here
     def came(self, link: Link) -> None:
-        """Report to the others a session that begins here."""
+        """Report a new session of this instance to the others."""
         self._last_session += 1
         node = str(link.peer)
         self.own[node] = Came(
@@ -79,7 +79,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Report to the others changed certificates or users of a node that is present here."""
+        """Report changed certificates or users of a node that is present here to the other instances."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
@@ -89,7 +89,7 @@ class Fronts:
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
-        """Report to the others that a session here has ended. The node may have another one elsewhere."""
+        """Report the end of a session of this instance to the others. The node may have another session elsewhere."""
         node = str(link.peer)
         own = self.own.pop(node, None)
         if own is not None:
@@ -110,7 +110,7 @@ class Fronts:
 
     def probe(self, node: Address) -> bool:
         """Whether a node has a session at another instance, as far as is known here. Sends that instance a sign of
-        life, which is returned if the instance has ended.
+        life: if the instance has ended, the carrier cannot deliver it, and calls ``gone``.
         """
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
@@ -125,7 +125,8 @@ class Fronts:
         self._alive_at[life] = self._core.now()
 
     def hear_came(self, life: int, came: Came) -> None:
-        """Note a session that has begun or changed at another instance. A change may arrive after a later one."""
+        """Note a session that has begun or changed at another instance. Reports may arrive in another order: one that
+        is older than the known one is ignored."""
         reported = self._reported.setdefault(life, {})
         known = reported.get(came.node)
         if known is None or known.session != came.session or known.changes <= came.changes:
@@ -137,7 +138,7 @@ class Fronts:
         self._has_gone(life, [went.node], lambda came: came.session == went.session)
 
     def hear_present_sessions(self, life: int, roll: PresentSessions) -> None:
-        """Note that the sessions of an instance that its list does not contain have ended."""
+        """Note the end of those sessions of an instance that are missing from its list."""
         named = set(roll.sessions)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
@@ -201,7 +202,7 @@ class Fronts:
         present = self._hub.sessions.get(came.node)
         own = self.own.get(came.node)
         if own is not None:
-            # Two sessions of one node: two processes use its name, or the older one is half-open. The older one stays.
+            # Two sessions of one node: two processes use its name, or the older session is half-open. It stays.
             if (came.since_ms, life) < (own.since_ms, self._core.inc):
                 self._end_second(peer)
             else:

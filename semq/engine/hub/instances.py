@@ -65,7 +65,7 @@ class Instances:
         self._unserved = UnservedHomes(hub.core)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
-        self._arrived: dict[str, dict[int, int]] = {}  #: by node here: the last document of each engine
+        self._arrived: dict[str, dict[int, int]] = {}  #: number of the last document, by node here and by engine
         self._to_credit: set[str] = set()
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
 
@@ -94,7 +94,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets; return those whose home is here, and those with a fault."""
+        """Send messages to the homes of their targets. Return the messages that this engine must process: their home is
+        here, their target has no home, or they have a fault."""
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
         for message in messages:
@@ -109,8 +110,8 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to those stores; return a packet of the other records, None if
-        there are none.
+        """Send records about copies in other stores to those stores. Return a packet of the remaining records; None if
+        no record remains.
         """
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
@@ -127,8 +128,8 @@ class Instances:
         return _with_records(packet, here) if here else None
 
     def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
-        """Send inquiries about messages to the home of their target; return False if that is here, or if there is
-        none."""
+        """Send inquiries about messages to the home of their target. Return False, and send nothing, if the home is
+        here or the target has none."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False
@@ -136,7 +137,7 @@ class Instances:
         return True
 
     def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
-        """Report an Ack2 to the engine that has forwarded the messages to the node."""
+        """Report an Ack2 of a node to the node's home, whose engine has forwarded the messages."""
         home = self._homes.of(node)
         if home is not None and home != self._store:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
@@ -229,7 +230,7 @@ HANDLERS: dict[type[Message], Callable[[Instances, int, Any], None]] = {
 
 
 def named_store(function: Function, record: Any) -> StoreName | None:
-    """Return the store of the copy that a record for the hub names, or None."""
+    """Return the store of the copy that a record for the hub names; None if the record names no copy."""
     if function is Function.RECEIPTS:
         return (record.src_semq_id, record.src_semq_db_id) if record.ack_flag is AckFlag.TRANSPORT else None
     if function is Function.INQUIRIES and record.lk1 is not None:

@@ -1,21 +1,22 @@
 """Repeated messages of the carrier, by the numbers that each incarnation of an instance gives its messages.
 
-Most frames may be repeated without harm. A document of class 1 may not: its second copy could be discarded for want of
-room, and its sender would receive DROPPED although the first copy has arrived. A message that is late by more than
-``WINDOW`` numbers counts as repeated, which is a loss that timers repair. Used by ``instances``.
+Most frames may be repeated without harm. A document of class 1 may not: if there is no room for its second copy, the
+copy is discarded, and its sender receives DROPPED although the first copy has arrived. A message that is late by more
+than ``WINDOW`` numbers counts as repeated, which is a loss that timers repair. Used by ``instances``.
 """
 
 from collections import OrderedDict
 
 WINDOW = 4096
-LIVES_MAX = 256  # incarnations; the least recently received one is dropped
+LIVES_MAX = 256  # incarnations; the one whose last message is the oldest is dropped
 
 
 class Repetitions:
     """The numbers of the messages received lately."""
 
     def __init__(self) -> None:
-        self._numbers: OrderedDict[int, tuple[int, set[int]]] = OrderedDict()  #: by incarnation: highest, recent ones
+        #: By incarnation: the highest number, and the recent numbers.
+        self._numbers: OrderedDict[int, tuple[int, set[int]]] = OrderedDict()
 
     def is_repeated(self, life: int, number: int) -> bool:
         """Whether a message repeats an earlier one of the same incarnation; note its number."""

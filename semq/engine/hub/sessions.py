@@ -9,7 +9,7 @@ from semq.engine.ports import Link
 from semq.umx_t.address import Address
 from semq.umx_t.records import Presence
 
-INTRODUCTIONS_MAX = 10  # a minute, of one session
+INTRODUCTIONS_MAX = 10  # introductions a minute, in one session
 
 
 @dataclass(slots=True)
@@ -21,15 +21,15 @@ class PresentNode:
     partners: Sequence[Address] = ()  #: as last sent to the node
     groups: Sequence[Presence] = ()  #: as last sent to the node
     users_present: frozenset[str] = frozenset()  #: as the node has named them
-    users_passed: frozenset[str] = frozenset()  #: of the report that was passed on last
-    users_passed_at: float = -inf  #: monotonic seconds
+    users_passed: frozenset[str] = frozenset()  #: users in the report that was passed on last
+    users_passed_at: float = -inf  #: when that report was passed on, monotonic seconds
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def may_introduce(self, now: float) -> bool:
-        """Whether the node may send its certificates now; if so, count the introduction. Each one costs signatures here
-        and records to all partners."""
+        """Whether the node may send its certificates now; if so, count the introduction. For each introduction the hub
+        checks signatures and sends a record to every partner."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)

@@ -38,8 +38,8 @@ def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], 
 
 
 def message_fault(peer: Address, envelope: Envelope) -> SemqError | None:
-    """Return the fault of a message that the node of its session did not accept itself, in its own name (section 10);
-    None if it has no fault."""
+    """Return the fault of a message; None if it has none. A node may send only messages that it accepted itself, and
+    must not name a copy in the hub's store (section 10)."""
     if envelope.source.node != peer or envelope.lk0.node != peer:
         return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
     if envelope.lk1 is not None:

@@ -30,7 +30,7 @@ class Stores:
         self.core = core
         self.home: StoreName = core.home.semq_id, core.home.semq_db_id
         self.retired: set[StoreName] = {row.name for row in recovered.retired}
-        self.missed: dict[StoreName, int] = {}  #: records about copies in other stores not retired, since the start
+        self.missed: dict[StoreName, int] = {}  #: number of records about copies in other, not retired stores, by store
 
     def is_here(self, lk1: LK1) -> bool:
         """Whether a locator names this store."""
@@ -60,7 +60,8 @@ class Stores:
             self.core.mail.add(*answered(source, record, answer, lk1))
 
     def retire(self, name: StoreName, by: str, why: str, done: Done, failed: Failed) -> None:
-        """Retire a store for an operator; ``done`` gets whether it was retired before."""
+        """Retire a store for an operator. After the commit ``done`` is called with True if the store was retired
+        before. StoreInUse, for the store of this process, is passed to ``failed``."""
         self.core.post(self._retire(RetiredStore(*name, by, why), done), failed=failed)
 
     @work

@@ -1,7 +1,7 @@
 """Documents that the carrier returned because no instance serves the home of their target.
 
-When the store is served again, their senders get an Ack-Fwd with flag 4 (S3b) and send them again. Documents beyond
-the bound are recovered by the senders' inquiries. Used by ``instances``.
+When an instance serves the store again, the senders get an Ack-Fwd with flag 4 (S3b) and send their documents again.
+For documents beyond the bound, the senders' inquiries have the same effect. Used by ``instances``.
 """
 
 from semq.engine.core import Core
@@ -16,7 +16,7 @@ DOCUMENTS_MAX = 100_000  # documents of all stores together
 
 
 class UnservedHomes:
-    """The documents, by store."""
+    """The documents that wait until their home is served, by home."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

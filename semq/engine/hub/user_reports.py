@@ -24,7 +24,7 @@ class UserReports:
         self._waiting: set[str] = set()  #: nodes of which a report is to be passed on
 
     def note(self, node: Address, present: Sequence[str]) -> None:
-        """Take a report of a node; it replaces the one before."""
+        """Note a report of a node; it replaces the earlier one."""
         session = self._sessions.get(str(node))
         if session is None or session.users_present == set(present):
             return
@@ -33,7 +33,7 @@ class UserReports:
         self.tick()
 
     def tick(self) -> None:
-        """Pass on the reports that have waited long enough; those of ended sessions are dropped."""
+        """Pass on the reports that have waited long enough; drop the reports of sessions that have ended."""
         now = self._core.now()
         for node in tuple(self._waiting):
             session = self._sessions.get(node)
@@ -46,7 +46,7 @@ class UserReports:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due (monotonic seconds), or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if no report waits."""
         waiting = (self._sessions[node] for node in self._waiting if node in self._sessions)
         return min(map(self._due, waiting), default=None)
 

@@ -31,7 +31,7 @@ class MessageActs:
         self.rows = rows
         self._expiring = expiring  #: whether documents with an expiry may be in the store
         self._busy = False
-        self._is_fresh = expiring  #: documents with an expiry were accepted since the last search
+        self._has_new_expiries = expiring  #: documents with an expiry were accepted since the last search
         self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
@@ -47,7 +47,8 @@ class MessageActs:
         self.core.post(self._hold(lk0, held, why, done), failed=failed)
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Send another copy of a message that has not ended: same id, same bytes, harmless if it has arrived."""
+        """Send another copy of a message that has not ended. It has the same LK0 and does no harm if the message has
+        arrived."""
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
@@ -58,25 +59,26 @@ class MessageActs:
         """Note the expiry of an accepted document, in milliseconds since 1970 UTC."""
         search_at = self._search_at(at)
         self._next_search = min(self._next_search, search_at) if self._expiring else search_at
-        self._expiring = self._is_fresh = True
+        self._expiring = self._has_new_expiries = True
 
     def _search_at(self, expires_at: int) -> float:
-        """Return when to search for a document that expires: in a minute at most, as the wall clock may change."""
+        """Return the time (monotonic seconds) of the search for a document that expires: at most a minute from now,
+        because the wall clock may change."""
         wait_s = (expires_at - self.core.now_ms()) / 1000
         return self.core.now() + min(max(wait_s, 0), EXPIRY_SEARCH_S_MAX)
 
     def _search_failed(self) -> None:
         self._busy = False
 
-    def _note_search(self, first: int | None, was_fresh: bool) -> None:
-        """Plan the next search; ``first`` is the next expiry that the last search found, or None.
+    def _note_search(self, first: int | None, had_new_expiries: bool) -> None:
+        """Plan the next search; ``first`` is the next expiry that the last search found, None if it found none.
 
-        If documents were accepted since the previous search (``was_fresh``), search once more: they may have shared the
-        transaction of the last search, which does not find them then.
+        If documents were accepted before the last search began (``had_new_expiries``) or since then, search once more:
+        a search does not find documents that were accepted in its own transaction.
         """
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s
-        if was_fresh or self._is_fresh:
+        if had_new_expiries or self._has_new_expiries:
             self._next_search = soon
         elif first is None:
             self._expiring = False
@@ -89,25 +91,25 @@ class MessageActs:
         if self._expiring and not self._busy and now >= self._next_search:
             self._busy = True
             self._next_search = now + self.core.settings.expiry_s
-            was_fresh, self._is_fresh = self._is_fresh, False
+            had_new_expiries, self._has_new_expiries = self._has_new_expiries, False
             self.core.post(
-                self._find_expired(self.core.now_ms(), was_fresh), failed=lambda error: self._search_failed()
+                self._find_expired(self.core.now_ms(), had_new_expiries), failed=lambda error: self._search_failed()
             )
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due, or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if no search is planned."""
         return self._next_search if self._expiring and not self._busy else None
 
     @work
-    def _find_expired(self, now_ms: int, was_fresh: bool) -> Steps:
-        """Find documents that have expired, and when the next one does."""
+    def _find_expired(self, now_ms: int, had_new_expiries: bool) -> Steps:
+        """Find documents that have expired, and the time of the next expiry."""
         expired, following = ExpiredRows(now_ms, self.core.settings.expiry_rows), ExpiredRows(FAR_FUTURE, 1)
         unit = yield Needs(queries={expired, following})
         expired_lk0s = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
         first = next((row.expires_at for row in unit.outbound_found(following)), None)
         yield COMMITTED
-        self._note_search(first, was_fresh)
+        self._note_search(first, had_new_expiries)
         if expired_lk0s:
             self.core.post(self._cancel(expired_lk0s, (Expired.code, EXPIRED_TEXT)))
 

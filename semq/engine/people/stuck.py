@@ -126,7 +126,7 @@ class StuckCause(Enum):
         return str(self.value[0])
 
     def next_step(self, row: "Facts") -> str:
-        """Return the next step of a person for a row, at the node where it is."""
+        """Return the next step of a person for a row, at the node that has the row."""
         at_hub = row.get("direction") == Direction.RELAYED.name
         step = str(self.value[-1] if at_hub else self.value[1])
         other = row["source"] if row["side"] == "inbound" else row["target"]
@@ -169,7 +169,7 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
     """Whether a row has not ended in the time that the operator set. That alone never means that the message has
     failed."""
     if row["side"] == "inbound":
-        is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
+        is_open = row["app_status"] == AppStatus.NEW.name or _awaits_confirmation(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
     is_open = row["outcome"] is None and not row.get("not_before")  # a scheduled document is not overdue
     return is_open and around.now_ms - row["accepted_at"] >= around.overdue_ms
@@ -247,14 +247,14 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
         return None
     if row["app_status"] == AppStatus.NEW.name:
         return StuckCause.BLOCKED_BY_ORDER if row["id"] in around.blocked else StuckCause.NOT_CONSUMED
-    return StuckCause.REACK_MISSING if _owes_sender(row) else StuckCause.COPY_NOT_NOTED
+    return StuckCause.REACK_MISSING if _awaits_sender(row) else StuckCause.COPY_NOT_NOTED
 
 
-def _is_owed(row: Facts) -> bool:
+def _awaits_confirmation(row: Facts) -> bool:
     """Whether this node still waits for the confirmation that one of its acknowledgements was noted."""
-    owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
-    return bool(owes_hub or _owes_sender(row))
+    awaits_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
+    return bool(awaits_hub or _awaits_sender(row))
 
 
-def _owes_sender(row: Facts) -> bool:
+def _awaits_sender(row: Facts) -> bool:
     return bool(row["save_fwd"] == SaveFwd.MUST and row["s_ack_status"] == AckStatus.AS_INIT.name)

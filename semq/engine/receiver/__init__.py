@@ -9,7 +9,7 @@
 | user_queue | documents that wait for one user's consumers: turns, priority        |
 | order      | documents with an order key, one at a time                           |
 | pieces     | bounds of documents in pieces                                        |
-| delivery   | progress of the application with a document: all its changes         |
+| delivery   | the events of a document at the application                          |
 | answers    | answers of applications, and acts on documents set aside             |
 | completion | documents that applications finished through SQL                     |
 """

@@ -1,4 +1,4 @@
-"""Answers of applications about delivered documents, and acts of persons on these (PROTOCOL.md R6).
+"""Answers of applications about delivered documents, and acts of persons on received documents (PROTOCOL.md R6).
 
 An answer of an application is committed before the next document of its order is given. Used by the inbox of the local
 node, its operations, and ``completion``.
@@ -11,7 +11,7 @@ from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
 from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
 from semq.engine.receiver.handover import Handover
-from semq.engine.time.cleanup import leave
+from semq.engine.time.cleanup import delete_if_done
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import Pending
@@ -54,8 +54,8 @@ class ApplicationAnswers:
 
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has acknowledged these documents."""
-        # The application does not wait for this commit, so it may come later, together with other work. While there are
-        # orders it is not delayed, because the next document of an order waits for it.
+        # The application does not wait for this commit, so the commit may come later, together with other work. It is
+        # not delayed while there are documents with an order key, because the next document waits for it.
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.done), later=not self._handover.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
@@ -88,37 +88,38 @@ class ApplicationAnswers:
     def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:
         failed = report.failed if report is not None else None
         self._core.post(
-            self._handle(answer, report), later=later, failed=lambda error: self.unanswered(answer, error, failed)
+            self._handle(answer, report), later=later, failed=lambda error: self.not_committed(answer, error, failed)
         )
 
     @work
     def _handle(self, answer: ApplicationAnswer, report: ActReport | None) -> Steps:
         unit = yield Needs(pending=set(answer.brefs))
-        handled = self.handled(unit, answer)
+        changes = self.change_rows(unit, answer)
         yield COMMITTED
-        handled.apply()
+        changes.apply()
         if report is not None:
-            report.done(handled.count)
+            report.done(changes.count)
 
-    def handled(self, unit: Unit, answer: ApplicationAnswer) -> "Handled":
-        """Change the rows in an open transaction; ``apply`` the result after the commit."""
-        return Handled(self._core, self._handover, unit, answer)
+    def change_rows(self, unit: Unit, answer: ApplicationAnswer) -> "ChangedRows":
+        """Change the rows of an answer in an open transaction. Call ``apply`` of the result after the commit."""
+        return ChangedRows(self._core, self._handover, unit, answer)
 
-    def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
+    def not_committed(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
         """Deliver the documents of an answer again, because its commit failed. After an act there is nothing to deliver
         again. Call ``failed``, if it is given."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # If the store is lost, the next engine delivers the document again.
-            withdraw = self._handover.release if isinstance(error, Unavailable) else self._handover.free
+            is_lost = isinstance(error, Unavailable)
+            end_delivery = self._handover.release if is_lost else self._handover.deliver_again
             for bref in answer.brefs:
-                withdraw(bref)
+                end_delivery(bref)
         if failed is not None:
             failed(error)
 
 
-class Handled:
-    """Rows that an answer changes in one attempt at a unit."""
+class ChangedRows:
+    """The rows that an answer changes in one attempt at a unit."""
 
     def __init__(self, core: Core, handover: Handover, unit: Unit, answer: ApplicationAnswer) -> None:
         self._core = core
@@ -134,7 +135,7 @@ class Handled:
         return len(self._rows)
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:
-        """Change a row by the grid; None if it is gone, or the answer does not apply to its state."""
+        """Change a row by the grid and return it. None: the row is gone, or the answer does not apply to its state."""
         row, news = unit.pending.get(bref), self._answer.news
         if row is None:
             self._core.count("answer_late")
@@ -147,22 +148,21 @@ class Handled:
             return None  # refused when it arrived (REJ): there is no payload to deliver
         hear(unit, row, news, self._after, self._detail)
         if row.target.user != PIECES_USER:
-            leave(self._core, unit, row)
+            delete_if_done(self._core, unit, row)
         return row
 
     def apply(self) -> None:
-        """After the commit: release the application's documents and deliver waiting ones."""
+        """After the commit: note that the application no longer has the documents, and deliver waiting documents."""
         for bref in self._answer.brefs:
             self._handover.release(bref)
         for row in self._rows:
             self._handover.answered(row)
             if row.target.user == PIECES_USER:
                 self._core.pieces.end(row)
-                self._handover.to_clean.append(
-                    row.bref
-                )  # not deleted here: one commit may end thousands, with gigabytes
+                # The row is not deleted here: one commit may end thousands of pieces, with gigabytes.
+                self._handover.to_clean.append(row.bref)
             if self._answer.news is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:
             if not row.order_key:
-                self._handover.restock(row, row.bref)
+                self._handover.note_waiting(row, row.bref)

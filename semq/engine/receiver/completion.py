@@ -1,8 +1,9 @@
 """Documents that applications finished or parked in their own transactions, by numbers in tb_0030_done.
 
 ``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node immediately, and a job
-polls every ten seconds. A number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit with the
-deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
+polls every ten seconds. A number without a reason ends its row of tb_0030 as the ack of an AMQP consumer would; a
+number with a reason parks the row. The same commit deletes the number. A number without a row is only deleted. Used by
+``local_engine``.
 """
 
 from functools import partial
@@ -27,7 +28,7 @@ class Completions:
         self._must_read_again = False  #: after the batch under way
 
     def poll(self) -> None:
-        """Read numbers. A read under way is repeated, because it may not include the numbers this poll is for."""
+        """Read numbers. If a batch is under way, read again after it, because it may lack the latest numbers."""
         if self._is_busy:
             self._must_read_again = True
             return
@@ -35,7 +36,7 @@ class Completions:
         self._core.post(self._read(), failed=lambda error: self._ended(0))
 
     def _ended(self, found: int) -> None:
-        """End a batch; after a full one, or if asked meanwhile, read the next."""
+        """End a batch. Read the next one if this batch was full, or if ``poll`` was called meanwhile."""
         self._is_busy = False
         if found == BATCH or self._must_read_again:
             self.poll()
@@ -50,15 +51,15 @@ class Completions:
             self._ended(0)
             return
         for bref, why in found:
-            if why is not None:  # a person may have parked it before
+            if why is not None:  # only a row in state NEW: a person may have parked the row before
                 parked = ApplicationAnswer([bref], HandlingEvent.fail, why, AppStatus.NEW)
-                self._core.post(self._complete(parked), failed=partial(self._answers.unanswered, parked))
+                self._core.post(self._complete(parked), failed=partial(self._answers.not_committed, parked))
         done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingEvent.done)
         # The piece of work posted last ends the batch, after all others.
         self._core.post(self._complete(done, len(found)), failed=lambda error: self._not_completed(done, error))
 
     def _not_completed(self, done: ApplicationAnswer, error: Exception) -> None:
-        self._answers.unanswered(done, error)
+        self._answers.not_committed(done, error)
         self._ended(0)
 
     @work
@@ -66,9 +67,9 @@ class Completions:
         """Handle documents, and delete their numbers. ``found``: size of the batch, for the work that ends the batch;
         otherwise None."""
         unit = yield Needs(pending=set(answer.brefs))
-        handled = self._answers.handled(unit, answer)
+        changes = self._answers.change_rows(unit, answer)
         unit.taken_done.update(answer.brefs)
         yield COMMITTED
-        handled.apply()
+        changes.apply()
         if found is not None:
             self._ended(found)

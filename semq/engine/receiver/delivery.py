@@ -1,4 +1,4 @@
-"""Progress of the application with a received document: one function takes all its events (PROTOCOL.md section 5.3,
+"""The events of a received document at the application: one function processes all of them (PROTOCOL.md section 5.3,
 R6).
 
 Used by ``recording``, ``handover`` and ``answers``. A delivery is counted in a commit before it is made.
@@ -12,7 +12,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
 from semq.engine.ports import Delivery
-from semq.engine.time.cleanup import leave
+from semq.engine.time.cleanup import delete_if_done
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
@@ -30,11 +30,11 @@ Content = tuple[Envelope, bytes]
 
 @dataclass(slots=True)
 class AfterDelivery:
-    """The actions after the commit: documents to be given, and documents for the next consumer."""
+    """The documents to act on after the commit."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
-    given: list[Delivery] = field(default_factory=list)
-    offered: list[Pending] = field(default_factory=list)
+    given: list[Delivery] = field(default_factory=list)  #: to be given to a consumer
+    offered: list[Pending] = field(default_factory=list)  #: rows that wait for the next consumer again
 
 
 def hear(
@@ -54,13 +54,14 @@ def end_ungiven(row: Pending) -> AppStatus:
     markers, pieces, and documents refused for size or expiry are done. The ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
-    is_kept = is_kept and row.target.user != PIECES_USER  # its reason ends the whole document at the sender
+    # A refused piece is not kept: its reason ends the whole document at the sender.
+    is_kept = is_kept and row.target.user != PIECES_USER
     return HANDLING.step(row.app_status, HandlingEvent.fail if is_kept else HandlingEvent.done).after
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
-    """Count a delivery and return it. If the stored body cannot be read, park the row, so that it delays no other, and
-    return None.
+    """Count a delivery and return it. If the stored body cannot be read, park the row, so that it does not delay other
+    rows, and return None.
     """
     stored, after = unit.pending_bodies.get(row.bref), AfterDelivery(core.now_ms())
     try:
@@ -68,10 +69,10 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     except BodyUnreadable as error:
         hear(unit, row, HandlingEvent.fail, after, shortened(str(error), DETAIL_MAX))
         core.count("unreadable")
-        leave(core, unit, row)
+        delete_if_done(core, unit, row)
         return None
     assert stored is not None
-    if core.spans is not None:  # it may have been recorded before this start of the node
+    if core.spans is not None:  # the document may have been recorded before this start of the node
         core.spans.begin(Side.RECEIVER, envelope, row.received_at)
     hear(unit, row, HandlingEvent.give, after, cause=(envelope, stored.payload))
     return after.given[0]

@@ -1,10 +1,10 @@
 """Handover of received documents to the application: each at least once, repeats flagged (PROTOCOL.md R6 and section
 11).
 
-A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
-consumers are fed from tb_0030, sources in turn and by priority (``user_queue``). Documents with an order key go one at
-a time (``order``); unordered ones are never held back. A delivery is counted in a commit before it is made. ``answers``
-takes the application's answers.
+If a consumer is free and nothing waits before a document, its delivery is decided in the commit that records it.
+Otherwise the document waits in tb_0030; free consumers get waiting documents from all sources in turn, by priority
+(``user_queue``). Documents with an order key are delivered one at a time (``order``); other documents never wait for
+them. A delivery is counted in a commit before it is made. ``answers`` processes the application's answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from semq.engine.core import Core
 from semq.engine.ports import Delivery, Inbox
 from semq.engine.receiver.delivery import deliver, end_ungiven
 from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_overtaking, may_follow
-from semq.engine.receiver.user_queue import Shelf
-from semq.engine.time.cleanup import leave
+from semq.engine.receiver.user_queue import UserQueue
+from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
 from semq.store.rows import InStreamKey, Pending, Slot
 from semq.store.unit import FirstInOrder, Needs, Unit, Waiting, WaitingTracks
@@ -33,40 +33,37 @@ class Handover:
         self.core = core
         self._inbox = inbox
         self.out: dict[int, str] = {}  #: delivered and not answered: bref to user
-        self._in_order: dict[int, OrderId] = {}  #: rows of ``out`` with an order key
-        self.shelves: dict[str, Shelf] = {}
+        self._in_order: dict[int, OrderId] = {}  #: the rows of ``out`` that have an order key: bref to order
+        self.queues: dict[str, UserQueue] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
         self._searches = 0  #: searches of orders under way
         self.to_clean = list(finished)
 
-    def shelf(self, user: str) -> Shelf:
-        """Return the waiting documents of a user of this node; the empty name is the institution itself."""
-        shelf = self.shelves.get(user)
-        if shelf is None:
-            shelf = self.shelves[user] = Shelf(user)
-        return shelf
+    def queue_of(self, user: str) -> UserQueue:
+        """Return the queue of a user of this node; the empty name is the institution itself."""
+        queue = self.queues.get(user)
+        if queue is None:
+            queue = self.queues[user] = UserQueue(user)
+        return queue
 
     def take_over(self, old: "Handover") -> None:
-        """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
-        engine.
-
-        Both engines use the same ``out``, because answers may still reach ``old``.
-        """
+        """Continue for an engine whose store was lost: applications keep the documents that they have, and answer to
+        this engine. Both engines use the same ``out``, because answers may still reach ``old``."""
         self.out = old.out
 
     # --- arriving
     def claim_place(self, unit: Unit, row: Pending) -> bool:
         """Return whether the document is delivered to a consumer in the commit that records it."""
-        shelf = self.shelf(row.target.user)
-        # ``unit`` contains this row and the rows recorded before it, each of which may have taken a place.
+        queue = self.queue_of(row.target.user)
+        # ``unit`` contains this row and the rows recorded before it; each of them may have taken a place.
         return (
-            not row.order_key and not shelf.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
+            not row.order_key and not queue.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
         )
 
     def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """After the commit that recorded rows: deliver the claimed ones, ``feed`` the other new ones, and clean up the
-        rest."""
+        """After the commit that recorded rows, each with whether it waits for the application: make the deliveries that
+        were decided in the commit, queue the other waiting rows, and note the remaining rows for cleanup."""
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
@@ -79,15 +76,15 @@ class Handover:
             if row.order_key:
                 self._arrived_in_order(row)
             elif is_new and row.bref not in claimed:
-                self.restock(row)
+                self.note_waiting(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search a known order for its next document. A new one waits for its source's turn if other rows wait."""
+        """Search a known order for its next document. A new order waits for its source's turn if other rows wait."""
         key = (row.lk0.store, row.order_key)
-        if key in self.orders or not self.shelf(row.target.user).has_waiting:
+        if key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)
         else:
-            self.restock(row)
+            self.note_waiting(row)
 
     def finished(self, bref: int) -> None:
         """Note that a row may be ready for cleanup; the statement that deletes it checks its state again."""
@@ -96,31 +93,32 @@ class Handover:
     # --- feeding
     def feed(self, user: str) -> None:
         """Deliver as many documents as the consumers can take; called when a consumer becomes free or rows wait."""
-        shelf = self.shelf(user)
-        while shelf.has_waiting and not shelf.feeding and (free := self._inbox.free(user)) > 0:
-            if not shelf.known:
-                shelf.feeding = True
-                self.core.post(self._read_tracks(shelf), failed=lambda error: shelf.fed())
+        queue = self.queue_of(user)
+        while queue.has_waiting and not queue.feeding and (free := self._inbox.free(user)) > 0:
+            if not queue.known:
+                queue.feeding = True
+                self.core.post(self._read_tracks(queue), failed=lambda error: queue.fed())
                 return
-            keys, picks = shelf.pick(min(free, self.core.settings.claim_rows))
+            keys, picks = queue.pick(min(free, self.core.settings.claim_rows))
             if picks:
-                shelf.feeding = True
-                self.core.post(self._feed(shelf, picks), failed=lambda error: shelf.fed())
+                queue.feeding = True
+                self.core.post(self._feed(queue, picks), failed=lambda error: queue.fed())
             if sum(self.search(key, user) for key in keys) or picks:
                 return  # ``feed`` is called again when this work ends
 
     def is_feeding(self, user: str) -> bool:
         """Whether rows are being read for the free consumers of this user."""
-        return self.shelf(user).feeding
+        return self.queue_of(user).feeding
 
     @property
     def is_searching(self) -> bool:
         """Whether a search for the next document of an order is under way."""
         return self._searches > 0
 
-    def restock(self, row: Pending, bref: int | None = None) -> None:
-        """Note that a row waits on the shelf of its user (from ``bref`` on, if given), and feed free consumers."""
-        self.shelf(row.target.user).wake(row.source, row.priority, bref)
+    def note_waiting(self, row: Pending, bref: int | None = None) -> None:
+        """Note that a row waits in the queue of its user, and deliver to free consumers. With ``bref``, all rows of the
+        track from this number on are read again."""
+        self.queue_of(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
     # --- documents in order
@@ -145,11 +143,11 @@ class Handover:
 
     def _search_failed(self, key: OrderId, order: Order, user: str) -> None:
         self._end_search(order)
-        self.shelf(user).ready(key)
+        self.queue_of(user).ready(key)
 
     def next_of(self, key: OrderId, user: str) -> None:
         """Note that the next document of an order may be delivered in the next turn of its source."""
-        self.shelf(user).ready(key)
+        self.queue_of(user).ready(key)
         self.feed(user)
 
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
@@ -175,7 +173,7 @@ class Handover:
         self.out.pop(bref, None)
         self._in_order.pop(bref, None)
 
-    def free(self, bref: int) -> None:
+    def deliver_again(self, bref: int) -> None:
         """Deliver a document again, because its answer could not be noted."""
         user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
@@ -183,26 +181,26 @@ class Handover:
             order.busy = 0
             self.search(key, user or "")
         if user is not None:
-            self.shelf(user).wake_all(bref)
+            self.queue_of(user).wake_all(bref)
             self.feed(user)
 
     # --- work
     @work
-    def _read_tracks(self, shelf: Shelf) -> Steps:
+    def _read_tracks(self, queue: UserQueue) -> Steps:
         """Read the tracks (source and priority) with waiting rows of a user, once in each process."""
-        query = WaitingTracks(shelf.user)
+        query = WaitingTracks(queue.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
         yield COMMITTED
-        shelf.fed(is_known=True)
+        queue.fed(is_known=True)
         for source, priority in found:
-            shelf.wake(source, priority)
-        self.feed(shelf.user)
+            queue.wake(source, priority)
+        self.feed(queue.user)
 
     @work
-    def _feed(self, shelf: Shelf, picks: list[list[Pick]]) -> Steps:
+    def _feed(self, queue: UserQueue, picks: list[list[Pick]]) -> Steps:
         """Deliver waiting documents to free consumers; search the orders of those with an order key."""
-        sources = [[(pick, _waiting(shelf, pick)) for pick in source] for source in picks]
+        sources = [[(pick, _waiting(queue, pick)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         deliveries: list[list[Delivery]] = []
         orders: dict[OrderId, None] = {}
@@ -222,19 +220,19 @@ class Handover:
                     break  # more of this priority may wait behind rows that earlier work of this unit has ended
             deliveries.append(given)
         yield COMMITTED
-        shelf.fed()
+        queue.fed()
         for pick, cursor, is_found in ends:
-            shelf.tracks.note_read(pick, cursor, found=is_found)
+            queue.tracks.note_read(pick, cursor, found=is_found)
         for delivery in interleaved(deliveries):
-            self.out[delivery.bref] = shelf.user
-            self._inbox.give(shelf.user, delivery)
+            self.out[delivery.bref] = queue.user
+            self._inbox.give(queue.user, delivery)
         for key in orders:
-            self.search(key, shelf.user)
-        self.feed(shelf.user)
+            self.search(key, queue.user)
+        self.feed(queue.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
-        """Count and return the delivery of a row. A row with an order key is not delivered here: its order is noted
-        unless it is known.
+        """Count and yield the delivery of a row. A row with an order key is not delivered here: its order is added to
+        ``orders``, unless the order is known.
         """
         if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return
@@ -243,7 +241,7 @@ class Handover:
             if delivery is not None:
                 yield delivery
         elif (key := (row.lk0.store, row.order_key)) not in self.orders:
-            orders[key] = None  # a known order is searched by ``_arrived_in_order`` and ``unblocked``
+            orders[key] = None  # ``_arrived_in_order`` and ``unblocked`` search the known orders
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
@@ -265,11 +263,11 @@ class Handover:
             self.feed(user)  # the order did not use the free place: offer it again
 
     @work
-    def _give_next(self, key: OrderId, order: Order, lowest: Pending, asked: str) -> Steps:
+    def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
         """Second step of a search: deliver the lowest row if its predecessor is recorded or settled (rules N23 and
         N24).
 
-        ``asked``: the user whose turn it was; the row may belong to another user.
+        ``user_in_turn``: the user whose consumer is free; the row may belong to another user.
         """
         user = order.user = lowest.target.user
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
@@ -291,11 +289,11 @@ class Handover:
             self.out[order.busy], self._in_order[order.busy] = user, key
             self._inbox.give(user, turn.delivery)
         elif turn.is_passed or order.again:
-            self.search(key, asked)
+            self.search(key, user_in_turn)
             return
         elif turn.has_no_place:
-            self.shelf(user).ready(key)
-        self.feed(asked)  # if the order did not use the free place, offer it again
+            self.queue_of(user).ready(key)
+        self.feed(user_in_turn)  # if the order did not use the free place, offer it again
 
     def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
         """Deliver the lowest row of an order, end it, or return why it waits."""
@@ -308,7 +306,7 @@ class Handover:
         if row.status is not Arrival.RECV:
             # VOID and REJ end in their turn, too: a later document must not overtake one before them (F3).
             unit.handle(row, end_ungiven(row))
-            leave(self.core, unit, row)
+            delete_if_done(self.core, unit, row)
             return _Turn(is_passed=True)
         if self._inbox.free(user) <= 0:
             return _Turn(has_no_place=True)
@@ -322,9 +320,9 @@ class _Turn(NamedTuple):
     delivery: Delivery | None = None
     blocked: int = 0  #: the row that waits for its predecessor, at position ``prev``
     prev: Pos | None = None
-    is_passed: bool = False  #: the row has ended: search the next one
-    has_no_place: bool = False
+    is_passed: bool = False  #: the row has ended without a delivery: search the next one
+    has_no_place: bool = False  #: no consumer of the user is free
 
 
-def _waiting(shelf: Shelf, pick: Pick) -> Waiting:
-    return Waiting(shelf.user, pick.track.source, pick.track.priority, pick.after, pick.limit)
+def _waiting(queue: UserQueue, pick: Pick) -> Waiting:
+    return Waiting(queue.user, pick.track.source, pick.track.priority, pick.after, pick.limit)

@@ -1,7 +1,7 @@
 """The receiver's ledger within one unit: the messages that have arrived (PROTOCOL.md section 5.3).
 
-It alone decides whether a message has arrived; other evidence is a hint. Entries include those that earlier work of
-the same unit has staged. Used by ``recording`` and ``reacks``.
+The ledger alone decides whether a message has arrived; other evidence is a hint. The functions also find entries that
+earlier work of the same unit has staged. Used by ``recording`` and ``reacks``.
 """
 
 from semq.engine.core import Core
@@ -23,7 +23,7 @@ def stream_of(core: Core, unit: Unit, key: InStreamKey) -> InStream:
 
 
 def known(unit: Unit, lk0: LK0, sid: int) -> Recorded:
-    """Return the entry of a message: of class 3 by its position, of classes 1 and 2 by its name."""
+    """Return the entry of a message. Class 3 is found by its position, classes 1 and 2 by their LK0."""
     return recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid)) if sid >= 0 else seen(unit, str(lk0))
 
 

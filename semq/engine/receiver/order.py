@@ -1,6 +1,6 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
-Each is given only when the one before it is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key
+A document is given only when its predecessor is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key
 whose next document has not arrived causes no work until that document arrives, or the floor of its stream passes it.
 Used by ``handover``.
 """
@@ -31,7 +31,7 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: end of the incarnation, above all of ``heap``; None: not known
+    closed: int | None = None  #: number of sids of the closed incarnation, above all of ``heap``; None: not known
 
 
 class BlockedOrders:
@@ -70,7 +70,8 @@ class BlockedOrders:
 
 
 def is_overtaking(unit: Unit, row: Pending) -> bool:
-    """Whether the predecessor was recorded earlier in this unit: no query returns its row yet, but it must go first."""
+    """Whether the predecessor was recorded earlier in this unit. Then it must be delivered first, although no query
+    returns its row yet."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 

@@ -1,6 +1,7 @@
 """ReAck, ReAck2 and inquiries about messages that are recorded here (PROTOCOL.md section 5.3: R3, R4, R5, R7, R8).
 
-ReAck and ReAck2 close our acknowledgements, and ReAck2 moves the floors; an inquiry is answered from the ledger alone.
+ReAck and ReAck2 close the acknowledgements of this node, and ReAck2 moves the floors. An inquiry is answered from the
+ledger alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from semq.engine.core import Core
 from semq.engine.errors import NotYours
 from semq.engine.receiver import ledger
 from semq.engine.receiver.handover import Handover
-from semq.engine.time.cleanup import leave
+from semq.engine.time.cleanup import delete_if_done
 from semq.engine.uplink import NodeSessions
 from semq.errors import SemqError
 from semq.store.rows import Event, InStreamKey, LedgerLine, Pending, Recorded, Side, Slot
@@ -25,7 +26,7 @@ from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, I
 from semq.umx_t.status import AckStatus, Arrival, SaveFwd
 
 AddressedInquiry = tuple[Address, Inquiry]
-Floors = dict[int, tuple[int, int | None]]  #: by incarnation: the floor, and where the stream is closed
+Floors = dict[int, tuple[int, int | None]]  #: by incarnation: the floor, and the number of sids if it is closed
 Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with it
 
 
@@ -148,7 +149,7 @@ class _NodeStatements:
         else:
             row.p_ack_status = after
         noted.add(row.bref)
-        leave(self.core, unit, row)
+        delete_if_done(self.core, unit, row)
         unit.ledger.append(LedgerLine(self._at, Side.RECEIVER, event, str(lk0), str(row.target)))
 
     @staticmethod
@@ -156,10 +157,11 @@ class _NodeStatements:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise floors of incarnations of which a document was recorded here, or is the predecessor of the named row.
+        """Raise the floor of each incarnation of which this node has recorded a document, or for whose document the
+        named row waits.
 
-        Floors of other incarnations are ignored: a partner could invent any number of them, and each would add a
-        permanent row.
+        Floors of other incarnations are ignored: a partner could invent any number of incarnations, and each would add
+        a permanent row.
         """
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None

@@ -1,7 +1,7 @@
 """Recording of messages at the receiver, exactly once, and their acknowledgement (PROTOCOL.md section 5.3, R1, R2).
 
-One transaction writes the floor, the ledger entry and the row of tb_0030 together (rule N1); the acknowledgements leave
-after it.
+One transaction writes the floor, the ledger entry and the row of tb_0030 (rule N1); the acknowledgements are sent after
+its commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,10 +51,10 @@ class Copy(NamedTuple):
     """An opened message, and its earlier entry in the ledger."""
 
     envelope: Envelope
-    slot: Slot | None
+    slot: Slot | None  #: None for classes 1 and 2
     entry: Recorded
     opened: OpenedPayload
-    reason: Reason | None = None
+    reason: Reason | None = None  #: of a refusal
     is_forged: bool = False  #: an unproved document is recorded at its position
 
 
@@ -71,8 +71,8 @@ class Receiver:
         self.recorded = recorded  #: called with the number of each recorded row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A large one
-        is recorded by itself, and later ones may overtake it, except those with its order key."""
+        """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A large
+        message is recorded by itself, perhaps after later ones; ``handover`` keeps the order of an order key."""
         large = [message for message in messages if self._may_be_overtaken(message)]
         others = [message for message in messages if not self._may_be_overtaken(message)] if large else messages
         if others:
@@ -88,15 +88,15 @@ class Receiver:
     @work
     def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:
         """R1 and R2 for all messages that were read together."""
-        placed = _placed(messages)
-        slots = [slot for _, slot in placed if slot is not None]
+        with_slots = _with_slots(messages)
+        slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
             in_streams={slot.stream for slot in slots},
             recorded=set(slots),
-            seen={message.envelope.ident for message, slot in placed if slot is None},
+            seen={message.envelope.ident for message, slot in with_slots if slot is None},
         )
         arrivals = _Arrivals(self, peer, unit)
-        for message, slot in placed:
+        for message, slot in with_slots:
             arrivals.message(message, slot)
         yield COMMITTED
         arrivals.apply()
@@ -131,8 +131,8 @@ class _Arrivals:
                 self._disbelieve(message, error)
             self._note(message.envelope, error)
 
-    def _hear(self, entry: Recorded, news: ReceiverEvent, copy: Copy) -> None:
-        """Do the deed of the cell."""
+    def _do_deed(self, entry: Recorded, news: ReceiverEvent, copy: Copy) -> None:
+        """Do the deed of the grid's cell for the state of the ledger entry and the event."""
         rule = RECEIVER.step(entry.status, news)
         assert rule.deed is not None
         EFFECTS[rule.deed](self, rule.after, copy)
@@ -164,7 +164,7 @@ class _Arrivals:
             self._disbelieved.append((envelope, reason))
         elif entry.status is Arrival.NOT:
             copy = Copy(envelope, None, entry, OpenedPayload(bytes(message.body), b""), reason)
-            self._hear(entry, ReceiverEvent.unreadable, copy)
+            self._do_deed(entry, ReceiverEvent.unreadable, copy)
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
             self._acks.append((envelope, entry, 0))
 
@@ -188,7 +188,7 @@ class _Arrivals:
         news, opened, reason = self._read(message, entry)
         if slot is not None:  # after _read: an unauthenticated copy must not raise the floor
             self._take_floor(envelope, slot.stream)
-        self._hear(entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
+        self._do_deed(entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
 
     def _keep(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot
@@ -220,7 +220,7 @@ class _Arrivals:
             raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
 
     def _was_forged(self, message: Data, entry: Recorded) -> bool:
-        """Whether an unproved document is recorded at the position of one whose origin is proved."""
+        """Whether an unproved document is recorded at the position of this message, whose origin is proved."""
         envelope = message.envelope
         if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
             return False
@@ -266,7 +266,7 @@ class _Arrivals:
         try:
             opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # the proof of the copy is wrong, or its certificate has not arrived: the copy is not recorded
+            raise  # the proof of the copy is wrong or cannot be checked: the copy is not recorded
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
@@ -339,7 +339,7 @@ class _Arrivals:
         return row.bref
 
     def apply(self) -> None:
-        """After the commit: acknowledge, and hand over."""
+        """After the commit: acknowledge the messages, and hand the documents over to the application."""
         for envelope, entry, bref in self._acks:
             ack(self.core, self._receiver.uplink.hub, envelope, entry, bref, self._at)
         for envelope, reason in self._disbelieved:
@@ -361,9 +361,9 @@ EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {
 
 
 def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
-    """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule N29).
+    """Mail Ack to the store that sent the copy, and Ack2 to the sender. Duplicates are acknowledged, too (rule N29).
 
-    Called after the commit.
+    Called after the commit. ``bref``: number of the recorded row; 0 for a duplicate.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER_BY_ARRIVAL[entry.status]
@@ -399,20 +399,20 @@ def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
     return replace(envelope, digest=opened.digest, session_key="")
 
 
-def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
+def _with_slots(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
     """Return each message with its position in the ledger, None for class 1 and 2.
 
     Adjacent messages mostly belong to one stream, whose key is then built once.
     """
-    placed: list[tuple[Data, Slot | None]] = []
-    front, stream = None, None
+    with_slots: list[tuple[Data, Slot | None]] = []
+    prefix, stream = None, None
     for message in messages:
         envelope = message.envelope
         if not envelope.is_class3:
-            placed.append((message, None))
+            with_slots.append((message, None))
             continue
         lk0 = envelope.lk0
-        if stream is None or lk0[:5] != front:
-            front, stream = lk0[:5], InStreamKey(lk0.store, lk0.inc)
-        placed.append((message, Slot(stream, envelope.sid)))
-    return placed
+        if stream is None or lk0[:5] != prefix:
+            prefix, stream = lk0[:5], InStreamKey(lk0.store, lk0.inc)
+        with_slots.append((message, Slot(stream, envelope.sid)))
+    return with_slots

@@ -13,14 +13,14 @@ from semq.engine.tracks import Pick, Tracks, shares
 
 @dataclass(slots=True)
 class SourceTurns:
-    """The orders of one source that wait for its turns; its tracks are in ``Shelf.tracks``."""
+    """The orders of one source that wait for its turns; its tracks are in ``UserQueue.tracks``."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
     is_row_next: bool = False  #: whether a row of a track gets the next share of one place: orders and tracks alternate
 
 
 @dataclass(slots=True)
-class Shelf:
+class UserQueue:
     """The waiting documents of one user; the empty name is the institution itself."""
 
     user: str
@@ -61,7 +61,7 @@ class Shelf:
         for source in [name for name, turns in self.sources.items() if not turns.keys and not self.tracks.has(name)]:
             del self.sources[source]
         for source, share in shares(list(self.sources), limit):
-            turns = self.sources[source] = self.sources.pop(source)  # behind the others
+            turns = self.sources[source] = self.sources.pop(source)  # its next turn is after those of all others
             for _ in range(self._keys_of(source, turns, share)):
                 keys.append(turns.keys.popleft())
                 share -= 1

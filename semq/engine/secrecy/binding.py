@@ -1,12 +1,13 @@
 """The authenticated data of a seal: every attribute that the sender of a document set, and its place.
 
 The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
-as a new message (PROTOCOL.md sections 12 and 18). Therefore it excludes attributes that change on the way (transport
-source, attempt, floor, LK1, the receiver's key id), and the place (LK0, sid, prev) is that of the message that was
-sealed, which a message sent again carries as @Origin. This permits no replay under a new place: the wrap of the session
-key in such a message is signed for exactly one new place and one origin (``resent``), and a wrap without this text
-opens no message with an origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name
-commits to its key.
+as a new message (PROTOCOL.md sections 12 and 18). Therefore it excludes attributes that change on the way: transport
+source, attempt, floor, LK1, and the receiver's key id. The place (LK0, sid, prev) is that of the first message with the
+ciphertext; a message sent again names this place in @Origin.
+
+Nobody can replay a ciphertext under a new place. The wrapped session key of a message sent again is signed for exactly
+one new place and one origin (``resent``); a wrapped key without this text opens no message with an origin. The wrap
+binds the receiver's key id. The seal binds the session, whose name commits to its key.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +19,12 @@ from semq.umx_t.envelope import Envelope
 
 
 def place_of(envelope: Envelope) -> str:
-    """Return the place of a message in the form of @Origin."""
+    """Return the place of a message (LK0, sid, prev) in the form of @Origin."""
     return f"{envelope.ident} {envelope.sid} {envelope.prev or '-'}"
 
 
 def session_name(envelope: Envelope) -> str:
-    """Return the name of the session key in @SessionKey as text, for the ledger."""
+    """Return the name of the session key in @SessionKey as text, for the ledger; empty for a document in clear."""
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 
@@ -41,7 +42,7 @@ def marked(envelope: Envelope) -> bytes:
 
 
 def attested(envelope: Envelope) -> bytes:
-    """Return the signed content of a document beside the size of its body: position, attributes, digest and seal."""
+    """Return the signed content of a document, without the size of its body: position, attributes, digest and seal."""
     seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
     return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
 
@@ -56,7 +57,7 @@ class Sealed(NamedTuple):
 
 
 def sealed_as(envelope: Envelope) -> Sealed:
-    """Return the message for which the body of this one was sealed: itself, or its origin."""
+    """Return the message for which the body of ``envelope`` was sealed: this message, or its origin."""
     place = place_of(envelope)
     if not envelope.origin:
         return Sealed(place.partition(" ")[0], place, "")

@@ -75,10 +75,10 @@ class KeyHolder(Protocol):
         """Return the certificates of this node in PEM, the active one first."""
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
+        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed."""
 
     def known(self, node: str) -> tuple[str, ...]:
-        """Return the accepted certificates of a partner in PEM."""
+        """Return the accepted certificates of a partner in PEM; empty if there are none."""
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
         """Return certificates issued after all known ones of a partner, and signed by one of its known keys."""
@@ -97,7 +97,7 @@ class Policy:
     required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: the same for every institution of which no certificate was ever accepted
+    mixed: bool = False  #: every institution of which no certificate was ever accepted counts without a proof, too
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer; then the document is refused
 
@@ -184,9 +184,11 @@ class Sealing:
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """Return ``new`` with the session key of a refused message, wrapped for the receiver's present key.
+        """Return ``new`` with the session key of the refused message ``envelope``, wrapped for the receiver's present
+        key.
 
-        Return None if the key for which it was refused (``code``), the receiver's or this node's, has not changed.
+        ``code`` tells whose key was the reason of the refusal: this node's or the receiver's. Return None if this key
+        has not changed, or if a key is missing.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
@@ -233,7 +235,7 @@ class Sealing:
                 envelope.session_key, envelope.alg, envelope.key_id, str(source), self._me, made.resent
             )
         except SignerUnknown as error:
-            self._wait(made.ident, source, error)
+            self._raise_unknown_signer(made.ident, source, error)
         size = len(body) - OVERHEAD
         payload = opening.open(body, bound(envelope, made.place, opening.id, size))
         digest = sha256(payload).digest()
@@ -241,17 +243,17 @@ class Sealing:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
         return OpenedPayload(payload, digest, is_proved=True)
 
-    def _wait(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if the
-        node has other certificates, and SignerUnknown if it has none.
+    def _raise_unknown_signer(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
+        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if other
+        certificates of the source are known, and SignerUnknown if none is known.
         """
-        self._await(ident, error)
+        self._raise_awaited(ident, error)
         if self.keys.receiver(str(source)) is not None:
             raise SignerGone.of(str(error.facts["key_id"])) from error
         raise error
 
-    def _await(self, ident: str, error: SignerUnknown) -> None:
-        """Raise SignerAwaited while a signer's certificate may still arrive.
+    def _raise_awaited(self, ident: str, error: SignerUnknown) -> None:
+        """Raise SignerAwaited while a signer's certificate may still arrive; do nothing after ``patience_s``.
 
         Documents and receipts can arrive before the new certificate of their signer; a revoked certificate never
         arrives again.
@@ -267,10 +269,10 @@ class Sealing:
 
     def check_origin(self, message: Data) -> bool:
         """Return whether the sender of a document is proved; False if it is not and no proof is required. Only a sealed
-        document without a signature is opened for that.
+        document without a signature is opened for this check.
 
-        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and what
-        ``open`` raises.
+        Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and the errors
+        of ``open``.
         """
         envelope = message.envelope
         source = envelope.lk0.node
@@ -278,7 +280,7 @@ class Sealing:
             return True
         if envelope.signature:
             return self._check_signed(message, source)
-        # not signed: opening the seal proves the sender, if the body is complete
+        # The document is not signed. Opening the seal proves the sender, if the body is complete.
         if envelope.is_sealed and not (envelope.late or message.dropped):
             return self.open(envelope, message.body).is_proved
         if self._must_sign(source):
@@ -293,7 +295,7 @@ class Sealing:
         except SignerUnknown as error:
             if source.id in self.policy.unproved_from:
                 return False
-            self._wait(sealed_as(envelope).ident, source, error)
+            self._raise_unknown_signer(sealed_as(envelope).ident, source, error)
         if not envelope.late and message.size != origin.size:
             raise SignatureWrong("The body does not have the length that its sender stated.", lk0=envelope.ident)
         signed = origin.message(name, self._me, attested(envelope))
@@ -373,21 +375,22 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
-        """Check the source of a packet; return the facts that prove it to others, None for an unsigned one. Raises
-        ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
+        """Check the signature of a packet, and return the facts that prove it to others. None: the packet needs no
+        signature, or it has none and its source need not sign. Raises ReceiptForged, SignatureWrong, SignerUnknown,
+        SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
         is_older = self.policy.is_older(source)
         if not packet.signature:
-            if self._must_sign(source) and not (is_older and _is_noted(packet)):
+            if self._must_sign(source) and not (is_older and _is_reack2(packet)):
                 raise ReceiptForged("It is not signed.", source=str(source))
             return None
         name, signature = read_signature(packet.signature)
         try:
             key = self.keys.signer(str(source), name)
         except SignerUnknown as error:
-            self._await(str(source), error)
+            self._raise_awaited(str(source), error)
             raise
         self._waiting.pop(str(source), None)
         if not _is_receipts(packet):
@@ -410,7 +413,8 @@ class Sealing:
         return self.keys.introduction()
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
+        """Learn a partner's certificates. Return whether the key for which session keys are wrapped has changed; False
+        if the certificates are refused."""
         before = self.keys.known(node)
         try:
             changed = self.keys.learn(node, certificates)
@@ -435,7 +439,7 @@ class Sealing:
         self._verified.clear()
 
     def known(self, node: str) -> tuple[str, ...] | None:
-        """Return the certificates of a partner to be kept; None if there never was one."""
+        """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
         return self.keys.known(node) if self.keys.knows(node) else None
 
     def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
@@ -448,12 +452,12 @@ class Sealing:
 
 
 def _is_receipts(packet: Packet) -> bool:
-    """Whether a packet holds Ack2: each of them is to be proved alone."""
+    """Whether a packet holds Ack2, each of which must be provable alone."""
     return packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION
 
 
-def _is_noted(packet: Packet) -> bool:
-    """Whether a packet holds ReAck2, and floors with it."""
+def _is_reack2(packet: Packet) -> bool:
+    """Whether a packet holds ReAck2, with its floors."""
     return packet.function is Function.RECEIPTS and packet.primitive is Primitive.RESPONSE
 
 
@@ -471,8 +475,8 @@ def _is_testimony(packet: Packet) -> bool:
 
 
 def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
-    """Return the leaves of a packet of receipts and its signed content; an older version binds no position in its
-    leaves."""
+    """Return the leaves of a packet of receipts, and the signed content of the packet. The leaves of an older version
+    bind no position."""
     receiver, sender = str(packet.source.node), str(packet.target.node)
     leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
     return leaves, tree_message(receiver, sender, len(leaves), root(leaves))

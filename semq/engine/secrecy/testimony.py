@@ -1,9 +1,9 @@
 """The check of every packet at a local node: addressee, source, session, and the owner of the message in each record.
 
-The session proves the name of the hub only. A packet is checked here for its addressee (this node), its source (the hub
-itself, or another institution, never this node) and the message that each record names; its signature is checked after
-that (``sealing``), and then it is processed. ``KINDS`` has a row for each kind of packet. Called by ``local_engine``;
-the hub makes the same check in ``hub.speakers``.
+A session proves only the name of its peer: the hub, or a partner in a direct session. A packet is checked here for its
+addressee (this node), its source (the hub itself, or another institution, never this node) and the message that each
+record names; ``sealing`` checks its signature after that, and then it is processed. ``KINDS`` has a row for each kind
+of packet. Called by ``local_engine``; the hub makes the same check in ``hub.speakers``.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,8 @@ from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
-Placed = list[tuple[int, Any]]  # permitted records, with their places in the packet, which signatures name
+# Permitted records, each with its place in the packet. The place is needed to prove a receipt alone.
+PlacedRecords = list[tuple[int, Any]]
 
 
 class Speaker(Enum):
@@ -102,33 +103,33 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
         raise NotYours("A packet comes in this node's own name.", source=str(source), peer=str(peer))
 
 
-def permitted(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tuple[str, str]]]:
-    """Return the permitted records; and for each other record the message that it names, and its fault."""
+def permitted(packet: Packet, peer: Address, here: Address) -> tuple[PlacedRecords, list[tuple[str, str]]]:
+    """Return the permitted records, and the name of the message and the fault of each other record."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE
     names = {About.OURS: f"{here}.", About.THEIRS: f"{source}."}
-    placed: Placed = []
+    placed_records: PlacedRecords = []
     faults: list[tuple[str, str]] = []
     for place, record in enumerate(packet.records):
         fault = _fault(kind_of(record) if kind_of else None, speaker, names, record)
         if fault:
             faults.append((str(getattr(record, "ident", "")), fault))
         else:
-            placed.append((place, record))
-    return placed, faults
+            placed_records.append((place, record))
+    return placed_records, faults
 
 
 def _fault(kind: RecordKind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
     if kind is None:
         return "A local node receives no such record."
     if kind.speaker is not speaker:
-        return f"Only {kind.speaker.value} says {kind.name.split(' ', 1)[1]}."
+        return f"Only {kind.speaker.value} may send {kind.name}."
     if kind.about is not About.ANY and not record.ident.startswith(names[kind.about]):
         return f"{kind.name[0].upper()}{kind.name[1:]} names a message that is not {kind.about.value}."
     return ""
 
 
-def records_of(placed: Iterable[tuple[int, Any]]) -> list[Any]:
+def records_of(placed_records: Iterable[tuple[int, Any]]) -> list[Any]:
     """Return the records without their places."""
-    return [record for _, record in placed]
+    return [record for _, record in placed_records]

@@ -1,7 +1,7 @@
 """The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
-Called by ``OutboundRows.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
-collected in ``AfterOutbound`` and carried out by ``OutboundRows.apply``.
+``OutboundRows.hear`` calls the deed of a cell in the open transaction. Deeds collect the actions that must follow the
+commit in ``AfterOutbound``; ``OutboundRows.apply`` carries them out.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.re
 
 
 class End(NamedTuple):
-    """The end of a row. Its result is copied, because later work of the same unit may change the shared row."""
+    """The end of a row. The result is a copy, because later work of the same unit may change the shared row."""
 
     row: Outbound  #: only for its constant columns
     outcome: Outcome
     code: str  #: code of the reason
-    is_kept: bool  #: it waits for a person
+    is_kept: bool  #: the row waits for a person
 
 
 class ReceiverEvidence(NamedTuple):
@@ -41,7 +41,7 @@ class ReceiverEvidence(NamedTuple):
 
     lk0: LK0
     bref: int  #: the receiver's row of tb_0030
-    prev: Pos | None = None  #: the position that this row waits for
+    prev: Pos | None = None  #: the position for which this row waits; None: it waits for none
 
 
 class ReturnedCopy(NamedTuple):
@@ -59,12 +59,12 @@ class AfterOutbound:
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: ended by the hub, but delivered
+    corrected: list[int] = field(default_factory=list)  #: rows that the hub alone had ended, but that were delivered
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
-    wake: list[Outbound] = field(default_factory=list)
+    wake: list[Outbound] = field(default_factory=list)  #: to be sent again
     watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
-    doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: None: ask the target
+    doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: GONE, AWAY or None (no doubt), by row
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: the custodian to ask; None: the target
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row
     frames: list[Data] = field(default_factory=list)  #: to be sent
@@ -88,12 +88,12 @@ class RowsOwner(Protocol):
 
 
 def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
-    """S2: send a message; a row of class 2 without a receipt is deleted then."""
+    """S2: send a message; delete its row if it is of class 2 without a receipt."""
     if row.save_fwd is SaveFwd.STORE and not row.ack2:
         unit.delete_outbound(row)
     floor = rows.floor(row).value if row.sid >= 0 else 0
     envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
-    if rows.core.spans is not None:  # it may have been accepted before this start of the node
+    if rows.core.spans is not None:  # the document may have been accepted before this start of the node
         rows.core.spans.begin(Side.SENDER, envelope, row.accepted_at)
     frame = Data(rows.secrecy.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
     after.frames.append(frame)

@@ -1,8 +1,8 @@
 """Documents to a group of institutions, or to all users of one: one submission becomes a message for each member, in
 one commit.
 
-Used by ``submission``. The group has a name of its own (an LK0), and its members the record ids that follow; the ledger
-line of each member has both (PROTOCOL.md section 2.1).
+Used by ``submission``. The submission has a name of its own (an LK0), and its messages have the record ids that follow
+it; the ledger line ACCEPTED of each message also has the name of the submission (PROTOCOL.md section 2.1).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -89,17 +89,17 @@ class GroupExpansion:
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
     ) -> None:
-        """Fill in the members of a submission. ``check`` refuses a member; ``admit``, called when all have passed,
-        counts it for the rate.
+        """Fill in the members of a submission. The function ``check`` refuses a member. When all members have passed,
+        the function ``admit`` counts each for its rate, and may refuse it, too.
 
-        Raises the errors of the method ``check``, and GroupRefused or GroupWaits with the members that are refused.
+        Raises the errors of ``GroupExpansion.check``, and GroupRefused or GroupWaits with the members that are refused.
         """
         targets = self.check(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
             raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
         members = [replace(submission, target=each, row_id=0, done=_ignore, failed=_ignore) for each in targets]
         for step in (check, admit):
-            _all(step, submission.target, members)
+            _check_all(step, submission.target, members)
         submission.members = members
         self._uncommitted += len(members)
         submission.done = partial(self._ended, len(members), submission.done)
@@ -111,12 +111,12 @@ class GroupExpansion:
 
 
 def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
-    """Yield the submissions that become messages: those to one institution, and the members of those to groups."""
+    """Yield the submissions that become messages: a submission to a group is replaced by its members."""
     for submission in submissions:
         yield from submission.members or (submission,)
 
 
-def _all(step: Callable[[Submission], None], target: Address, members: Sequence[Submission]) -> None:
+def _check_all(step: Callable[[Submission], None], target: Address, members: Sequence[Submission]) -> None:
     """Apply a check to all members. Raises GroupRefused, or GroupWaits if all faults are temporary."""
     faults: list[tuple[Address, SemqError]] = []
     for member in members:

@@ -1,5 +1,4 @@
-"""Lanes: the rows in SS_INIT of each destination, in separate lanes so that an unreachable partner does not delay
-others.
+"""Lanes: the rows in SS_INIT, a lane for each destination, so that an unreachable partner does not delay others.
 
 A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
 unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). Otherwise a new
@@ -41,17 +40,18 @@ class Lane:
         self.claiming = False
 
 
-class Carrier(Protocol):
-    """The owner of the rows sent by the lanes: the sender, or the hub's custody."""
+class LaneOwner(Protocol):
+    """The owner of the rows that the lanes send: the sender, or the hub's custody."""
 
-    def room(self, lane: Lane) -> int:
+    def capacity(self, lane: Lane) -> int:
         """Return how many messages may be sent on the lane now."""
 
     def may_claim(self, row: Outbound) -> bool:
         """Whether the window of its stream allows a row to be sent."""
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now."""
+        """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now. Events for
+        the application are added to ``events``."""
 
     def remark(self, dest: str) -> str:
         """Return the remark for the ledger about the session by which messages for a destination leave now; empty
@@ -60,20 +60,20 @@ class Carrier(Protocol):
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
 
-    def sent(self, object_id: int) -> None:
+    def plan_inquiry(self, object_id: int) -> None:
         """Plan an inquiry about a message that was sent or is stored at the hub, for the case that no answer
         arrives."""
 
-    def left(self, row: Outbound) -> None:
-        """Note a row that ended when it was sent (class 2 without a receipt)."""
+    def note_unkept(self, row: Outbound) -> None:
+        """Note a message whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy."""
 
 
 class Pump:
     """The lanes of one node, and the work that claims rows and sends them."""
 
-    def __init__(self, core: Core, carrier: Carrier) -> None:
+    def __init__(self, core: Core, owner: LaneOwner) -> None:
         self._core = core
-        self.carrier = carrier
+        self.owner = owner
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
@@ -83,14 +83,14 @@ class Pump:
             lane = self.lanes[dest] = Lane(dest)
         return lane
 
-    def room(self, lane: Lane) -> int:
+    def capacity(self, lane: Lane) -> int:
         """Return how many messages may be sent on the lane now."""
-        return self.carrier.room(lane)
+        return self.owner.capacity(lane)
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages whose rows are committed as SS_SENT (or that leave no row)."""
         if frames:
-            self.carrier.send(dest, frames)
+            self.owner.send(dest, frames)
 
     def wake(self, row: Outbound) -> None:
         """Note that a row waits to be sent (again), perhaps before the cursor of its track."""
@@ -122,10 +122,10 @@ class Pump:
         self.run(lane)
 
     def run(self, lane: Lane) -> None:
-        """Claim the next rows of a lane if it has any and there is room."""
+        """Claim the next rows of a lane, if it has rows and capacity."""
         if not lane.tracks.ready or lane.claiming:
             return
-        limit = min(self.carrier.room(lane), self._core.settings.claim_rows)
+        limit = min(self.owner.capacity(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
             self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.end_claim())
@@ -138,19 +138,19 @@ class Pump:
     def note_sent(self, lane: Lane, object_id: int) -> None:
         """Note that a message was sent; it is under way until an answer arrives."""
         lane.flight.add(object_id)
-        self.carrier.sent(object_id)
+        self.owner.plan_inquiry(object_id)
 
     def watch(self, object_id: int) -> None:
         """Plan an inquiry about a row in SS_INIT of which the hub has stored a copy."""
-        self.carrier.sent(object_id)
+        self.owner.plan_inquiry(object_id)
 
     @work
     def _claim(self, lane: Lane, picks: list[list[Pick]]) -> Steps:
-        """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule N8)."""
-        room = self._core.settings.claim_bytes // len(picks)
-        sources = [[(pick, _query(lane, pick, room)) for pick in source] for source in picks]
+        """S2 and H5: change rows from SS_INIT to SS_SENT, and send them after the commit (rule N8)."""
+        bytes_max = self._core.settings.claim_bytes // len(picks)
+        sources = [[(pick, _query(lane, pick, bytes_max)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
-        claims = [_Claims(self._core, self.carrier, unit, source, room) for source in sources]
+        claims = [_Claims(self._core, self.owner, unit, source, bytes_max) for source in sources]
         frames = interleaved([claim.frames for claim in claims])
         yield COMMITTED
         lane.claiming = False
@@ -160,7 +160,7 @@ class Pump:
             for object_id in claim.sent:
                 self.note_sent(lane, object_id)
             for row in claim.deleted:
-                self.carrier.left(row)
+                self.owner.note_unkept(row)
         self.send(lane.dest, frames)
         events = [event for claim in claims for event in claim.events]
         if events:
@@ -168,20 +168,20 @@ class Pump:
         self.run(lane)
 
 
-def _query(lane: Lane, pick: Pick, room: int) -> Unsent:
-    return Unsent(lane.dest, pick.after, pick.limit, room, pick.track.source, pick.track.priority)
+def _query(lane: Lane, pick: Pick, bytes_max: int) -> Unsent:
+    return Unsent(lane.dest, pick.after, pick.limit, bytes_max, pick.track.source, pick.track.priority)
 
 
 class _Claims:
     """The rows of one source that are claimed in one attempt at a unit, track by track, within its share."""
 
     def __init__(
-        self, core: Core, carrier: Carrier, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], room: int
+        self, core: Core, owner: LaneOwner, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], bytes_max: int
     ) -> None:
         self._core = core
-        self._carrier = carrier
+        self._owner = owner
         self._unit = unit
-        self._remaining, self._room = reads[0][0].limit, room
+        self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
         self.sent: list[int] = []
         self.deleted: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
@@ -189,17 +189,18 @@ class _Claims:
         self._ends = [(pick, *self._track(pick, query)) for pick, query in reads]
 
     def _track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
-        """Claim rows of one track; return its cursor, whether rows were found, and the row that blocks it."""
+        """Claim rows of one track. Return its cursor, whether rows were found, and the row that blocks the track; None:
+        no row blocks it."""
         cursor, blocking = pick.after, None
         for row in self._unit.outbound_found(query):
-            if self._remaining <= 0 or self._room <= 0:
+            if self._rows_left <= 0 or self._bytes_left <= 0:
                 break
-            self._remaining, self._room = self._remaining - 1, self._room - row.size
-            if not self._carrier.may_claim(row):
+            self._rows_left, self._bytes_left = self._rows_left - 1, self._bytes_left - row.size
+            if not self._owner.may_claim(row):
                 blocking = row
                 break
             cursor = row.object_id
-            if not row.held:  # a person may have held or refused it in this unit, after the query
+            if not row.held:  # earlier work of this unit may have held or refused the row for a person
                 self._claim_row(row)
         return cursor, bool(self._unit.found.get(query)), blocking
 
@@ -211,7 +212,7 @@ class _Claims:
             self._hold(row, error)
             return
         assert stored is not None
-        frame = self._carrier.claim(self._unit, row, stored, self.events)
+        frame = self._owner.claim(self._unit, row, stored, self.events)
         if frame is not None:
             self.frames.append(frame)
             # A row that is deleted when it is sent gets no answer, so it must not occupy a place in the flight.
@@ -231,6 +232,6 @@ class _Claims:
     def apply(self, lane: Lane) -> None:
         """After the commit: move the cursors of the tracks behind the claimed rows."""
         for pick, cursor, found, blocking in self._ends:
-            # Checked again: the floor may have moved while the transaction was open.
-            blocked = blocking is not None and not self._carrier.may_claim(blocking)
+            # Check again: the floor may have moved while the transaction was open.
+            blocked = blocking is not None and not self._owner.may_claim(blocking)
             lane.tracks.note_read(pick, cursor, found=found, blocked=blocked)

@@ -63,7 +63,7 @@ assert set(EVENT_OF_ARRIVAL) == set(OUTCOME_OF)  # both tables have all arrivals
 
 
 class Asker(Protocol):
-    """The sender of the inquiries that a cell demands."""
+    """Sends the inquiries that a cell of the grid demands."""
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
@@ -97,7 +97,7 @@ class OutboundRows:
         return floor
 
     def state_of(self, row: Outbound | None) -> SenderState:
-        """Return the column of the grid for a row."""
+        """Return the state of a row, a column of the grid. None: this store has no row."""
         if row is None:
             return SenderState.ABSENT
         if row.outcome is not None:
@@ -118,13 +118,13 @@ class OutboundRows:
     ) -> None:
         """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Raises ImpossibleEvent, without a change, for a cell that cannot be true.
+        Raises ImpossibleEvent, without a change, if the event cannot happen in the row's state.
         """
         state = self.state_of(row)
         if row is None:
             rule = SENDER.step(state, news)
         else:
-            if news is SenderEvent.recv and is_by_hub(row):
+            if news is SenderEvent.recv and ended_by_hub(row):
                 news = SenderEvent.corrected
             rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(state, news)
             if rule.after is not state:
@@ -143,13 +143,13 @@ class OutboundRows:
         reason: Reason | None,
     ) -> None:
         before, goal = row.ss_status, rule.after
-        way, detail = detail, detail or news.name
+        given_detail, detail = detail, detail or news.name
         if goal is SenderState.CANCELLED:
-            goal, detail = cancelled(row, news, detail)
+            goal, detail = end_of_cancelled(row, news, detail)
         elif goal in STEPS:
             if goal is SenderState.SS_SENT:
                 row.att += 1
-                detail = way or ("again" if row.att > 1 else "")
+                detail = given_detail or ("again" if row.att > 1 else "")
             detail = with_marker_note(detail, row.void or rule.deed in MAKE_MARKER)
         self._move(unit, row, goal, after, detail, reason)
         if row.ss_status is not before or row.outcome is not None:
@@ -229,13 +229,13 @@ class OutboundRows:
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
 
-    def left(self, row: Outbound) -> None:
+    def note_unkept(self, row: Outbound) -> None:
         """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of the
         row."""
-        self.gone(row)
+        self.uncount(row)
         self.remember(row)
 
-    def gone(self, row: Outbound) -> None:
+    def uncount(self, row: Outbound) -> None:
         """Remove a row from the counts: it has ended, or was deleted when it was sent (class 2 without a receipt)."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
@@ -245,19 +245,19 @@ class OutboundRows:
             self.floor(row).settle(row.sid)
         self.doubts.pop(row.object_id, None)
         self.pump.lane(row.dest).flight.discard(row.object_id)
-        self.gone(row)
+        self.uncount(row)
         self.core.count(ENDS_COUNTED[end.outcome])
-        is_gone = end.outcome is Outcome.DELIVERED  # its row was deleted with the outcome
+        is_gone = end.outcome is Outcome.DELIVERED  # the commit of this outcome deleted the row
         if is_gone:
             self.core.latency.observe(Stage.DELIVERED, (at - row.accepted_at) / 1000)
         if not is_gone and not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
 
 
-def cancelled(row: Outbound, news: SenderEvent, detail: str) -> tuple[SenderState, str]:
-    """Return the end of a message for which the grid says CANCELLED: its marker is recorded, or it was never sent. A
-    marker can also follow from a loss, a refusal by the hub or an expiry, and a restored store does not show from
-    which."""
+def end_of_cancelled(row: Outbound, news: SenderEvent, detail: str) -> tuple[SenderState, str]:
+    """Return the true end, with its detail, of a message that ends CANCELLED by the grid: its marker is recorded, or it
+    was never sent. The cause of a marker can also be a loss, a refusal by the hub or an expiry; a restored store does
+    not show the cause."""
     if row.lost:
         return SenderState.LOST, detail
     if news is SenderEvent.void and not row.void:
@@ -272,7 +272,7 @@ def is_refused(reason: Reason | None) -> bool:
     return says_expired(reason) or says_returned(reason) or (reason is not None and reason[0] == SignerGone.code)
 
 
-def is_by_hub(row: Outbound) -> bool:
+def ended_by_hub(row: Outbound) -> bool:
     """Whether a message has ended by a statement of the hub alone, which a receipt corrects (S5c).
 
     A receiver that has refused a message makes a different statement later only if its store was restored. UNKNOWN is
@@ -282,8 +282,8 @@ def is_by_hub(row: Outbound) -> bool:
 
 
 def is_open(row: Outbound) -> bool:
-    """Whether a receipt can still change a message."""
-    return row.outcome is None or is_by_hub(row)
+    """Whether a receipt can still change the outcome of a message."""
+    return row.outcome is None or ended_by_hub(row)
 
 
 ENDS_COUNTED = {outcome: outcome.name.lower() for outcome in Outcome}

@@ -1,6 +1,6 @@
 """Positions in a stream, assigned in commit order in the transaction that inserts the row (rule N4, break F7).
 
-Documents with one order key form a sequence; those with @Fixed=1 and no key form one for each address.
+Documents with the same order key form a sequence. Documents with @Fixed=1 and no key form a sequence for each address.
 """
 
 from msgspec.structs import replace
@@ -22,8 +22,8 @@ def in_sequence(attributes: Attributes, target: Address) -> Attributes:
 
 
 def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:
-    """Return the next sid of a stream, and the position of the message before it in its order; None for the first one
-    and without an order."""
+    """Return the next sid of a stream, and the position of the previous message with the same order key; None if there
+    is no previous message or no order key."""
     stream = unit.out_streams.get(key)
     prev = unit.last_pos.get(OrderKey(key.dest, row.order_key)) if row.order_key else None
     return (stream.next_sid if stream is not None else 0), prev

@@ -1,6 +1,6 @@
 """Receipts, notes, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
 
-``Receipts`` takes the packets of other nodes about messages of this node. Each method posts one piece of work;
+``Receipts`` processes the packets of other nodes about messages of this node. Each method posts one piece of work;
 ``Statements`` decides whether a node has the right to a statement, and the grid decides what follows.
 """
 
@@ -11,7 +11,7 @@ from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTa
 from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
 from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, is_open
-from semq.engine.sender.refused_copies import news_of, says_returned
+from semq.engine.sender.refused_copies import refusal_event, says_returned
 from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.statements import Fault, SpeakingNode, Statements, own_lk0s
@@ -47,26 +47,27 @@ class Receipts:
         self._core = sender.core
 
     def hear_receipts(
-        self, source: Address, placed: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
+        self, source: Address, placed_records: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
-        """Take Ack2 of receivers, with their places in a signed packet, and notes and refusals of the hub."""
+        """Process Ack2 of receivers, and notes and refusals of the hub. Each record comes with its place in the packet,
+        by which a signed Ack2 can be proved alone."""
         # A note of forwarding may wait and share the commit of the Ack2, which mostly follows.
-        is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
-        self._core.post(self._receipts(SpeakingNode(source, proof), placed), later=is_hint)
+        is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
+        self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
-        """Take answers of receivers and the hub to inquiries of this node."""
+        """Process answers of receivers and the hub to inquiries of this node."""
         self._core.post(self._answers(SpeakingNode(source, proof), records))
 
     def hear_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
-        """Take inquiries of receivers, each of which proves that the receiver has the message (PROTOCOL.md section
+        """Process inquiries of receivers. Each of them proves that the receiver has the message (PROTOCOL.md section
         4)."""
         self._core.post(self._inquiries(SpeakingNode(source, proof), records))
 
     @work
-    def _receipts(self, speaker: SpeakingNode, placed: Sequence[tuple[int, Receipt]]) -> Steps:
-        lk0s, faults = own_lk0s(self._core, speaker.source, (record.ident for _, record in placed))
-        named = [(lk0, record, place) for lk0, (place, record) in zip(lk0s, placed, strict=True) if lk0]
+    def _receipts(self, speaker: SpeakingNode, placed_records: Sequence[tuple[int, Receipt]]) -> Steps:
+        lk0s, faults = own_lk0s(self._core, speaker.source, (record.ident for _, record in placed_records))
+        named = [(lk0, record, place) for lk0, (place, record) in zip(lk0s, placed_records, strict=True) if lk0]
         streams = StreamsTo(str(speaker.source))
         unit = yield Needs(
             outbound={lk0.object_id for lk0, _, _ in named},
@@ -116,7 +117,7 @@ class Receipts:
         for lk0, record, prev in named:
             row = statements.row(lk0)
             ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
-            if ending is None or not statements.is_target(row, lk0) or not statements.is_placed(row, record.sid):
+            if ending is None or not statements.is_target(row, lk0) or not statements.names_position(row, record.sid):
                 continue
             if statements.is_same(row, ending, record.digest):
                 statements.hear(
@@ -155,8 +156,8 @@ def _reply(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> Non
 
 
 def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:
-    """Return the floor of one of our streams and where it was closed (None: still open), or (0, 0) for an unknown
-    stream (break F6)."""
+    """Return the floor of a stream of this node, and its number of sids if it is closed (None: still open); (0, 0) for
+    an unknown stream (break F6)."""
     key = OutStreamKey(str(statements.source), inc)
     floor = statements.sender.rows.floors.get(key)
     if inc == statements.core.inc:
@@ -180,7 +181,7 @@ class _Receipts(Statements):
         self._unkept: list[int] = []  #: documents without a row whose event was prepared
 
     def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
-        """Take one record of a packet."""
+        """Process one record of a packet."""
         row = self.row(lk0)
         if record.ack_flag is AckFlag.END_TO_END:
             self._ack2(row, lk0, record, place)
@@ -193,7 +194,7 @@ class _Receipts(Statements):
 
     def _ack2(self, row: Outbound | None, lk0: LK0, record: Receipt, place: int) -> None:
         ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
-        if not self.is_target(row, lk0) or not self.is_placed(row, record.sid):
+        if not self.is_target(row, lk0) or not self.names_position(row, record.sid):
             return
         if row is not None and is_proof_rejected(record):
             self._proof_rejected(row, record)
@@ -217,7 +218,8 @@ class _Receipts(Statements):
                 self.hear(row, news, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
-        """Store the signature of the packet once; return the place of this receipt in it, for the ledger."""
+        """Store the signature of the packet once. Return the place of this receipt in the packet, for the ledger; empty
+        if the packet is not signed."""
         if self.proof is None:
             return ""
         if self._kept is None:
@@ -251,7 +253,7 @@ class _Receipts(Statements):
         """S15: the refusal of a copy; answered also when the row is gone."""
         if row is None or self.is_hub(row):
             reason = record.reason or (RefusedByOperator.code, "refused at the hub")
-            self.hear(row, news_of(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
+            self.hear(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
         """Section 18: a refusal ends the message if its copy is the only one sent.
@@ -273,7 +275,7 @@ class _Receipts(Statements):
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether the refused copy is the first that was sent, and no document in an order waits for its position.
 
-        A row of an earlier process may have been restored from a backup after it was sent: its attempts prove nothing.
+        A row of an earlier process may have been restored from a backup, so its number of attempts proves nothing.
         Without a receiver the message cannot have been recorded; classes 1 and 2 have no markers.
         """
         if row.att != 1:
@@ -283,7 +285,7 @@ class _Receipts(Statements):
         return row.lk0.inc == self.core.inc and not row.order_key
 
     def apply(self) -> None:
-        """After the commit: also answer refusals, and forget documents without a row."""
+        """After the commit: also answer refusals, and forget the documents without a row that have been reported."""
         for object_id in self._rejected_in_clear:
             self.sender.rejected_proofs.note(object_id)
         super().apply()
@@ -330,7 +332,7 @@ class _Answers(Statements):
         self._lost: list[LK1] = []  #: copies that their custodian has lost; the message did not arrive
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
-        """Take one answer; without the row it is ignored."""
+        """Process one answer; ignore it if the row is gone."""
         row, answer = self.row(lk0), record.graded
         if row is None or answer is None:
             return
@@ -341,26 +343,25 @@ class _Answers(Statements):
             if record.lk1 is not None and self.is_hub(row):
                 custody(self, row, LK1(*record.lk1), record.void)
         elif record.nonce == self.sender.nonces.get(row.object_id):
-            self._no(row, lk0, record, answer)
+            self._negative(row, lk0, record, answer)
 
     def _arrival(self, row: Outbound, lk0: LK0, record: Inquiry, ending: Arrival) -> None:
-        if not self.is_target(row, lk0) or not self.is_placed(row, record.sid):
+        if not self.is_target(row, lk0) or not self.names_position(row, record.sid):
             return
         if self.is_same(row, ending, record.digest):
             self.hear(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
         elif self.proof and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
-            # Sent again with a proof, it replaces the unproved document at its position.
+            # The document is sent again with a proof, and replaces the unproved document at its position.
             self.hear(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
-    def _no(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """Take a negative answer, if it comes from a node with the right to it and answers the last inquiry (rule
-        N28)."""
+    def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
+        """Process a negative answer to the last inquiry about a row (rule N28), if the node may give this answer."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
             return
         self._note_loss(row, answer)
         if answer is Answer.NOT:
-            is_meant = self.is_target(row, lk0) and self.is_placed(row, record.sid)
+            is_meant = self.is_target(row, lk0) and self.names_position(row, record.sid)
             if is_meant and not self.sender.rejected_proofs.is_delayed(row):
                 self.hear(
                     row, SenderEvent.not_here if row.has_payload or row.void else SenderEvent.not_here_bare, "NOT"

@@ -1,9 +1,9 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
 Called by ``receipts``, which answers each refusal with a ReAck. A void marker then lets the receiver's ledger decide,
-because a store of the hub that is restored from a backup may deliver a refused copy afterwards. Without a receiver that
-could answer, a marker that is refused too ends UNKNOWN, which no record can contradict; so do classes 1 and 2, which
-have no markers.
+because a store of the hub that is restored from a backup may deliver a refused copy afterwards. If no receiver is left
+that could answer, the hub refuses the marker, too. The message then ends UNKNOWN, which no record can contradict.
+Messages of classes 1 and 2 have no markers and end UNKNOWN at once.
 """
 
 from semq.engine.errors import RefusedByOperator
@@ -14,7 +14,7 @@ from semq.umx_t.records import Receipt
 from semq.umx_t.status import Outcome
 
 
-def news_of(row: Outbound | None, record: Receipt) -> SenderEvent:
+def refusal_event(row: Outbound | None, record: Receipt) -> SenderEvent:
     """Return the event of the sender's grid for the refusal of a copy."""
     if row is None or not row.void:
         return SenderEvent.returned

@@ -1,12 +1,13 @@
 """Sent copies whose signature their receiver no longer accepts (PROTOCOL.md S16).
 
-The certificate of the key that signed them was revoked. The receiver does not record them, since an unproved copy gets
-no position in its ledger, so inquiries about them would never end. A document in clear is signed again whenever it is
-sent. The first copy under a new key of this node is sent immediately, later copies at the pace of inquiries, because
-the receiver rejects each of them until it has the certificate of the key. Each later copy follows a report, too: the
-hub may hold a copy with the old signature, which only a copy with the new one replaces. A document sealed under an
-older key of this node becomes another message (``resealing``) once a marker is recorded at its position. Used by
-``receipts``.
+The certificate of the key that signed the copies was revoked. The receiver does not record them, because an unproved
+copy gets no position in its ledger; so inquiries about them would never end.
+
+A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent
+immediately, later copies at the pace of inquiries, because the receiver rejects each of them until it has the
+certificate of the key. Each later report of the receiver causes another copy: the hub may hold a copy with the old
+signature, and only a copy with the new signature replaces it. A document sealed under an older key of this node becomes
+another message (``resealing``) once a marker is recorded at its position. Used by ``receipts``.
 """
 
 from dataclasses import dataclass

@@ -68,8 +68,8 @@ class Resealing:
         queries = {code: RefusedBy(dest, code, last, limit) for code, last in after.items()}
         unit = yield Needs(queries=set(queries.values()))
         found = {code: list(unit.outbound_found(query)) for code, query in queries.items()}
-        rows = [(row.object_id, row.order_key) for some in found.values() for row in some]
-        following = {code: some[-1].object_id for code, some in found.items() if some}
+        rows = [(row.object_id, row.order_key) for refused in found.values() for row in refused]
+        following = {code: refused[-1].object_id for code, refused in found.items() if refused}
         yield COMMITTED
         if rows:
             self._core.post(self._send_again(dest, rows, following), failed=lambda error: self._ended(dest))
@@ -97,7 +97,7 @@ class Resealing:
             if row is None or code not in REFUSALS or not row.has_payload or row.target.user == PIECES_USER:
                 continue  # a piece is sent again from its document
             try:
-                new = self._again(unit, row, kept, code)
+                new = self._replace_refused(unit, row, kept, code)
             except SemqError as error:  # this node has deleted the key: a person has to submit the document again
                 self._core.violation(unit, Side.SENDER, error, str(row.lk0), dest)
                 continue
@@ -114,8 +114,8 @@ class Resealing:
             self._rows.pump.wake(row)
         self._search(dest, following)
 
-    def _again(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
-        """Replace a refused message by a new one; None if no key for it has changed."""
+    def _replace_refused(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
+        """Replace a refused message by a new one, and return the new row. None: no key of the message has changed."""
         stored, at = unit.bodies[old.object_id], self._core.now_ms()
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key

@@ -45,9 +45,9 @@ def envelope_of(row: Submitted) -> Envelope:
 def schedule(
     core: Core, submissions: Sequence[Submission], faults: Mapping[int, SemqError], done: Callable[[int], None]
 ) -> Steps:
-    """Commit documents that have to wait, or answer repeated tokens; ``faults`` are by place in ``submissions``.
+    """Commit documents that have to wait, or answer repeated tokens. ``faults``: by index in ``submissions``.
 
-    ``done`` gets the earliest time of a new one, or 0.
+    ``done`` gets the earliest release time of the new documents; 0 if there are none.
     """
     tokens = tuple(sorted({each.token for each in submissions if each.token}))
     query = TokenSubmissions(tokens)
@@ -112,7 +112,8 @@ def _in_pieces(submission: Submission) -> dict[str, Any]:
 
 @work
 def release_due(core: Core, done: Callable[[int, int], None]) -> Steps:
-    """Release the scheduled documents that are due. ``done`` gets their number, and the next time or 0."""
+    """Release the scheduled documents that are due. ``done`` gets their number, and the time of the next release; 0 if
+    no other document is found."""
     now = core.now_ms()
     query = DueSubmissions(now, DUE_MAX)
     unit = yield Needs(queries={query})

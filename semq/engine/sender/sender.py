@@ -1,6 +1,6 @@
 """The sender: its rows, the lanes on which they leave, and inquiries about them (PROTOCOL.md section 5.1).
 
-``receipts`` takes statements of other nodes about its messages.
+``receipts`` processes statements of other nodes about these rows.
 """
 
 from collections import Counter
@@ -35,12 +35,12 @@ class Sender:
         recovered: Recovered,
         secrecy: Secrecy,
         uplink: NodeSessions,
-        loop: Callable[[list[Data]], None],
+        deliver_to_self: Callable[[list[Data]], None],
     ) -> None:
         self.core = core
         self.uplink = uplink
         self.secrecy = secrecy
-        self._loop = loop  #: takes messages that are addressed to this node itself
+        self._deliver_to_self = deliver_to_self  #: called with messages that are addressed to this node itself
         self.pump = Pump(core, self)
         self.rows = OutboundRows(core, recovered, secrecy, self.pump, self)
         self.resealing = Resealing(core, self.rows, secrecy)
@@ -52,8 +52,8 @@ class Sender:
         self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
         self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session
 
-    # --- sending: the methods of ``lanes.Carrier``
-    def room(self, lane: Lane) -> int:
+    # --- sending: the methods of ``lanes.LaneOwner``
+    def capacity(self, lane: Lane) -> int:
         free = self.core.settings.flight - len(lane.flight)
         if lane.dest == str(self.core.address):
             return free
@@ -63,7 +63,7 @@ class Sender:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """S2: mark the row as SS_SENT and count the attempt; return the message, which leaves after the commit. None:
+        """S2: mark the row as SS_SENT and count the attempt; return the message, which is sent after the commit. None:
         nothing is sent."""
         after = AfterOutbound(self.core.now_ms())
         self.rows.hear(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
@@ -75,17 +75,17 @@ class Sender:
 
     def send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
-            self._loop(frames)
+            self._deliver_to_self(frames)
         elif (link := self.uplink.way(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
                 link.send(frame)
             self.uplink.note_documents(link, len(frames))
 
-    def sent(self, object_id: int) -> None:
+    def plan_inquiry(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())
 
-    def left(self, row: Outbound) -> None:
-        self.rows.left(row)
+    def note_unkept(self, row: Outbound) -> None:
+        self.rows.note_unkept(row)
 
     # --- inquiries
     def recover(self, recovered: Recovered) -> None:
@@ -99,13 +99,15 @@ class Sender:
         self.schedule.hurry(self.core.now() + spread)
 
     def began(self) -> None:
-        """Plan inquiries in a new session with the hub: soon, but among the rows in custody only for a sample."""
+        """Plan inquiries in a new session with the hub: soon for all rows without custody, and for a sample of the rows
+        in custody."""
         self._lossy.clear()
         spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
         self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)
 
     def lost_copy(self, custodian: LK1) -> None:
-        """Inquire about all rows now: a store of the hub has lost a copy, perhaps more (once a session and store)."""
+        """Inquire about all rows now, because a store of the hub has lost a copy, and perhaps others. Done once for
+        each store in a session."""
         if custodian[:2] not in self._lossy:
             self._lossy.add(custodian[:2])
             self.core.count("custody_lost")

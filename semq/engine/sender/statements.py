@@ -79,7 +79,7 @@ class Statements:
         self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
         return False
 
-    def is_placed(self, row: Outbound | None, sid: int) -> bool:
+    def names_position(self, row: Outbound | None, sid: int) -> bool:
         """Whether the statement names the position of this message.
 
         A hub can get a signed statement about another position by asking under the name of this message.
@@ -111,7 +111,7 @@ class Statements:
     def hear(
         self, row: Outbound | None, news: SenderEvent, detail: str = "", reason: Reason | None = None, cause: Any = None
     ) -> None:
-        """Change the row by the grid; an impossible cell is a violation."""
+        """Change the row by the grid; an event that cannot happen in the row's state is a violation."""
         try:
             self.sender.rows.hear(self.unit, row, news, self.after, detail, reason, cause)
         except SemqError as error:

@@ -57,20 +57,21 @@ class Acceptance:
         self.stopping = False
         self._on_scheduled: Callable[[int], None] = lambda at: None
 
-    def report_scheduled(self, to: Callable[[int], None]) -> None:
-        """Call ``to`` after the commit of each scheduled document, with its time."""
-        self._on_scheduled = to
+    def report_scheduled(self, callback: Callable[[int], None]) -> None:
+        """Call ``callback`` after the commit of each scheduled document, with the time of its release."""
+        self._on_scheduled = callback
 
     def stop(self) -> None:
         """Accept nothing more."""
         self.stopping = True
 
     def take_over(self, old: "Acceptance") -> None:
-        """Continue for an engine whose store was lost: a stop stays in force."""
+        """Continue for an engine whose store was lost: a stop stays in force, and so does ``report_scheduled``."""
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document and commit all that pass, together; each one's ``done`` or ``failed`` gets the result."""
+        """Check each document, and commit together all that pass. ``done`` or ``failed`` of each submission gets its
+        result."""
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -94,13 +95,13 @@ class Acceptance:
             self._post_later(submission, faults_later.get(place))
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
-        """Refuse a document in pieces, of so many bytes, before its body arrives. Raises SemqError."""
+        """Refuse a document in pieces of ``size`` bytes before its body arrives. Raises SemqError."""
         attributes = submission.attributes
         if self.stopping:
             raise errors.Stopping
         check_combination(attributes)
-        is_in_turn = attributes.order_key or attributes.fixed or submission.not_before
-        if attributes.save_fwd is not SaveFwd.MUST or is_in_turn or is_group(submission.target):
+        has_turn_or_time = attributes.order_key or attributes.fixed or submission.not_before
+        if attributes.save_fwd is not SaveFwd.MUST or has_turn_or_time or is_group(submission.target):
             raise errors.DocumentTooLarge(size=size, allowed=self.core.settings.max_document_bytes).with_remedy(
                 "Only documents with @SaveFwd=3, and without @OrderKey, @Fixed and @NotBefore, are sent in pieces;"
                 " others, and those to groups, must not be larger than protocol.max_document_bytes."
@@ -132,7 +133,8 @@ class Acceptance:
             self._on_scheduled(at)
 
     def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
-        """Post documents as one piece of work, but each large one by itself: it must not hold up the others."""
+        """Post documents as one piece of work, but each large document by itself, so that it does not delay the
+        others."""
         large = [place for place, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
         if not large:
             self._post(submissions, faults)
@@ -159,7 +161,7 @@ class Acceptance:
 
     @work
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
-        """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
+        """Make each document a row, or answer a repeated token. ``faults``: by index in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
         accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
         for place, submission in enumerate(submissions):
@@ -178,7 +180,7 @@ class Acceptance:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """Refuse a document for a fault that time cannot change, without searching for an earlier submission of it."""
+        """Refuse a document for a fault that time cannot change. Whether its token was used before does not matter."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -189,8 +191,10 @@ class Acceptance:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """Return the fault, at this time, of a document with a token, because the document may have been accepted
-        before; None without a fault. Raises the fault of a document without a token.
+        """Check whether a document may be accepted at this time; return None if it may.
+
+        The fault of a document with a token is returned, because the document may have been accepted before. The fault
+        of a document without a token is raised.
         """
         try:
             if is_later:
@@ -199,7 +203,7 @@ class Acceptance:
                 self._check_now(submission)
         except SemqError as error:
             if submission.token:
-                return error.with_traceback(None)  # its frames and the submission would refer to each other
+                return error.with_traceback(None)  # the traceback and the submission would refer to each other
             raise
         return None
 
@@ -211,7 +215,7 @@ class Acceptance:
         self._check_partner(submission, len(submission.body))
 
     def _check_partner(self, submission: Submission, size: int) -> None:
-        """Refuse a document of so many bytes that the partner or its agreement does not allow."""
+        """Refuse a document of ``size`` bytes that the directory or the agreement with the partner does not allow."""
         if is_group(submission.target):
             self.groups.check(submission, size)
         elif submission.target.node != self.core.address:
@@ -257,7 +261,7 @@ class _Way:
 
     dest: str
     lane: Lane
-    room: int
+    capacity: int  #: number of messages that may be sent now
     stream: OutStreamKey
     floor: Floor
     remark: str  #: remark in the ledger about the way to the target
@@ -273,7 +277,7 @@ class _Way:
         """
         if self.lane.has_waiting and row.save_fwd is not SaveFwd.DROP:
             return False
-        return len(self.frames) < self.room and row.sid < self.floor.value + window
+        return len(self.frames) < self.capacity and row.sid < self.floor.value + window
 
 
 def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
@@ -317,7 +321,7 @@ class _UnitAcceptance:
         self._began = began
         self._at = core.now_ms()
         self._accepted: list[tuple[Submission, Accepted]] = []
-        self._refused: list[tuple[Submission, SemqError]] = []  # SQL: stays in tb_0031_submit, with a reason
+        self._refused: list[tuple[Submission, SemqError]] = []
         self._ways: dict[Address, _Way] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
@@ -405,7 +409,7 @@ class _UnitAcceptance:
             dest = str(node)
             lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
             floor, pump = self._rows.floor_of(stream), self._rows.pump
-            way = self._ways[node] = _Way(dest, lane, pump.room(lane), stream, floor, pump.carrier.remark(dest))
+            way = self._ways[node] = _Way(dest, lane, pump.capacity(lane), stream, floor, pump.owner.remark(dest))
         self._ways[target] = way
         return way
 
@@ -461,8 +465,8 @@ class _UnitAcceptance:
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
-        """Whether a document has a row. Classes 1 and 2 have rows only while a receipt is owed, or class 2 while it
-        cannot be sent (section 5.1)."""
+        """Whether a document gets a row. A document of class 1 or 2 gets one only if it asks for a receipt, or if it is
+        of class 2 and cannot be sent now (section 5.1)."""
         if row.save_fwd is SaveFwd.MUST or row.ack2:
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now
@@ -472,7 +476,7 @@ class _UnitAcceptance:
         for seal in self._new_seals:
             seal.noted()
         for way in dict.fromkeys(self._ways.values()):
-            self._leave(way)
+            self._send_now(way)
         for row in self._unkept:
             self._rows.remember(row)
         if self._events:
@@ -484,7 +488,7 @@ class _UnitAcceptance:
         for submission, error in self._refused:
             submission.failed(error)
 
-    def _leave(self, way: _Way) -> None:
+    def _send_now(self, way: _Way) -> None:
         """Send the messages of one destination that are to be sent now, after the commit."""
         rows, pump = self._rows, self._rows.pump
         rows.to_clean += way.dropped

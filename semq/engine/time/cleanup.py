@@ -2,8 +2,9 @@
 R9).
 
 A row is deleted in the transaction in which its last condition is met: at the sender when it is delivered, at the
-receiver by ``leave``. A row that ended otherwise stays for a moment, since a receipt may correct it (S5c). ``Cleaner``
-takes such rows, and those that the store names after a restart, and deletes them in batches while messages pass.
+receiver by ``delete_if_done``. A row of the sender that ended without a delivery stays for a moment, because a receipt
+may correct the outcome (S5c). ``Cleaner`` deletes these rows, and the rows that the store names after a restart, in
+batches while messages pass.
 """
 
 from semq.engine.core import Core
@@ -18,8 +19,8 @@ PIECES_BYTES = 8 << 20  # bytes of pieces that one commit deletes: other work wa
 PIECES_PAUSE_S = 0.05  # between two such commits
 
 
-def leave(core: Core, unit: Unit, row: Pending) -> bool:
-    """R9: delete a row of tb_0030 that is not needed any more, and return whether it was deleted. Called by each piece
+def delete_if_done(core: Core, unit: Unit, row: Pending) -> bool:
+    """R9: delete a row of tb_0030 if it is not needed any more, and return whether it was deleted. Called by each piece
     of work that may fulfil the last condition."""
     is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
     if not row.is_removable or is_kept:
@@ -34,7 +35,7 @@ class Cleaner:
     """Deletion of finished rows of one node, a batch at a time."""
 
     def __init__(self, core: Core, outbound: list[int], pending: list[int]) -> None:
-        """``outbound`` and ``pending``: ids of rows that have ended, added by others."""
+        """``outbound`` and ``pending``: ids of rows that have ended; other parts of the engine add to these lists."""
         self._core = core
         self._outbound = outbound
         self._pending = pending
@@ -47,7 +48,7 @@ class Cleaner:
         if self._busy or now < self._not_before or not (self._outbound or self._pending):
             return
         self._busy = True
-        outbound, pending = self._taken(self._outbound), self._taken(self._pending)
+        outbound, pending = self._next_batch(self._outbound), self._next_batch(self._pending)
         has_pieces = any(map(self._core.pieces.size_of, pending))
         pause_s = self._core.settings.cleanup_s
         self._not_before = now + (min(PIECES_PAUSE_S, pause_s) if has_pieces else pause_s)
@@ -57,10 +58,11 @@ class Cleaner:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due, or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if nothing is to be deleted."""
         return self._not_before if not self._busy and (self._outbound or self._pending) else None
 
-    def _taken(self, ids: list[int]) -> list[int]:
+    def _next_batch(self, ids: list[int]) -> list[int]:
+        """Remove and return the next ids, within the bounds of one commit."""
         limit, pieces = 0, 0
         while limit < min(self._core.settings.clean_rows, len(ids)) and pieces < PIECES_BYTES:
             pieces += self._core.pieces.size_of(ids[limit])
@@ -82,10 +84,10 @@ class Cleaner:
             if not self._is_kept(row):
                 unit.delete_outbound(row)
         done = (unit.pending.get(bref) for bref in pending)
-        left = [leave(self._core, unit, received) for received in done if received is not None]
+        deleted = [delete_if_done(self._core, unit, received) for received in done if received is not None]
         yield COMMITTED
         self._busy = False
-        self._core.count("cleaned", len(outbound) + sum(left))
+        self._core.count("cleaned", len(outbound) + sum(deleted))
 
     def _is_kept(self, row: Outbound) -> bool:
         return is_kept(row) and self._core.settings.keep_rejected

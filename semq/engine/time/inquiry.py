@@ -1,7 +1,8 @@
 """Inquiries about rows without an answer (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
 
-``Sweep`` walks the slices of a ``Schedule`` that are due, one bounded piece of work at a time (the inquiry budget of a
-link); its ``ask`` callback selects the rows to inquire about. ``OutboundAsker`` is the sweep of own rows.
+``Sweep`` processes the slices of a ``Schedule`` that are due, one bounded piece of work at a time, so that inquiries
+use a limited share of a link. Its ``ask`` callback selects the rows to inquire about. ``OutboundAsker`` has the sweep
+of a sender's rows; ``owed_acks`` and ``hub.custody`` have those of other rows.
 """
 
 from collections.abc import Callable
@@ -22,9 +23,9 @@ class Asked(NamedTuple):
     """The result of one read of a slice."""
 
     rows: int  #: number of rows that may need another inquiry
-    then: Callable[[], None]  #: sends the inquiries, after the commit
-    patient: bool = False  #: whether the slower pace is enough for all of them
-    longest_s: float | None = None  #: the longest interval, if not that of the schedule
+    send: Callable[[], None]  #: sends the inquiries, after the commit
+    patient: bool = False  #: whether the slower pace is enough for all these rows
+    longest_s: float | None = None  #: the longest interval; None: that of the schedule
 
 
 class Sweep:
@@ -42,7 +43,7 @@ class Sweep:
         self.schedule = schedule
         self._query = query
         self._ask = ask
-        self._ready = ready
+        self._ready = ready  #: whether there is a link for inquiries
         self._busy = False
         self._not_before = self._patient_from = 0.0
 
@@ -59,7 +60,7 @@ class Sweep:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which ``tick`` is due, or None."""
+        """The time at which ``tick`` is due (monotonic seconds); None if no slice waits or there is no link."""
         # Without a link nothing is due: a driver that waits for ``next_due`` would otherwise spin.
         due = None if self._busy or not self._ready() else self.schedule.next_due(self._patient_from)
         return None if due is None else max(due, self._not_before)
@@ -80,16 +81,16 @@ class Sweep:
         self._busy = False
         now = self.core.now()
         if is_full and last < slice_.last:
-            # The slice has more rows than one piece of work may read: the others are due immediately.
-            rest = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
-            self.schedule.put_back(rest, slice_.due)
+            # The slice has more rows than one piece of work may read: the remaining rows are due immediately.
+            unread = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
+            self.schedule.put_back(unread, slice_.due)
             slice_.last = last
         if asked.rows:
             slice_.patient = asked.patient
             if slice_.patient:  # keep the slower pace for further slices of this kind
                 self._patient_from = now + asked.rows / settings.ask_custody_per_s
             self.schedule.again(slice_, now, self.core.clock.random(), asked.longest_s)
-        asked.then()
+        asked.send()
 
     def _put_back(self, slice_: Slice) -> None:
         self._busy = False

@@ -39,7 +39,7 @@ class PendingAsker:
             elif row.owes or blocked:
                 owing += row.owes
                 inquiries.extend(owed_inquiries(row, self._uplink.hub, blocked=blocked))
-        # The slower pace, unless an acknowledgement is owed: many documents may wait for the application.
+        # Unless an acknowledgement is owed, the slower pace is enough: many documents may wait for the application.
         return Asked(rows, lambda: self._send(inquiries, finished), patient=owing == 0)
 
     def _send(self, inquiries: list[tuple[Address, Inquiry]], finished: list[int]) -> None:

@@ -1,10 +1,10 @@
 """The times of inquiries, without a timer per row: slices of record ids that became due together.
 
 Record ids grow with time, so a slice (first id, last id) has the rows of one period. When it is due, one range query
-finds the rows in it that are still unsettled; when none is left the slice is dropped, otherwise it is due again after
-twice the interval. Neighbours with as many inquiries are merged, so that for a target that is offline for weeks there
-are only a few slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule
-N21).
+finds the rows in it that are still unsettled. If there are none, the slice is dropped; otherwise it is due again after
+twice the interval. Neighbouring slices with the same number of inquiries are merged, so that there are only a few
+slices for a target that is offline for weeks. Rows in custody have a slower pace (``patient``), also in a new session.
+Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ class Schedule:
         self._width_s = first_s / 4
         self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries after which intervals no longer grow
         self._slices: list[Slice] = []
-        self._open: Slice | None = None
+        self._open: Slice | None = None  #: the slice to which ``add`` may add rows
         self._open_until = 0.0
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class Schedule:
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
-            # Of one age: both have reached the longest interval, or have the same number of inquiries.
+            # Alike in age: both have reached the longest interval, or have the same number of inquiries.
             alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
             near = near and (slice_.patient or self._is_near(other, slice_.first, slice_.last))
             if other is not self._open and alike and near and other.patient is slice_.patient:
@@ -146,9 +146,10 @@ class Schedule:
         return high - low < GAP_MAX and not any(s.patient and s.first <= high and low <= s.last for s in self._slices)
 
     def due_of(self, row_id: int) -> float | None:
-        """Return the time of the next inquiry about a row that is unsettled then; None if none is planned."""
+        """Return the time of the next inquiry about a row, if it is still unsettled then; None if none is planned."""
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
-        """Return when the next slice is due, those of the slower pace not before ``patient_from``; or None."""
+        """Return the time at which the next slice is due; None if there are no slices. Slices of the slower pace are
+        not due before ``patient_from``."""
         return min((max(s.due, patient_from) if s.patient else s.due for s in self._slices), default=None)
