@@ -84,7 +84,7 @@ def extract(
         days = [yesterday - timedelta(days=back) for back in range(NIGHTS)]
     documents = asyncio.run(_deliver(task, days)) if task.deliver_to else 0
     if documents:
-        print_message(f"{documents} documents sent to {task.deliver_to}")
+        print_message(f"documents sent to {task.deliver_to}: {documents}")
     extracts = [msgspec.to_builtins(manifest) for manifest in manifests]
     facts = extracts[0] if len(extracts) == 1 and not arguments.nightly else {"extracts": extracts}
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}

@@ -25,7 +25,7 @@ def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
          [(f'{{verdict="{name}"}}', count) for name, count in findings.carried.items()]),
         ("reconcile_sources", "Extracts by state.",
          [(f'{{state="{name}"}}', count) for name, count in sorted(states.items())]),
-        ("reconcile_threshold_breaches", "Thresholds that were passed.", [("", len(findings.breaches))]),
+        ("reconcile_threshold_breaches", "Thresholds that are exceeded.", [("", len(findings.breaches))]),
     )  # fmt: skip
     lines = []
     for name, description, values in families:

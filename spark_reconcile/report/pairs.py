@@ -29,7 +29,7 @@ PAIRS_SHOWN = 60
 _NAMES = [verdict.name for verdict in VERDICTS]
 HEADINGS = (
     "Pair", "Sender", "Sender name", "Receiver", "Receiver name", "Messages", "Matched", "Exceptions",
-    "Share of exceptions", "Exceptions of earlier dates", "Oldest exception", "Bytes", "Resends", "Thresholds passed",
+    "Share of exceptions", "Exceptions of earlier dates", "Oldest exception", "Bytes", "Resends", "Thresholds exceeded",
     *_NAMES, "Pieces of large documents",
 )  # fmt: skip
 
@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The name used in the settings."""
+        """The name of the pair, as in the settings."""
         return pair_name(self.sender, self.receiver)
 
     @property
@@ -69,7 +69,7 @@ class Pair:
         return _exceptions(self.carried)
 
     def figures(self, verdict: str = "") -> VerdictFigures:
-        """Return the number of messages with a verdict; without one, of all exceptions."""
+        """Return the figures of a verdict; without one, those of all exceptions."""
         names = (verdict,) if verdict else EXCEPTIONS
         date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
         return VerdictFigures(date, found, carried - found)
@@ -87,7 +87,7 @@ class DateCount(NamedTuple):
     carried: int = 0  #: exceptions of earlier dates
 
 
-Counts = Mapping[str, DateCount]  #: by name of the pair
+Counts = Mapping[str, DateCount]  #: keyed by the name of the pair
 
 
 class Pairs(NamedTuple):
@@ -96,7 +96,7 @@ class Pairs(NamedTuple):
     sheet: SheetSize
     shown: tuple[Pair, ...]
     worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages, and its figures
-    tallies: Mapping[str, Tally]  #: by name of the pair
+    tallies: Mapping[str, Tally]  #: keyed by the name of the pair
     matrix: Counts  #: pairs in which both institutions are among the worst
     past: Sequence[tuple[date, Counts]]  #: counts of earlier dates, oldest first
 

@@ -24,7 +24,7 @@ from spark_reconcile.sources.clocks import WRONG_FROM_MS
 from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
-VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
+VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes the fingerprint
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
 NAMED_BY_OTHERS = "ledgers of other nodes name a copy in it"
 
@@ -212,7 +212,7 @@ def _refuse_unusable(sources: Sequence[Source]) -> None:
     bad = [source for source in sources if STATE[source.state].refuses]
     if bad:
         raise BadExtract(
-            f"{len(bad)} extracts cannot be used.",
+            "An extract cannot be used." if len(bad) == 1 else f"{len(bad)} extracts cannot be used.",
             sources=[f"{source.day} {source.source} {source.state} {source.note}".strip() for source in bad[:20]],
         )
 

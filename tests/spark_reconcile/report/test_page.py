@@ -117,7 +117,7 @@ def test_the_pairs_are_those_of_all_other_files(report: PublishedReports) -> Non
         assert int(row["Exceptions of earlier dates"]) == pair["carried"]["exceptions"]
         assert {name: int(row[name]) for name in VERDICT if int(row[name])} == pair["verdicts"]
     assert [name for name, cells in listed.items() if "✗ threshold" in cells[0]] == ["1.b>1.a"]
-    assert sheet[0]["Thresholds passed"] + sheet[1]["Thresholds passed"] == "MATCHED"
+    assert sheet[0]["Thresholds exceeded"] + sheet[1]["Thresholds exceeded"] == "MATCHED"
 
 
 def test_the_page_has_the_details_of_each_pair(report: PublishedReports) -> None:

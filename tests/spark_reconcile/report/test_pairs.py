@@ -69,7 +69,7 @@ def test_a_row_has_the_sums_of_its_pair(tmp_path: Path) -> None:
     assert [first[name] for name in ("Exceptions of earlier dates", "Bytes", "Resends")] == ["2", "1000", "3"]
     assert first["Pieces of large documents"] == "23"
     assert first["Oldest exception"] == "2026-11-19 23:59:59.999+00:00"
-    assert first["Thresholds passed"] == "IN_FLIGHT"
+    assert first["Thresholds exceeded"] == "IN_FLIGHT"
     assert (first["MATCHED"], first["NOT_DELIVERED"], first["IN_FLIGHT"], first["QUARANTINED"]) == ("90", "7", "3", "0")
     assert (second["Pair"], second["Messages"], second["Share of exceptions"]) == ("1.b>1.10", "0", "")
     assert sheet == (4, 3)
