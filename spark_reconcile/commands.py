@@ -328,7 +328,7 @@ def outcome_of(error: SemqError) -> str:
 
 
 def _settings(arguments: Arguments) -> ReconcileSettings:
-    """Return the settings of the configuration, replaced by options that were given."""
+    """Return the settings of the configuration; options that were given replace them."""
     settings = load(arguments.config)
     options = {name: getattr(arguments, name) for name in ("extracts", "reports", "zone", "cutoff")}
     settings = msgspec.structs.replace(settings, **{name: text for name, text in options.items() if text is not None})

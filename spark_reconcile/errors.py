@@ -4,7 +4,7 @@
     ├── BadInput
     │   ├── BadExtract          65  an extract is unusable: altered, truncated, false, of an unknown schema
     │   ├── BadRepairList       65  a repair list is not valid, or is for another node
-    │   └── BadRunRequest        2  an unknown or malformed date, run or option
+    │   └── BadRunRequest        2  an invalid date, address or option
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered
     │   ├── NoSuchRun            4  no published run for this date, or no run of this name
@@ -15,7 +15,7 @@
     │   └── StorageAway         69  a folder cannot be read or written: no space, no permission, no such disk
     ├── SparkFailed              1  Spark failed in a step of a run
     └── Misconfigured
-        └── BadSettings         78  the settings do not describe a reconciliation
+        └── BadSettings         78  the settings are not valid
 
 The number is ``exit_code``, the exit code of the command line.
 """

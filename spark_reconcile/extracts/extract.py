@@ -30,7 +30,7 @@ from spark_reconcile.storage import Place
 SETTLE_MS = 5_000  # a line's time precedes the commit of its transaction: lines of the last seconds may still appear
 ROWS_PER_GROUP = 250_000
 ROWS_PER_FILE = 5_000_000
-# Statistics let a reader check ranges from the footer. Level 1 of zstd: more costs time and saves little.
+# Statistics let a reader check ranges from the footer. A higher level of zstd would cost time and save little.
 PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True, "version": "2.6"}
 
 

@@ -36,11 +36,11 @@ class ExtractPart(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A signature: key, algorithm, signature over ``Manifest.signed_bytes`` in base64, certificate."""
+    """The signature of a manifest, or of the index of a run's repair lists."""
 
     key_id: str
     algorithm: str
-    value: str
+    value: str  #: the signature itself, in base64
     certificate: str = ""  #: certificate of the key, DER in base64
 
 

@@ -28,8 +28,8 @@ BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
 PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
-# if others have set the same bit in every group, which one other copy does once in 16 million; it never causes a false
-# exception.
+# if other copies have set the same bit in every group. One other copy does so in one of 16 million cases. No copy
+# causes a false exception.
 COPY_GROUPS, COPY_BITS = 8, 8
 
 # Columns whose texts are cut if they are longer than TEXT_MAX, so that oversized texts need no memory.

@@ -1,7 +1,7 @@
 """The report of a run: one page for people, files for spreadsheets, and summary and metrics for programs.
 
-``job`` calls ``write_report`` once all tables of a run are written. The page needs no network and no script; all its
-numbers except those of stories are also in summary.json.
+``job`` calls ``write_report`` once all tables of a run are written. The page needs no network and no script. Most of
+its numbers are also in summary.json.
 
 | module     | subject                                                             |
 |------------|---------------------------------------------------------------------|

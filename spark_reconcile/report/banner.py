@@ -1,5 +1,7 @@
-"""The banner: whether the run is good and, if not, what to do first. Each line names a finding, the pairs with most of
-its messages, the responsible party and the next step; the most urgent finding comes first.
+"""The banner: whether the run is good and, if not, what to do first.
+
+Each line describes an exceeded threshold, with the responsible party and the next step; the most urgent verdict comes
+first. A line about a threshold of the whole date also names the worst pair. Lines about missing extracts follow.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of plain
-HTML. Each has its table on the page.
+HTML. Each chart has its table on the page.
 
 A picture is a Vega-Lite specification as plain data; ``vl_convert`` draws it. Colour-blind readers can distinguish the
 colours, and every bar has its number, so that no information depends on colour.

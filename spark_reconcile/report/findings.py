@@ -102,7 +102,7 @@ class Findings:
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: DataFrame  #: all counts by pair
-    limited_pairs: list[dict[str, Any]]  #: counts of the date, by verdict, of pairs with thresholds of their own
+    limited_pairs: list[dict[str, Any]]  #: for pairs with thresholds of their own: counts of the date by verdict
     exceptions: DataFrame
     exception_lines: DataFrame  #: ledger lines of the exceptions
     other_dates: dict[str, int]  #: numbers of messages by scope: earlier, later, and none (they occur only in notes)
@@ -118,7 +118,7 @@ class Findings:
 
     @property
     def hub(self) -> str:
-        """The address of the hub; the first, if there are several."""
+        """The address of the hub; the first, if there are several; empty if no ledger of a hub is used."""
         return min(self.hubs, default="")
 
     @property

@@ -1,5 +1,5 @@
 """The exceptions on the page: each finding with its meaning, the responsible party and the next steps; and sample
-messages with their ledger lines, in the order of the hub's clock. Called by ``page``.
+messages with their ledger lines, in the order of ``order``. Called by ``page``.
 """
 
 import shlex
@@ -23,7 +23,7 @@ PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 
 def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
-    """Return every finding that is an exception, the most urgent verdict first, with sample messages.
+    """Return the findings of the exceptions in ``sample``, the most urgent verdict first, each with its messages.
 
     ``sample``: exceptions, sorted by finding. ``lines``: ledger lines by LK0.
     """
@@ -79,7 +79,7 @@ class _MessageTexts:
         }
 
     def _moment(self, line: Row) -> int:
-        """Return the time of a line by the hub's clock. Lines of the same time keep their order."""
+        """Return the time of a line by the hub's clock."""
         return int(line["at"]) - self._skew.get(line["node"], 0)
 
     def _line(self, line: Row, fault: str) -> Row:

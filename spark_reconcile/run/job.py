@@ -77,7 +77,7 @@ class RunRequest:
     day: date
     allow_partial: bool = False  #: ignore extracts that are missing or unusable
     require_all: bool = (
-        False  #: publish nothing unless every node named in the ledgers of the date has delivered its own
+        False  #: publish nothing unless every node that the ledgers of the date name has delivered its ledger
     )
     verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     sign: Sign | None = None  #: signs the repair list

@@ -1,5 +1,5 @@
-"""The stages of a run that read rows. Each stage reads the table that an earlier stage has written, and writes one
-itself. Called by ``job`` in order.
+"""The stages of a run that read rows. A stage reads the lines, or a table that an earlier stage has written; most
+stages write a table. Called by ``job`` in order.
 
 The driver gets only counts, node names and a bounded sample of exceptions.
 """

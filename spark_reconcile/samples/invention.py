@@ -75,7 +75,7 @@ UNKNOWN_ORIGIN      0.0001 3  forward record
 STATE_CONTRADICTION 0.0001 3  go forward forwarded deliver
 QUARANTINED         0.0001 3  go forward record forwarded deliver R:SENDER_ACKED@120o
 """
-# Lines with digest and size.
+# The lines that have a digest and a size.
 _WITH_DIGEST = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
 _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 

@@ -1,7 +1,7 @@
 """The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
 
 The driver reads manifests, Parquet footers, hashes and the columns of node and store. Called by ``evidence`` before
-Spark starts. Of several extracts of the same ledger and date one is chosen, by a rule that does not depend on their
+Spark starts. Of several extracts of the same ledger and date, at most one is used. The choice does not depend on their
 order in the folder.
 """
 
@@ -152,7 +152,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
 
 
 def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
-    """Return the state of an extract whose manifest has a wrong date or signature, and the reason; empty otherwise."""
+    """Return the state and the reason if the date or the signature of a manifest is wrong; else two empty texts."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it states the date {manifest.business_date}"
     if verify is not None:
@@ -176,7 +176,7 @@ def _refuse_false_hubs(sources: Sequence[Source]) -> list[Source]:
 
 
 def _choose(sources: Sequence[Source]) -> list[Source]:
-    """Return all extracts, of which only one of a ledger and date is used: the one with the latest watermark."""
+    """Return all extracts. Of a ledger and date at most one is used: the one with the latest watermark."""
     by_ledger: dict[tuple[date, str], list[Source]] = {}
     for source in sources:
         by_ledger.setdefault((source.day, source.source), []).append(source)
