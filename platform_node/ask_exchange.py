@@ -46,7 +46,7 @@ NONCE_MAX = 64  # characters
 EVENTS_NAMING_TARGET = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 LedgerLines = Sequence[Mapping[str, Any]]
 LINES, STORY = "ask.lines", "ask.story"  # names of the questions to other instances
-HUB = "hub"  # user named in the questions to other instances
+HUB = "hub"  # the user in questions to other instances
 
 
 class TraceQuestion(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class AskService:
         return answer | {"other": await self._ask(other_end, str(asker), lk0, nonce)}
 
     def handlers(self) -> dict[str, Handler]:
-        """Return the handlers of ``ask.lines`` and ``ask.story``, which other instances ask besides the operations."""
+        """Return the handlers of ``ask.lines`` and ``ask.story``, which other instances use besides the operations."""
         return {LINES: self._own_lines, STORY: self._story_of_linked_node}
 
     async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:

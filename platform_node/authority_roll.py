@@ -4,14 +4,14 @@
 |----------|--------|----------------|------------------------------------|-----------------------------------------|
 | believe  | former | both           | trust the new authority, too       | trusts both                             |
 | renew    | new    | both           | renew its certificate              | uses a certificate of the new authority |
-| withdraw | new    | new            | trust the former authority no more | confirms that it does not               |
-| done     | new    | new            | as in withdraw, if it was offline  |                                         |
+| withdraw | new    | new            | drop the former authority          | has dropped the former authority        |
+| done     | new    | new            | the same, to nodes not asked yet   |                                         |
 
 Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
 connected to it, and a phase also waits until every running instance has done what the phase requires of the hub.
 
 A node counts if it is an institution of this hub, has a valid certificate or a session with one, and is not among the
-nodes that the operator has named to be left behind. ``authority.json`` (``authority_state``) names the phase. Each run
+nodes that the operator leaves behind. ``authority.json`` (``authority_state``) names the phase. Each run
 of the job does everything that the phase requires, so a hub that was killed at any step continues from the file. No
 certificate of the new authority is issued before every node that counts trusts this authority, because partners verify
 each other's certificates. Operations: ``operations.authority``.
@@ -115,7 +115,7 @@ class AuthorityRoll:
 
     def _new_roll(self, former: Authority, generation: int) -> Roll:
         folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
-        new = read_authority(folder, self._passphrase())  # left by a crash before the state was written
+        new = read_authority(folder, self._passphrase())  # exists if the hub crashed before it wrote the state
         if new is None:
             new = create_authority(f"{self._hub.settings.node.id} {generation}", now)
             new.write(folder, self._passphrase())
@@ -130,7 +130,7 @@ class AuthorityRoll:
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def advance(self) -> None:
-        """Continue the change. A job."""
+        """Continue the change (job)."""
         async with self._advancing:
             self.state = read_roll(self._folder)  # another instance may have changed it
             if self.state is None or self._hub.registry.authority is None:
@@ -230,7 +230,7 @@ class AuthorityRoll:
         next_phase = STEPS[roll.phase][0]
         with self._locked_state():
             if self.state is None or not _is_same_phase(self.state, roll):
-                return  # another instance has begun it
+                return  # another instance has begun the next phase
             self._save(replace(self.state, phase=next_phase, established=()))
         log.warning("authority_roll_phase", phase=next_phase.value, left=list(roll.left))
         await self._establish(self.state)

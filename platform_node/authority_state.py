@@ -51,10 +51,10 @@ class Roll(msgspec.Struct, frozen=True):
     succession: Succession
     started_at: datetime
     left: tuple[str, ...] = ()  #: nodes that the change does not wait for
-    believing: tuple[str, ...] = ()
-    renewed: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    established: tuple[str, ...] = ()  #: stores whose instances have done what the present phase requires of them
+    believing: tuple[str, ...] = ()  #: nodes that have said that they trust both authorities
+    renewed: tuple[str, ...] = ()  #: nodes that use a certificate of the new authority
+    dropped: tuple[str, ...] = ()  #: nodes that trust the former authority no more
+    established: tuple[str, ...] = ()  #: stores whose instances have done their part of the present phase
 
     @property
     def signs(self) -> int:
@@ -66,7 +66,7 @@ class Roll(msgspec.Struct, frozen=True):
         return node in getattr(self, STEPS[self.phase][1])
 
     def noted(self, name: str, nodes: Iterable[str]) -> "Roll":
-        """Return this state with more nodes in one of its lists."""
+        """Return this state with more names in one of its lists."""
         return replace(self, **{name: tuple(sorted({*getattr(self, name), *nodes}))})
 
 

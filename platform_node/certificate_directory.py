@@ -30,7 +30,7 @@ class TooManyCertificates(BadInput):
 
 
 class KnownCertificates:
-    """Certificates by node, PEM, in the order of the node: the active one first."""
+    """The certificates of each node, in PEM, in the order in which the node sent them: the active one first."""
 
     def __init__(self, stored: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
         """Check the stored certificates: some may have been revoked or have expired since they were stored.
@@ -40,7 +40,7 @@ class KnownCertificates:
         """
         self._known = {node: tuple(pems) for node, pems in stored.items()}
         self._check = check
-        self._ends = NEVER  # the earliest end of a known certificate
+        self._ends = NEVER  # the earliest of the times at which a known certificate ends
         self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
@@ -57,9 +57,10 @@ class KnownCertificates:
         return valid
 
     def _is_valid(self, node: Address, pem: str, *, is_active: bool) -> bool:
-        """Return whether to pass a certificate on. Raises the errors of ``check``, except for expired and revoked ones.
+        """Return whether to pass a certificate on; False if it has expired or was revoked.
 
-        A certificate of an authority that is no longer trusted raises WrongAuthority only if it is the active one.
+        Also False if its authority is no longer trusted, except for the active certificate, which raises
+        WrongAuthority. Raises the other errors of ``check``.
         """
         try:
             self._note_end(node, pem)

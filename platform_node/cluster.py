@@ -101,7 +101,7 @@ class Membership:
         post: Callable[[Work, bool], None],
         end_older_session: Callable[[Address], None],
     ) -> Cluster:
-        """Return the ports of a new engine."""
+        """Return the connection of a new engine to the other instances."""
         self._directory = directory
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
@@ -182,7 +182,7 @@ class Membership:
                 log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
 
     async def retire(self, row: RetiredStore) -> bool:
-        """Declare for all instances that a store is lost; return whether it was declared before. Raises StoreServed."""
+        """Declare for all instances that a store is lost; return whether it was lost already. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
         # An instance that does not reach the control database still serves its store: ask it over the carrier.
@@ -208,7 +208,9 @@ class Membership:
         return [ScheduledJob("cluster", FOLLOW_S, follow)]
 
     async def leave(self) -> None:
-        """Leave the carrier before the store is closed, so that the other instances notice it immediately."""
+        """Leave the carrier before the store is closed, so that the other instances notice the end of this one
+        immediately.
+        """
         if hasattr(self, "carrier"):
             await self.carrier.stop()
 

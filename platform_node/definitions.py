@@ -37,7 +37,7 @@ from semq.umx_t.agreement import ANY, Limit, Pattern, Terms
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
-DOCUMENT_MAX = 4 * 1024 * 1024
+DOCUMENT_MAX = 4 * 1024 * 1024  # characters
 GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together
 NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -183,7 +183,7 @@ def _located(content: dict[str, Any], fault: str) -> str:
 
 
 def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
-    """Return the differences between two documents, line by line."""
+    """Return the differences between two documents, one per line."""
     lines = [f"- node {node}" for node in before.nodes if node not in after.nodes]
     lines += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
     lines += [

@@ -63,7 +63,7 @@ class HubDirectory:
         return self._index.terms(source, target)
 
     def partners(self, node: Address) -> Sequence[Address]:
-        """Return the institutions with which an institution may exchange documents; it may be among them itself."""
+        """Return the institutions with which an institution may exchange documents, perhaps including itself."""
         return self._index.partners(node)
 
     def groups(self, node: Address) -> Sequence[Presence]:
@@ -87,7 +87,7 @@ class HubDirectory:
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Return the reason for which the hub refuses a message, or None.
+        """Return the reason for which the hub refuses a message; None if the hub accepts it.
 
         ``waiting(source, target)`` returns the number of copies that the hub stores for a pair.
         """
@@ -102,7 +102,7 @@ class HubDirectory:
     def _breach(
         self, envelope: Envelope, agreed: Sequence[Terms], size: int, waiting: Callable[[str, str], int]
     ) -> Reason | None:
-        """Return the reason if a message does not keep the agreed terms, or None.
+        """Return the term that a message breaks, as the reason for a refusal; None if it keeps all agreed terms.
 
         ``waiting_max`` and ``per_minute`` concern only the first attempt of a message.
         """
@@ -110,7 +110,7 @@ class HubDirectory:
         pair = f"{source} {target}"
         sealed = bool(envelope.session_key)
         try:
-            # A seal makes a document slightly larger than the agreed size.
+            # A seal adds OVERHEAD bytes, which do not count against the agreed size.
             terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))

@@ -53,7 +53,9 @@ def home_by_weight(node: str, weights: Mapping[StoreName, float]) -> StoreName:
 
 
 def _score(node: str, store: StoreName, weight: float) -> float:
-    """Return the score of a store. It is the highest for a share of nodes that is proportional to the weight."""
+    """Return the score of a store for a node. Each store has the highest score for a share of nodes as large as its
+    share of the weights.
+    """
     digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
     chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)  # in (0, 1)
     return -weight / math.log(chance)

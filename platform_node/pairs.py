@@ -38,9 +38,8 @@ class PartnerIndex:
         self._to: dict[str, list[int]] = {}
         self._named_by: dict[str, list[str]] = {}  #: node id to the node ids whose ``may_send_to`` names it
         self._limits = {node_id: account.may_send_to for node_id, account in accounts.items()}
-        self._unrestricted = [
-            node.id for node in self.nodes if self._limits.get(node.id) is None
-        ]  # they may send to all
+        #: node ids of the institutions that may send to all
+        self._unrestricted = [node.id for node in self.nodes if self._limits.get(node.id) is None]
         for place, agreement in enumerate(self._agreements):
             for index, names in ((self._from, agreement.from_), (self._to, agreement.to)):
                 for name in dict.fromkeys(names):
@@ -48,7 +47,7 @@ class PartnerIndex:
         for node_id, limit in self._limits.items():
             for name in limit or ():
                 self._named_by.setdefault(name, []).append(node_id)
-        self._partners_found: dict[Address, Sequence[Address]] = {}
+        self._partners_found: dict[Address, Sequence[Address]] = {}  #: filled by ``partners``
         self._groups = {
             name: [member for member in map(_address, group.members) if member in self.known]
             for name, group in definitions.groups.items()

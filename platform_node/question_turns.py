@@ -1,8 +1,8 @@
 """Turns for questions about messages, so that many questions of one institution do not delay those of others.
 
 Each party with a limited rate of answers (the node at the other end, the hub's own ledger) has a ``QuestionTurns``.
-Questions wait by asker, and askers take turns. The number of waiting questions of one asker and the time of waiting are
-limited. Used by ``questions`` and ``ask_exchange``.
+The questions of one asker wait in one queue, and the askers take turns. The number of questions in a queue and the time
+of waiting are limited. Used by ``questions`` and ``ask_exchange``.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ Execute = Callable[..., Awaitable[Any]]  # runs a query on the database, like ``
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
-    """Return the hub's authority, created at the first start with a certificate of the hub.
+    """Return the hub's authority. At the first start, create it, and issue a certificate for the hub.
 
     None if the authority is elsewhere (tls.trust). Raises KeyRefused. After an interruption the next call creates only
     the missing parts.
@@ -57,7 +57,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
 
 
 def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
-    """Issue a certificate for the hub itself, into slot next."""
+    """Issue a certificate for the hub itself, and put it into slot next."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
     issued = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)

@@ -16,7 +16,7 @@ PLACE_BITS = 56  # bits of a number in one store: 16 for the openings of the sto
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
 Rows = list[dict[str, Any]]
 Answers = Sequence[tuple[StoreName, Any]]
-Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: answers and arguments
+Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: gets the answers, and the arguments of the operation
 
 
 class StorePlace(NamedTuple):
@@ -39,7 +39,7 @@ def number_for(place: StorePlace) -> int:
 
 
 def store_text(store: StoreName) -> str:
-    """Return the name of a store as people write it."""
+    """Return the name of a store as text, for instance ``1.2``."""
     return f"{store[0]}.{store[1]}"
 
 

@@ -2,7 +2,7 @@
 
 ``FanOut.offered`` returns the operations that an instance offers to administrators. An operation without a row in
 FANNED is about this instance, or about the control database that all instances share. If stores cannot be asked, the
-error StoresUnreached names them. It also has the answer of the other stores, if there is one.
+error StoresUnreached names them; the error also contains the answer of the other stores, if there is one.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Given = Mapping[str, Any]
 
 
 class StoreRefused(SemqError):
-    """The refusal of another store; code, remedy and facts are its own."""
+    """The refusal of another store, with the code, the remedy and the facts of that refusal."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(str(error["text"]), **error["facts"])
@@ -162,7 +162,7 @@ class FanOut:
 
     # --- lists from store to store
     async def listed(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return the rows of a list, store by store; with ``after`` of a row, the list continues behind it."""
+        """Return the rows of a list, store by store; ``after`` of a row continues the list behind that row."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
         rows: combination.Rows = []

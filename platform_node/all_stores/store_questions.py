@@ -2,8 +2,8 @@
 
 ``StoreQuestions`` is between the carrier and the engine: it handles questions and replies, and passes all other
 messages to the engine. A question goes to the incarnation that serves a store, so that nobody can repeat it to a later
-incarnation. An instance ignores a question whose number is not higher than the last one of the same incarnation. A lost
-question or reply ends as NOT_HEARD; in this case the act may have taken place.
+incarnation. An instance ignores a question whose number is not higher than that of the last question of the same
+incarnation. If a question or reply is lost, the asker gets NOT_HEARD; the act may still have taken place.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 
     store: StoreName
     result: Any = None
-    error: Mapping[str, Any] | None = None  #: as ``describe`` returns it
+    error: Mapping[str, Any] | None = None  #: as ``describe`` returns it; of the own store: the exception as ``error``
     unreached: str = ""
 
 
@@ -74,7 +74,7 @@ class StoreQuestions:
 
     def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:
         self.handlers: Mapping[str, Handler] = {}  #: by name: operations, and handlers of ``ask_exchange``
-        self.serving: dict[StoreName, int] = {}  #: by store: the incarnation that says that it serves the store
+        self.serving: dict[StoreName, int] = {}  #: by store: the incarnation that claims to serve it
         self._carrier = carrier
         self._answer_bytes_max = answer_bytes_max
         self._receiver: EngineSide
@@ -82,7 +82,7 @@ class StoreQuestions:
         self._waiting: dict[
             int, tuple[int, asyncio.Future[Answered]]
         ] = {}  #: incarnation and answer, by number of the question
-        self._last_of: dict[int, int] = {}  #: by incarnation: number of its last question
+        self._last_of: dict[int, int] = {}  #: by incarnation: the number of its last question
         self._answering: set[asyncio.Task[None]] = set()
 
     def begin(self, receiver: EngineSide) -> None:

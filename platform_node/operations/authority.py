@@ -56,7 +56,7 @@ class AuthorityOperations:
         return await self._roll().status()
 
     async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:
-        """Change the hub's authority: all nodes trust both, get new certificates, and drop the former one.
+        """Change the hub's authority: all nodes trust the new one, get new certificates, and drop the former one.
 
         A change in progress is continued.
         """

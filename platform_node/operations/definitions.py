@@ -55,7 +55,7 @@ class DefinitionOperations:
         self._document = ""
 
     async def follow(self) -> None:
-        """Put the newest stored definitions in force, unless they are in force already. A job."""
+        """Put the newest stored definitions in force, unless they are in force already (job)."""
         newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
@@ -78,7 +78,7 @@ class DefinitionOperations:
         return {"version": self._node.directory.version, "document": document}
 
     async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
-        """Return what definitions would change, and the pairs of institutions that could no longer send."""
+        """Return the changes that definitions would make, and the pairs of institutions that could no longer send."""
         definitions = self._read(arguments.document)
         directory = self._node.directory
         pairs, is_complete = await asyncio.to_thread(

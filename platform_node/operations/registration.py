@@ -1,4 +1,6 @@
-"""Operations of ``semq.admin`` at the hub on nodes and their certificates: tokens, lists, revocation, trust."""
+"""Operations of ``semq.admin`` at the hub on nodes and certificates: tokens, lists, revocation, the hub's own
+certificate.
+"""
 
 from typing import Annotated, Any
 

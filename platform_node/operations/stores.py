@@ -1,4 +1,4 @@
-"""Operations on the hub's stores: list them, move homes between them, and declare one permanently lost.
+"""Operations on the hub's stores: list and add stores, move homes between them, declare a store permanently lost.
 
 A move of homes is one transaction on the control database. It concerns new documents only: documents stay in the store
 that holds them until they are delivered. ``leaving`` in ``stores.list`` is the number of documents that a store
@@ -82,7 +82,7 @@ class StoreOperations:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the hub's stores, the retired ones, and unknown ones that nodes have asked for."""
+        """List the hub's stores, the retired ones, and unknown ones that nodes have asked about."""
         stores = self._node.engine.custody.stores
         held = self._node.engine.custody.held
         own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}

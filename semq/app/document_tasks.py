@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class DocumentTasks:
-    """The tasks of one inbox. ``handle`` is called with the LK0 of a document, and settles ``last(lk0)``."""
+    """The tasks of one inbox. ``handle`` is called with the LK0 of a document, and has to settle ``last(lk0)``."""
 
     def __init__(self, handle: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._handle = handle

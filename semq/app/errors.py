@@ -8,7 +8,7 @@ SemqError
 │   ├── NodeUnreachable  no connection within the time limit
 │   ├── NoAnswer         no answer within the time limit
 │   ├── NodeBusy         a temporary refusal: ``code``, ``text`` and ``remedy`` are the node's
-│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result`` is that of the other stores
+│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result``: from the other stores
 │   ├── AlreadyGone      the connection that delivered a document has ended
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured

@@ -62,7 +62,7 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
         raise BadUrl("There is no such option.", option=min(options))
     try:
         context = ssl.create_default_context(cafile=cafile)
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # also ssl.SSLError
         raise BadUrl("The authorities cannot be read.", cafile=str(cafile), fault=str(error)).with_remedy(
             "?cafile= names a PEM file of the authorities that sign the node's certificate (`semq cert trust --pem`"
             " prints it). A hub creates it at its first start; an institution's node has it once it is enrolled."

@@ -96,7 +96,10 @@ class Requests:
         by: str = "",
         asked: int = 0,
     ) -> Any:
-        """Run an operation of ``semq.admin`` and return its result. Parameters and errors are those of ``ask``."""
+        """Run an operation of ``semq.admin`` and return its result. ``by`` and ``asked``: see ``Client.request``.
+
+        The other parameters and the errors are those of ``ask``.
+        """
         body = json.dumps(dict(arguments)).encode()
         headers: dict[str, Any] = {"x-semq-by": by} if by else {}
         if asked:

@@ -1,4 +1,4 @@
-"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries that outlives the connection.
+"""The result of ``Client.receive`` and ``Client.events``: an iterator over deliveries of more than one connection.
 
 After the loss of a connection it reconnects and consumes again; the node redelivers unsettled deliveries. Refusals (no
 such queue, not allowed) are raised as RefusedByNode. ``aclose`` returns unsettled deliveries to their queue.

@@ -23,12 +23,12 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 class Sent:
     """An accepted document: the node has committed it."""
 
-    #: the source locator, its permanent name; the name of the submission for a later time, in pieces or to a group
+    #: the locator, permanent name of the document; if it is scheduled, in pieces or for a group: name of the submission
     lk0: str
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
-    not_before: int = 0  #: time of its release, in milliseconds since 1970 UTC; 0 for now
+    not_before: int = 0  #: time of the release, in milliseconds since 1970 UTC; 0: not scheduled
     members: int = 0  #: number of messages to the members of a group, which ``lk0`` names together; 0 for other targets
 
     @property
@@ -47,7 +47,7 @@ class Fate:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the receiving node has committed it (SS_ACK2)."""
+        """Whether the receiving node has committed the document (SS_ACK2)."""
         return self.outcome == "DELIVERED"
 
 
@@ -73,7 +73,7 @@ class DocumentEvent:
     attempt: int = 0
     outcome: str = ""
     reason: str = ""
-    corrects: str = ""  #: outcome reported earlier on the hub's information alone, which was wrong
+    corrects: str = ""  #: the wrong outcome that was reported earlier, from the hub's information alone
     token: str = ""  #: token of the submission; a refused document has no ``lk0``
     group: GroupMember | None = None  #: only if the document was submitted to a group
     id: str = ""  #: the same whenever the node delivers this event again
@@ -93,14 +93,14 @@ class DocumentEvent:
 class Document:
     """A received document.
 
-    It stays at the node until ``ack``; without one it is delivered again, as ``redelivered``.
+    It stays at the node until ``ack``; without an ``ack`` it is delivered again, as ``redelivered``.
     """
 
     lk0: str
     source: str  #: the institution that sent it, and its user: 1.10008/buyer
     target: str
     app_key: AppKey
-    body: bytes | SpooledBody  #: a large one is in a file
+    body: bytes | SpooledBody  #: a large body is in a file
     digest: str  #: SHA-256 computed by the sender's node, hexadecimal
     content_type: str = ""
     order_key: str = ""
@@ -114,7 +114,7 @@ class Document:
 
     @property
     def payload(self) -> bytes:
-        """The body as bytes; a large one is read into memory (``blocks`` avoids that)."""
+        """The body as bytes; a large body is read into memory (``blocks`` avoids that)."""
         return bytes(self.body)
 
     @property
@@ -155,16 +155,17 @@ class Document:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection that delivered it has ended: it is then delivered again, and cannot be settled.
+        """Whether the connection that delivered the document has ended: this delivery can then not be settled.
 
-        Always true for a document from ``semq.app.sql``, which ``done`` and ``park`` settle.
+        The node delivers the document again. Always true for a document from ``semq.app.sql``, which ``done`` and
+        ``park`` settle.
         """
         return self._channel is None or not self._channel.is_open
 
     async def ack(self) -> None:
         """Mark the document as processed.
 
-        Raises AlreadyGone if the connection has ended: it is then delivered again.
+        Raises AlreadyGone if the connection has ended: the document is then delivered again.
         """
         self._open_channel().ack(self._tag)
 

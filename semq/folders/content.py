@@ -21,7 +21,7 @@ class FileChanged(Exception):  # noqa: N818 - not an error: a later search finds
 
 
 class FileContent:
-    """A large file that is sent: its bytes in blocks, and their digest."""
+    """An open file that is to be sent: its bytes in blocks, and their digest."""
 
     def __init__(self, file: Offered, handle: int) -> None:
         self._file = file
@@ -36,7 +36,9 @@ class FileContent:
         return self._file.size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes; may be called again. Raises FileChanged instead of yielding the last block; OSError."""
+        """Yield the bytes; may be called again. Raises OSError, and FileChanged before the last block of a changed
+        file.
+        """
         position = 0
         while position < self._file.size:
             block = os.pread(self._handle, min(BLOCK, self._file.size - position), position)

@@ -50,7 +50,7 @@ class Incoming:
             await self._tasks.run(documents)
 
     async def _deliver(self, lk0: str) -> None:
-        """Write a document, then acknowledge it. Try again until it is written, or the node takes it back."""
+        """Write a document, then acknowledge it. Repeat until it is written, or the connection has ended."""
         pause_s = PAUSE_S_MIN
         while not self._tasks.last(lk0).is_gone:
             try:

@@ -36,9 +36,8 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    changed_ns: (
-        int  #: ctime, which moving a file changes, too; compared because not all file systems have stable inode numbers
-    )
+    #: ctime, which also changes when the file is moved; compared because some file systems have no stable inode numbers
+    changed_ns: int
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
         """Whether ``status`` belongs to this file, unchanged. ``moved``: the file was renamed, so its ctime differs."""
@@ -58,7 +57,7 @@ class Layout:
 
     def __init__(self, root: Path, domain: str = "") -> None:
         self.root = root
-        self.domain = domain  #: of the AppKeys of sent documents
+        self.domain = domain  #: the domain in the AppKeys of sent documents
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
 
     def make(self) -> None:

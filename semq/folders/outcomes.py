@@ -1,6 +1,7 @@
 """Outcomes of sent documents: written into the notes beside their files.
 
-The file of a document that was not delivered is moved to ``failed``; if a later event corrects this, it is moved back.
+The file of a document that was not delivered is moved to ``failed``; if a later event corrects this, the file is moved
+back.
 
 Outcomes come as events from a durable queue of the node, which keeps them while this process does not run.
 """
@@ -51,9 +52,9 @@ class Outcomes:
                     await self._process(event)
 
     async def _process(self, event: DocumentEvent) -> None:
-        """Find the file of a document and write the outcome. If no file is found, the event is ignored.
+        """Find the file of a document and write the outcome. Without a file, do nothing.
 
-        Then another application has sent the document, or somebody has removed the file.
+        There is no file if another application has sent the document, or if somebody has removed the file.
         """
         for layout in self._layouts:
             for _ in range(SEARCHES_MAX):

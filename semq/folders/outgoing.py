@@ -95,7 +95,7 @@ class Outgoing:
     async def _change(self, changes: AsyncIterator[object]) -> None:
         """Wait for a change. If the system cannot report changes (too many watches), wait forever.
 
-        Then the searches every SEARCH_S find the files.
+        In this case the searches every SEARCH_S find the files.
         """
         try:
             await anext(changes)
@@ -132,7 +132,7 @@ class Outgoing:
         return frozenset(name for name, target in self._waiting_targets.items() if target.until > now)
 
     def _complete(self, offered: Iterable[Offered]) -> list[Offered]:
-        """Return the files that have not changed for ``settle_s``; remember the other files, except unmoved ones."""
+        """Return the files that have not changed for ``settle_s``; remember the others, but not those to be moved."""
         now, previous = self._clock.monotonic(), self._incomplete
         self._incomplete, complete = {}, []
         for file in offered:

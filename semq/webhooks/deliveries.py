@@ -83,7 +83,7 @@ class Deliveries:
                 await self._wait(attempt, request.id, error)
 
     async def _deliver(self, lk0: str) -> None:
-        """Post a document until the address accepts it, it is set aside, or the node takes it back."""
+        """Post a document until the address accepts it, it is set aside, or its connection has ended."""
         request, attempt = of_document(self._tasks.last(lk0)), 0
         successes_before = self._destination.successes
         while not self._tasks.last(lk0).is_gone:
@@ -104,7 +104,7 @@ class Deliveries:
                 await self._wait(attempt, lk0, error)
 
     def _has_failed(self, attempts: int, successes: int, error: SemqError) -> bool:
-        """Whether further attempts are given up. ``successes``: answers to other requests since the first attempt."""
+        """Whether no further attempt is made. ``successes``: answers to other requests since the first attempt."""
         attempts_max = self._settings.attempts
         is_about_request = isinstance(error, NoAnswerFromWebhook) and error.is_about_request
         return attempts >= attempts_max and (successes >= attempts_max or is_about_request)
@@ -120,9 +120,8 @@ class Deliveries:
 
         If the connection is lost before the document is parked, the document is delivered again.
         """
-        error = error.with_remedy(
-            RefusedByWebhook.remedy
-        )  # the remedy of the error would be that of a waiting document
+        # The remedy of the error itself is for a document that waits.
+        error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
         try:

@@ -186,7 +186,7 @@ class Webhook:
     async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
             return signature_headers(self._key, request.id, timestamp, (request.body,))
-        limit.reschedule(None)  # the time to read the file is not counted as time of the address
+        limit.reschedule(None)  # the time to read the file does not count against the time limit of the address
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:

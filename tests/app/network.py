@@ -1,4 +1,4 @@
-"""A hub and two institutions for tests: real processes with databases of their own; a third institution is always
+"""A hub and two institutions for tests, as real processes with their own databases; two more institutions are always
 offline.
 """
 

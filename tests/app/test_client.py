@@ -47,7 +47,7 @@ async def test_the_sender_is_informed_that_the_receiver_has_the_document(sender:
     sent = await sender.send("56001", b"to be delivered")
     fate = await sender.wait_for_delivery(sent.lk0, 30)
     assert fate.is_delivered
-    assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also for a document that has ended long before
+    assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also for a document that has ended already
 
 
 async def test_the_outcome_is_known_after_the_row_of_the_sender_was_deleted(sender: Client) -> None:
@@ -91,8 +91,8 @@ async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:
 
 
 async def test_a_requeued_document_is_delivered_again_and_marked(sender: Client, receiver: Client) -> None:
-    # An inbox of its own, because a consumer of another test, whose connection has just ended, may still get a
-    # document.
+    # A separate inbox, because the consumer of an earlier test, whose connection has just ended, may still get a
+    # document of the common inbox.
     sent = await sender.send("56001/returner", b"twice")
     seen = []
     async with receiver.receive("returner", prefetch=1, idle_s=PATIENCE_S) as documents:

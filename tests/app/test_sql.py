@@ -105,7 +105,7 @@ async def test_a_row_that_amqp_cannot_carry_is_refused_and_delays_no_other(engin
             return connection.execute(text(refused)).scalar()
 
     async def are_cleaned() -> bool:
-        """Return whether the two others, which were delivered, are cleaned."""
+        """Return whether the rows of the two delivered documents were deleted; the refused one may be listed."""
         return len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) <= 1
 
     assert await until(partial(asyncio.to_thread, reason)) == "SEMQ-1102"
@@ -202,7 +202,9 @@ def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine, value: A
 
 
 def is_same(read: Any, value: Any) -> bool:
-    """Return whether JSON has the packed value; JSON has no bytes, and may write a float without its point."""
+    """Return whether a value read from JSON is the packed value; JSON has no bytes, and may write a float as an
+    integer.
+    """
     match value:
         case bytes():
             return bool(read == value.hex())
