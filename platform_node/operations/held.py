@@ -16,7 +16,7 @@ from semq.access_rights import AccessRole
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
-from semq.service.message_names import ended, past_record
+from semq.service.message_names import error_for_ended, past_record
 from semq.service.operations.arguments import (
     INT64_MAX,
     WHY_MAX,
@@ -134,7 +134,7 @@ class HeldOperations:
         if is_lk1:  # a number may be an AppKey, too
             held = [object_id for object_id in held if object_id == int(number)]
         if not held:
-            raise ended(await past_record(self._node.store, name))
+            raise error_for_ended(await past_record(self._node.store, name))
         if len(held) > 1:
             raise BadArguments("The name fits several copies; give numbers or locators.", id=name, found=held[:5])
         return held[0]

@@ -104,7 +104,7 @@ class InstallationPlan:
         Nodes get a copy of an empty database if ``empty_database.VARIABLE`` is set.
 
         If the hub has several instances, the first must serve before the others start: its database is the control
-        database. ``links``: by name of a node, the ports of proxies to which it connects instead of hub or
+        database. ``links``: by name of a node, the ports of proxies to which it connects instead of the hub or the
         carrier; under DIRECT, the ports of proxies to which the first node of the direct link connects.
         """
         folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     """
     rows = await store.execute(names.find_messages, name)
     if not rows:
-        raise ended(await past_record(store, name))
+        raise error_for_ended(await past_record(store, name))
     lk0 = newest_first(name, [row["lk0"] for row in rows])[0]
     return [row for row in rows if row["lk0"] == lk0]
 
@@ -57,7 +57,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
     for row in rows:
         if row.get("direction") == Direction.OWN.name:
             if row["outcome"] is not None:
-                raise ended(await past_record(store, row["lk0"]))
+                raise error_for_ended(await past_record(store, row["lk0"]))
             return row
     raise NotThere("This node has received the message; only its sender can do that.", **_names(rows[0]["lk0"]))
 
@@ -115,7 +115,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
     return facts
 
 
-def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
+def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     """Return the error for an act on a message that has ended or left the queues."""
     event, message_names = facts.get("last_event"), _names(facts["lk0"])
     if event is None:

@@ -19,7 +19,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has 515
 WHY_MAX = 2000  # characters
 ADDRESS_MAX = 100  # characters
-ROWS_MAX = 1000  # in one answer
+ROWS_MAX = 1000  # rows in one answer
 TEXT_MAX = 255  # characters of a short text
 SHOWN_MAX = 60  # characters of an unknown name in an error
 INT64_MAX = (1 << 63) - 1
@@ -54,13 +54,13 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of
 
 
 class ByName(Arguments, frozen=True, kw_only=True):
-    """One message."""
+    """The arguments of an operation on one message."""
 
     id: Name
 
 
 class ByNameWhy(ByName, frozen=True, kw_only=True):
-    """One message, and a reason."""
+    """The arguments of an act on one message: the message and a reason."""
 
     why: Why = ""
 

@@ -28,8 +28,9 @@ from semq.store.postgres.store import PostgresStore
 log = structlog.get_logger("semq.operations")
 # Acts that may end the session of the caller. The answer must be sent in the same turn, so the line is written later.
 ANSWERED_AT_ONCE = frozenset({"node.reload"})
+# Arguments whose values are not recorded.
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
-TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
+TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3  # of recorded arguments: characters, items, nested levels
 
 
 class AuditedNode(Protocol):
@@ -61,7 +62,7 @@ class AuditOperations:
         self._node = node
 
     async def list(self, arguments: ListAudit) -> list[dict[str, Any]]:
-        """List acts and shown payloads: user, operation, time, door and outcome."""
+        """List acts and shown payloads: user, means of access, operation, time and outcome."""
         wanted = Wanted(
             who=arguments.who,
             act=arguments.act,
@@ -81,7 +82,7 @@ def _moment(ms: int | None) -> datetime | None:
 
 
 class ActAudit:
-    """The writer of the lines about the operations of one node."""
+    """The writer of the lines about the acts and shown payloads of one node."""
 
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
@@ -117,7 +118,7 @@ class ActAudit:
 
 
 def _add_line(connection: Connection, line: Line, asked: int | None) -> None:
-    """Add a line, unless the web process has written one for the same act, number ``asked``."""
+    """Add a line, unless the web process has announced the same act in line number ``asked``."""
     if asked is None or not store.is_open(connection, asked, line.act):
         store.add(connection, [line])
 

@@ -21,7 +21,7 @@ from semq.service.operations.operation import look
 
 CLIENT_NAME_MAX = 80  # characters
 INBOX = "semq.inbox"
-Key = tuple[str, ...]  # by which rows are sorted: the virtual host, the main name, and more
+Key = tuple[str, ...]  # the sort key of a row: virtual host, main name, and more
 Row = dict[str, Any]
 Entry = tuple[Key, Callable[[], Row]]  # a key, and the function that builds its row
 
@@ -55,23 +55,23 @@ class BrokerOperations:
         return page(queues(self._node.server), arguments)
 
     async def consumers(self, arguments: BrokerPage) -> Row:
-        """List consumers, by queue."""
+        """List consumers, sorted by queue."""
         return page(consumers(self._node.server), arguments)
 
     async def connections(self, arguments: BrokerPage) -> Row:
-        """List open connections, by user."""
+        """List open connections, sorted by user."""
         return page(connections(self._node.server), arguments)
 
     async def channels(self, arguments: BrokerPage) -> Row:
-        """List channels, by user."""
+        """List channels, sorted by user."""
         return page(channels(self._node.server), arguments)
 
     async def exchanges(self, arguments: BrokerPage) -> Row:
-        """List exchanges; those of a type x-… are served by the node itself."""
+        """List exchanges; exchanges of a type x-… are served by the node itself."""
         return page(exchanges(self._node.server), arguments)
 
     async def bindings(self, arguments: BrokerPage) -> Row:
-        """List bindings, by source."""
+        """List bindings, sorted by source."""
         return page(bindings(self._node.server), arguments)
 
     async def workers(self, arguments: BrokerPage) -> Row:
@@ -80,7 +80,7 @@ class BrokerOperations:
 
 
 def page(entries: Iterable[Entry], wanted: BrokerPage) -> Row:
-    """Return one page of the matching entries."""
+    """Return the page of matching entries after ``wanted.after``; ``next`` is None on the last page."""
     matching = (
         (key, build)
         for key, build in entries

@@ -21,7 +21,7 @@ WAIT_S = 0.15  # longest wait of a page for a new census
 
 
 class OverviewNode(Protocol):
-    """The parts of a node that the operations use."""
+    """The parts of a node that the census and the operations of ``overview`` use."""
 
     store: PostgresStore
     clock: Clock
@@ -36,7 +36,7 @@ class Census:
 
     as_of: int  #: milliseconds since 1970 UTC
     groups: list[dict[str, Any]]  #: groups of rows (``semq.store.views.census``); ``cause``: name of a cause, or None
-    failed: dict[str, list[int]]  #: numbers of the failed rows, by side
+    failed: dict[str, list[int]]  #: numbers of the newest failed rows, by side, in descending order
     submitted: dict[str, int]  #: counts of the submissions that are not accepted, by state
     late_in_pieces: int = 0  #: documents in pieces that are overdue
 
@@ -62,7 +62,7 @@ class SharedCensus:
             return self._last
         if self._counting is None or self._counting.done():
             self._counting = asyncio.get_running_loop().create_task(self._count())
-            # Marks the exception as retrieved, also if no reader waits.
+            # Retrieves the exception, because asyncio logs an exception that no reader has retrieved.
             self._counting.add_done_callback(lambda task: task.cancelled() or task.exception())
         done, _ = await asyncio.wait([self._counting], timeout=WAIT_S)
         return self._counting.result() if done else self._last

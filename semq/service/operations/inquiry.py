@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
 from semq.engine.time.schedule import Schedule
-from semq.service.message_names import ended, find_accepted, past_record
+from semq.service.message_names import error_for_ended, find_accepted, past_record
 from semq.service.operations.arguments import ByNameWhy
 from semq.service.operations.operation import Caller, act
 from semq.store.postgres.store import PostgresStore
@@ -39,7 +39,7 @@ class InquiryOperation:
                 schedule.make_due(row["id"], row["id"], node.engine_time())
                 inquiring += 1
         if not inquiring:
-            raise ended(await past_record(node.store, rows[0]["lk0"]))
+            raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))
         return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "inquiring": inquiring}
 
 

@@ -1,7 +1,7 @@
 """Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
 
-A pause lasts until it is lifted or the node ends, so that a forgotten pause ends with a restart. A job cannot be paused
-if messages would stop or be accepted wrongly without it (``NEVER_PAUSED``).
+A pause lasts until the job is resumed or the node ends, so that a forgotten pause ends with a restart. A job cannot be
+paused if messages would stop or be accepted wrongly without it (``NEVER_PAUSED``).
 """
 
 from typing import Annotated, Any, Protocol
@@ -75,7 +75,7 @@ class Jobs:
         return [self._described(job) for job in self._node.clockwork.jobs]
 
     async def run(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
-        """Run a job now, also one that is due later. Its result is in ``job.list``."""
+        """Run a job now, even if it is due later. The result of the run is in ``job.list``."""
         job = self._job_named(arguments.name)
         if self._node.clockwork.records[job.name].paused_at is not None:
             raise BadArguments("The job is paused: resume it first.", name=job.name)
@@ -95,7 +95,7 @@ class Jobs:
         return self._described(job)
 
     async def resume(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
-        """Lift a pause."""
+        """Resume a paused job."""
         job = self._job_named(arguments.name)
         record = self._node.clockwork.records[job.name]
         record.paused_at, record.pause_reason = None, ""

@@ -153,8 +153,9 @@ class MessageReading:
         return row | facts
 
     async def _sender_outcome(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sender's outcome of a message from this institution to itself. The row of the sender may be
-        deleted before that of the receiver.
+        """Return the sender's outcome of a message from this institution to itself; empty for any other message.
+
+        The ledger has the outcome even if the sender's row is deleted before the receiver's row.
         """
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
@@ -166,8 +167,8 @@ class MessageReading:
     async def trace(self, name: str) -> dict[str, Any]:
         """Return this node's ledger lines about one message; if several messages have the key, about the newest one.
         ``others`` names the other messages. A refused SQL submission that was tried again also has the lines under its
-        earlier names (``before``). A document to a group has the lines of its first members, and the number of all
-        (``members``).
+        earlier names (``before``). A document to a group has the lines about its first members, and the number of all
+        its members (``members``).
         """
         store = self._node.store
         rows = await store.execute(names.find_messages, name)
@@ -251,7 +252,7 @@ class MessageReading:
 
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
         stuck = [*with_cause(await self._node.store.execute(messages.stuck_submissions, limit))]
-        after = (0, 0)  # the last read rows of both queues
+        after = (0, 0)  # number of the last row that was read, for each queue
         while len(stuck) < limit:  # in pages, because the requested cause may be rare
             rows = await self._node.store.execute(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
             if not rows:

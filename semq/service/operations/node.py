@@ -53,7 +53,7 @@ class RunningNode(Protocol):
         """Return the health checks with their verdicts."""
 
     def latency(self) -> Mapping[Stage, Histogram]:
-        """Return the histograms of the engine."""
+        """Return the engine's histograms of latency."""
 
 
 class NodeOperations:
@@ -71,13 +71,13 @@ class NodeOperations:
         return health(str(self._node.address), await self._node.checks())
 
     async def metrics(self, arguments: ReadMetrics) -> dict[str, str]:
-        """Return the figures of this node in a format of Prometheus; those of the queues are from the last census."""
+        """Return the figures of this node in a format of Prometheus; figures of the queues are from the last census."""
         node, queues, causes = self._node, {}, {}
         status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
         try:
             status = await node.status()
             queues, causes = await self._read("queue.census"), await self._read("stuck.causes")
-        except Unavailable:  # only the figures that need no database
+        except Unavailable:  # the answer has only the figures that need no database
             log.warning("metrics_without_database")
         now_ms = int(node.clock.wall().timestamp() * 1000)
         figures = Figures(status, node.settings.tls.warn_days, now_ms, queues, causes, node.latency())

@@ -19,7 +19,7 @@ from semq.errors import BadInput, SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
 log = structlog.get_logger("semq.operations")
-LOGGED = ("id", "why")  # arguments of acts that the log shows
+LOGGED = ("id", "why")  # arguments that the log lines about acts show
 Part = TypeVar("Part")
 A = TypeVar("A", bound=Arguments)
 
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of an operation, and the way by which the request has come."""
+    """The user of an operation, and the way by which the request came (``door``)."""
 
     user: str
     door: str = "amqp"
@@ -102,7 +102,7 @@ Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None
 
 @dataclass(frozen=True, slots=True)
 class BoundOperation:
-    """An operation of a running node."""
+    """An operation of a running node: its row, its handler, and the writer of the audit log (None: no audit)."""
 
     operation: Operation
     handle: Callable[..., Awaitable[Any]]
@@ -138,7 +138,7 @@ class BoundOperation:
 
 
 class OfferedOperation(Protocol):
-    """An operation as programs use it: of this node, or of all stores of a hub (``platform_node.all_stores``)."""
+    """An operation as callers see it: at this node, or at all stores of a hub (``platform_node.all_stores``)."""
 
     @property
     def operation(self) -> Operation:
@@ -151,7 +151,7 @@ class OfferedOperation(Protocol):
 def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
     """Return the operations by name, each with its handler as a method of one of the ``parts``.
 
-    ``note`` writes the audit log.
+    ``note`` writes the audit log; None: no audit.
     """
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)

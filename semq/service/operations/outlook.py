@@ -37,7 +37,7 @@ class OutlookNode(OverviewNode, Protocol):
         """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows; None if it makes none."""
 
     def engine_time(self) -> float:
-        """Return the engine's time in seconds, which is that of the schedules."""
+        """Return the time in seconds on the clock that the schedules use."""
 
 
 class Outlook:

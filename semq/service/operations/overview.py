@@ -36,7 +36,7 @@ from semq.store.views.pages import Search, rows_of, search_page
 SUBMISSIONS_MAX = 500  # submissions in one answer
 PAGES_MAX = 5  # pages of rows that are searched for one cause
 ROWS_READ_MAX = 50_000  # rows that are read in the search for one cause
-FILTERS = ("side", "partner", "type", "key", "code")
+FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page that filter
 # StuckCause | filter of the search for its rows; rows of other causes are searched among the late rows
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
@@ -209,7 +209,10 @@ class Views:
         return {"rows": rows, "next": next_page, "looked_at": looked_at}
 
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
-        """Return a page of the failed messages, the newest first. ``after``: number of messages on earlier pages."""
+        """Return a page of the failed messages: refused submissions, sent, received, each with the newest first.
+
+        ``after``: number of failed messages that earlier pages have passed.
+        """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit
         given = {name: getattr(arguments, name) for name in FILTERS}

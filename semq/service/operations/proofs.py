@@ -99,7 +99,7 @@ def _head_text(link: ChainLink | None) -> str:
 
 
 def _read_head(text: str | None) -> tuple[int, bytes] | None:
-    """Return number and hash of a text of ``_head_text``; None for None."""
+    """Return number and hash of a link from a text of ``_head_text``; None if ``text`` is None."""
     if text is None:
         return None
     number, _, hash_ = text.partition(":")
@@ -155,9 +155,10 @@ class Proofs:
         return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
 
     async def _salt(self, sealing: Sealing, lk0: str, detail: str) -> bytes | None:
-        """Return the salt of a document by its line ACCEPTED; None if it was not sealed.
+        """Return the salt of a document. ``detail`` is the detail of its line ACCEPTED.
 
-        If the document was sealed again, the salt is that of its first message.
+        Returns None if the document was not sealed, or if its session key is no longer kept. If the document was sealed
+        again, the result is the salt of its first message.
         """
         execute = self._node.store.execute
         for _ in range(ORIGINS_MAX):

@@ -51,7 +51,7 @@ class ReloadedNode(Protocol):
         """Return whether anything is stored for a virtual host."""
 
     def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
-        """Apply changed settings in one turn of the event loop; return the users whose sessions ended. Never raises."""
+        """Apply changed settings in one turn of the event loop; return the users who lost a session. Never raises."""
 
 
 class Reloading:
@@ -83,9 +83,9 @@ class Reloading:
 
     async def reload(self, *, dry_run: bool = False) -> dict[str, Any]:
         """Read the configuration and apply it. Return the keys that have ``changed``, the keys that wait for a
-        ``restart``, and the users whose sessions have ``ended``.
+        ``restart``, and the users whose sessions have ``ended`` because of the change.
 
-        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
+        ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable; if it raises, nothing has changed.
         """
         async with self._lock:
             node, before = self._node, self._node.settings
@@ -105,7 +105,8 @@ class Reloading:
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)
-            # A hub has no section hub. The first partner of direct links needs a virtual host and a certificate.
+            # A section may be missing: a hub has no section hub. Direct links cannot begin or end without a restart,
+            # because they need a virtual host and a certificate.
             is_missing = section is None or section_before is None
             if (keys and is_missing) or (name == "direct" and bool(section) != bool(section_before)):
                 section = section_before
@@ -117,13 +118,16 @@ class Reloading:
         return with_sections(after, {"amqp": after.amqp.model_copy(update={"virtual_hosts": hosts})})
 
     async def _new_hosts(self, before: Settings, configured: Iterable[str]) -> list[str]:
-        """Return the new virtual hosts that can be added now. Stored contents are restored at a start only."""
+        """Return the new virtual hosts without stored contents, which can be added now.
+
+        A virtual host with stored contents is added at the next start, because only a start restores them.
+        """
         new = [name for name in configured if name not in before.amqp.virtual_hosts]
         return [name for name in new if not await self._node.has_contents(name)]
 
 
 def with_sections(settings: Settings, sections: Mapping[str, Any]) -> Settings:
-    """Return a copy of the settings with these sections."""
+    """Return a copy of the settings in which these sections are replaced."""
     return settings.model_copy(update=dict(sections))
 
 

@@ -40,7 +40,7 @@ class NodeWithAuthorities(Protocol):
         """Return the node's certificates and authorities. Raises NoIdentity, NoAuthority if it has none."""
 
     async def trust_changed(self) -> None:
-        """Use the changed authorities."""
+        """Use the changed authorities for new connections, and connect the links again."""
 
 
 class TrustOperations:
@@ -64,7 +64,10 @@ class TrustOperations:
         return await self._replace(identity, authorities)
 
     async def remove(self, arguments: RemoveTrust, caller: Caller) -> dict[str, Any]:
-        """Stop trusting one authority. Raises TrustNeeded for the last authority, and for an unknown one."""
+        """Stop trusting one authority.
+
+        Raises TrustNeeded if the authority is unknown, is the last one, or has issued the certificate of this node.
+        """
         identity = self._node.identity_in_use()
         authorities, fingerprint = _by_fingerprint(identity.trust), plain_fingerprint(arguments.fingerprint)
         if fingerprint not in authorities:
