@@ -10,7 +10,7 @@
 | `proxy`       | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`       | the installation: hub, institutions, proxies, applications                     |
 | `certificates`| renewals and revocations under load                                            |
-| `faults`      | the kinds of faults as a table, the plan of a cycle, and how it is carried out |
+| `faults`      | the kinds of faults as a table, the plan of a cycle, and what carries it out   |
 | `oracle`      | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`     | alarms that revocations and renewals explain                                   |
 | `campaign`    | cycles, rests, the report                                                      |

@@ -31,12 +31,14 @@ CONNECT_S = 10.0
 # busy.
 ANSWER_S = 60.0
 RETRY_S = 0.1
-REQUEUED_SHARE = 0.02  # of the deliveries
+REQUEUED_SHARE = 0.02  # share of the deliveries that a consumer requeues
 LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError: aio-pika on a closed channel
 
 
 async def connect(url: str, trust: Path | None) -> AbstractConnection:
-    """Open a connection that does not reconnect by itself; ``trust``: authorities of a node with amqps."""
+    """Open a connection that does not reconnect by itself; ``trust``: file of the authorities of a node
+    with amqps; None: no TLS.
+    """
     context = None
     if trust is not None:
         context = ssl.create_default_context(cafile=trust)
@@ -52,7 +54,7 @@ async def drop(connection: AbstractConnection | None) -> None:
 
 
 class Submitter:
-    """Publishes an institution's documents: a lane for each order key, some lanes for unordered ones.
+    """Publishes an institution's documents: a lane for each order key, and some lanes for unordered documents.
 
     A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
     """
@@ -101,12 +103,12 @@ class Submitter:
         self._may_submit.set()
 
     async def rest(self) -> None:
-        """Submit no new documents; return when all begun submissions have been accepted."""
+        """Submit no new documents; return when all begun submissions have been accepted or refused."""
         self._may_submit.clear()
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """End immediately."""
+        """End all lanes and the connection immediately."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -178,7 +180,7 @@ class DocumentConsumer:
         self._task: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self.received = 0  #: new documents
-        self.repeats = 0
+        self.repeats = 0  #: documents that were received again
 
     def start(self) -> None:
         """Begin to consume."""

@@ -1,6 +1,6 @@
 """The durable record of an application's received documents: a SQLite file, one transaction for each document.
 
-It does what a careful application should do: write the document, sync the transaction, then acknowledge the delivery.
+The order is that of a careful application: write the document, sync the transaction, then acknowledge the delivery.
 Repeats are recognised by @LK0. A flagged repeat is permitted (PROTOCOL.md section 1); an unflagged one is a duplicate.
 """
 
@@ -60,9 +60,7 @@ class Book:
         return recorded is None
 
     def tokens(self) -> dict[str, list[BookEntry]]:
-        """Return all documents by token, those of a token in order of arrival; more than one for a token is a
-        duplicate.
-        """
+        """Return the received documents by token, in order of arrival; a second one with a token is a duplicate."""
         entries: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
@@ -71,7 +69,7 @@ class Book:
         return entries
 
     def in_order(self) -> list[BookEntry]:
-        """Return the ordered documents, in order of arrival."""
+        """Return the documents with an order key, in order of arrival."""
         rows = self._db.execute(
             "SELECT lk0, token, digest, order_key, deliveries FROM received WHERE order_key <> '' ORDER BY position"
         )

@@ -62,8 +62,8 @@ class CampaignReport:
         """Return all values."""
         return asdict(self)
 
-    def add_findings(self, findings: OracleFindings) -> None:
-        """Add findings of the oracle."""
+    def set_findings(self, findings: OracleFindings) -> None:
+        """Set counts and details to the last findings of the oracle."""
         self.violations, self.lost = len(findings.violations), len(findings.lost)
         self.duplicated, self.unclean = len(findings.duplicated), sum(findings.unclean.values())
         self.details = findings.lines()
@@ -113,7 +113,7 @@ class Campaign:
                 await self._cycle(number)
                 self.report.cycles = number
                 if number % self._group == 0 or number == self._cycles:
-                    self.report.add_findings(await self._settle(number))
+                    self.report.set_findings(await self._settle(number))
                     if not self.report.good:
                         break
             await self._end()
@@ -122,7 +122,7 @@ class Campaign:
             self.report.seconds = round(time.monotonic() - started, 1)
 
     async def _cycle(self, number: int) -> None:
-        """Make load and faults; return when all nodes serve again."""
+        """Let applications submit, and carry out the faults of a cycle; return when all nodes serve again."""
         faults = plan(self._seed, number, self._points, **self._shape)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
@@ -176,7 +176,7 @@ class Campaign:
         return not rows and oracle.has_all(self._world) and all_serve
 
     async def _end(self) -> None:
-        """Complete the report; then stop all processes in an orderly way, which may cause complaints, too."""
+        """Stop all processes in an orderly way, and complete the report; complaints about the stop count, too."""
         report, world = self.report, self._world
         with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)

@@ -30,7 +30,7 @@ SIZES = [
 ]
 GROUP_SHARE = 0.1  # of the documents of class 3 without pieces, if there is a group
 LARGE = (3 << 20, 11 << 20)  # bytes of a document in pieces: 12 to 44 pieces
-PIECES_FROM = 1 << 20
+PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ voucher.
 
 | what                          | where          | explained by                                                      |
 |-------------------------------|----------------|-------------------------------------------------------------------|
-| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that it is about                  |
+| VIOLATION SEMQ-5214, 5204     | at the partner | a revocation of the institution that the alarm is about           |
 | VIOLATION SEMQ-5216           | at the partner | the same; at most one line for each issued certificate            |
 | VIOLATION "… more violations" | at the partner | the same, and a minute with the maximum number of lines           |
 | VOIDED                        | at the hub     | a revoked sender, whose message ended REJECTED with SEMQ-5214     |
@@ -27,7 +27,7 @@ MORE = " more violations of this peer within "
 
 
 class ExcusedLine(NamedTuple):
-    """A line of a ledger that only the changes above may cause."""
+    """A line of a ledger that only a change of certificates may cause."""
 
     node: str
     side: int

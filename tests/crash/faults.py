@@ -84,7 +84,7 @@ KINDS: list[tuple[int, str, str]] = [
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with a direct link between the institutions.
 DIRECT_KINDS = [
-    (8, "change ways", "direct link"),  # closed for a time; then open, and the links to the hub closed
+    (8, "change ways", "direct link"),  # the direct link is closed for a time, then the links to the hub
     (3, "cut", "direct link"),
     (2, "cut in a frame", "direct link"),
     (1, "half open", "direct link"),
@@ -98,7 +98,7 @@ DIRECT_KINDS = [
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (4, "take over", "shared store"),  # the standby serves the store of an owner that has ended or is frozen
-    (3, "retire", "shared store"),  # after its homes have moved and it is empty; another store is added
+    (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
@@ -111,9 +111,9 @@ CLUSTER_KINDS = [
     (1, "refuse", "ways"),
     (2, "kill two", "brokers"),  # the third broker pauses, because it is a minority
 ]
-# Steps of failpoints that only the hub, only tests of their own, or all nodes reach.
+# Steps of failpoints: only hubs reach the first set, only ``test_refusing`` uses the second, all nodes reach the third.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
-BY_HAND = frozenset({"H16", "Refusal"})  # acts of operators: test_refusing
+BY_HAND = frozenset({"H16", "Refusal"})  # acts of operators
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
@@ -124,8 +124,8 @@ class CycleFault:
     at_s: float  #: time from the beginning of the cycle
     kind: str
     where: str
-    value: float = 0.0  #: seconds or bytes, depending on the kind
-    text: str = ""  #: second victim, failpoint, or one of TEXTS
+    value: float = 0.0  #: seconds, bytes, or bytes per second, depending on the kind
+    text: str = ""  #: second node or broker to kill, failpoint, or one of TEXTS
 
     def __str__(self) -> str:
         return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()

@@ -36,7 +36,7 @@ CLEAN = (
 # Events that no fault of a campaign may cause, unless ``excuses`` explains them.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
-SHOWN_MAX = 20
+SHOWN_MAX = 20  # findings of each kind in the report
 
 
 @dataclass
@@ -223,7 +223,7 @@ def _description(document: CrashDocument) -> str:
 def _judge_own_ledger(
     side: str, stream: DocumentStream, url: str, resealing: set[str], findings: OracleFindings
 ) -> set[int]:
-    """Check that each document is accepted once for each target, and each of class 3 delivered once to each.
+    """Check that each document is accepted once for each target, and delivered once to each target if it has class 3.
 
     A document may also be refused with one of the codes ``resealing``, and then be accepted again by the node itself.
     Return the numbers of such documents.
@@ -267,7 +267,7 @@ def _judge_own_ledger(
 
 
 def _given_up(url: str) -> set[str]:
-    """Return the messages of a node that its partner refused because it no longer trusts the signer."""
+    """Return the messages of a node that its partner refused because the partner no longer trusts the signer."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",

@@ -22,7 +22,7 @@ class LinkFaults:
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: no bytes of the dialler reach the server, and no end of the connection
+    silent_there: bool = False  #: neither bytes of the dialler nor the end of its connection reach the server
     silent_back: bool = False  #: the same in the other direction
 
 
@@ -40,7 +40,7 @@ class Proxy:
 
     async def start(self) -> None:
         """Listen on a free port of this machine."""
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=CHUNK)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=CHUNK)
 
     @property
     def port(self) -> int:
@@ -82,11 +82,11 @@ class Proxy:
     def half_open(self) -> None:
         """Close the dialler's side of each connection; the server's side stays open, and gets no notice."""
         for pair in list(self._open):
-            pair.leave_server_hanging()
+            pair.reset_dialler()
 
     # ------------------------------------------------------------ inside
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = self.target
         if self.faults.refuses or target is None:
             writer.transport.abort()
@@ -114,7 +114,7 @@ class Proxy:
         """Copy one direction until it ends; then end the other side, too."""
         with suppress(OSError):
             while chunk := await reader.read(self.faults.crumb or CHUNK):
-                if pair.hanging:
+                if pair.is_half_open:
                     continue
                 while is_silent() and not pair.over:
                     await self._wait_for_change(pair)
@@ -125,7 +125,7 @@ class Proxy:
                     await writer.drain()
                     break
                 await writer.drain()
-        if not pair.hanging:
+        if not pair.is_half_open:
             pair.end()
 
     async def _delay(self, size: int) -> None:
@@ -148,10 +148,10 @@ class _Pair:
         self._near = near
         self._far = far
         self.bytes_left: int | None = None  #: bytes until the connection is cut
-        self.hanging = False  #: the dialler's side is closed, the server's side is open
-        self.over = False
-        self.ended = asyncio.Event()
-        self.done = asyncio.Event()
+        self.is_half_open = False  #: the dialler's side is closed, the server's side is open
+        self.over = False  #: both sides are reset or closed
+        self.ended = asyncio.Event()  #: set together with ``over``
+        self.done = asyncio.Event()  #: set when nothing is copied any more
 
     def allow(self, size: int) -> int:
         """Return how many of these bytes may still pass."""
@@ -176,9 +176,9 @@ class _Pair:
             with suppress(OSError, RuntimeError):
                 writer.close()
 
-    def leave_server_hanging(self) -> None:
+    def reset_dialler(self) -> None:
         """Reset the dialler's side only."""
-        self.hanging = True
+        self.is_half_open = True
         _reset(self._near)
 
 

@@ -28,7 +28,7 @@ def factor(pytestconfig: pytest.Config) -> int:
     return DEEP if pytestconfig.getoption("deep") else 1
 
 
-def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
+def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     """Return the report of a successful campaign; after a failure, pytest shows the command that repeats it."""
     options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
     print("repeat: ./run crash", *options)
@@ -56,7 +56,7 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
 
 
 def test_nothing_is_lost_and_nothing_is_duplicated_after_random_kills(factor: int) -> None:
-    judged(CYCLES * factor, SEED, "--group", "4")
+    run_campaign(CYCLES * factor, SEED, "--group", "4")
 
 
 def changes_stores(seed: int) -> bool:
@@ -69,12 +69,12 @@ def changes_stores(seed: int) -> bool:
 
 def test_stores_are_taken_over_and_retired_while_instances_and_carrier_are_killed(factor: int) -> None:
     seed = next(seed for seed in count(SEED) if changes_stores(seed))
-    report = judged(CLUSTER_CYCLES * factor, seed, "--cluster")
+    report = run_campaign(CLUSTER_CYCLES * factor, seed, "--cluster")
     assert report["takeovers"]["freeze"] >= 1
     assert report["retired"] >= 1
 
 
-def has_all(seed: int) -> bool:
+def changes_certificates(seed: int) -> bool:
     """Whether in a campaign of this seed both institutions are revoked, a node replaces its key, and one is killed."""
     points = failpoints_by_turn(seed)
     faults = [fault for number in range(1, SECURE_CYCLES + 1) for fault in plan(seed, number, points, secure=True)]
@@ -85,8 +85,8 @@ def has_all(seed: int) -> bool:
 
 def judge_by_the_hub(factor: int) -> None:
     """Links of revoked institutions end within seconds, or the campaign fails."""
-    seed = next(seed for seed in count(SEED) if has_all(seed))
-    report = judged(SECURE_CYCLES * factor, seed, "--secure")
+    seed = next(seed for seed in count(SEED) if changes_certificates(seed))
+    report = run_campaign(SECURE_CYCLES * factor, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2
     assert report["faults_by_kind"]["renew"] >= 1
 
@@ -116,7 +116,7 @@ def test_only_a_kill_of_an_institution_while_ways_change_counts() -> None:
     assert not killed_during_change([CycleFault(1.0, "kill", "a")])
 
 
-def changes_ways(seed: int) -> bool:
+def kills_during_change(seed: int) -> bool:
     """Whether in a campaign of this seed an institution is revoked, and a node of an institution is killed while
     documents change ways.
     """
@@ -127,8 +127,8 @@ def changes_ways(seed: int) -> bool:
 
 
 def judge_with_direct_link(factor: int) -> None:
-    seed = next(seed for seed in count(SEED) if changes_ways(seed))
-    report = judged(SECURE_CYCLES * factor, seed, "--secure", "--direct")
+    seed = next(seed for seed in count(SEED) if kills_during_change(seed))
+    report = run_campaign(SECURE_CYCLES * factor, seed, "--secure", "--direct")
     assert report["faults_by_kind"]["change ways"] >= 1
     assert min(report["ways"].values()) > 0
 

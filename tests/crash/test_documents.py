@@ -51,6 +51,7 @@ def number_from(world: CrashWorld, node: str, query: str) -> int:
 
 
 async def until_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
+    """Wait until a table of a node has this number of pieces."""
     condition = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
     await until(lambda: number_from(world, node, f"SELECT count(*) FROM {table}{condition}") >= at_least)
 
@@ -138,7 +139,7 @@ async def test_a_notice_is_sent_after_a_kill_between_refusal_and_notice(tmp_path
         assert number_from(world, B, STORED) == PIECES
         world.nodes[A].up()
         await world.nodes[A].served_now()
-        await ask(world.nodes[A], "job.run", name="remains")  # the job runs each minute
+        await ask(world.nodes[A], "job.run", name="remains")  # otherwise the job runs only once a minute
 
         async def is_clean() -> bool:
             await ask(world.nodes[B], "job.run", name="remains")

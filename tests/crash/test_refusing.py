@@ -30,6 +30,7 @@ POINTS = (
     (HUB, "H6:amid:1"),
     (HUB, "H6:after:1"),
 )
+RECEIVER = "56001"  # the institution of node B
 REASON = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
 
 
@@ -71,22 +72,19 @@ async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
     node.kill(0.0, point)
     await world.nodes[HUB].served_now()
     await node.served_now()
-    arguments = {"target": ADDRESS, "body_base64": "eA==", "token": point.replace(":", "-")}
+    arguments = {"target": RECEIVER, "body_base64": "eA==", "token": point.replace(":", "-")}
     lk0 = str((await ask(world.nodes[A], "msg.submit", **arguments))["lk0"])
     await _until(world, HUB, f"SELECT count(*) = 1 FROM tb_0031 WHERE lk0 = '{lk0}'")
     kills_expected = len(node.fired) + 1
     async with asyncio.timeout(PATIENCE_S):
-        while len(node.fired) < kills_expected or not await _is_settled(world, lk0):
-            await ask(world.nodes[HUB], "held.refuse", target=ADDRESS, why="it has closed")
+        while len(node.fired) < kills_expected or not await _has_refusal(world, lk0):
+            await ask(world.nodes[HUB], "held.refuse", target=RECEIVER, why="it has closed")
             await asyncio.sleep(0.1)
     await node.served_now()
     return lk0
 
 
-ADDRESS = "56001"
-
-
-async def _is_settled(world: CrashWorld, lk0: str) -> bool:
+async def _has_refusal(world: CrashWorld, lk0: str) -> bool:
     """Return whether the sender has received the refusal: the message has ended, or is a void marker."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
@@ -101,6 +99,8 @@ async def _is_settled(world: CrashWorld, lk0: str) -> bool:
 
 
 async def _until(world: CrashWorld, name: str, query: str) -> None:
+    """Wait until a query at a node returns true."""
+
     async def holds() -> bool:
         url = world.nodes[name].postgres.running_url()
         if url is None:

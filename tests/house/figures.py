@@ -28,8 +28,8 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     _visit(graph, graph, order)
     reverse: dict[str, set[str]] = {name: set() for name in graph}
     for name, imported in graph.items():
-        for one in imported:
-            reverse[one].add(name)
+        for target in imported:
+            reverse[target].add(name)
     seen: set[str] = set()
     groups = []
     for name in reversed(order):
@@ -48,7 +48,7 @@ def _visit(graph: Mapping[str, set[str]], names: Mapping[str, object], order: li
         seen.add(first)
         while stack:
             name, rest = stack[-1]
-            following = next((one for one in rest if one not in seen), None)
+            following = next((candidate for candidate in rest if candidate not in seen), None)
             if following is None:
                 order.append(name)
                 stack.pop()
@@ -58,18 +58,22 @@ def _visit(graph: Mapping[str, set[str]], names: Mapping[str, object], order: li
 
 
 def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[str]:
+    """Return the names that can be reached from ``first`` without those in ``seen``, and add them to ``seen``."""
     seen.add(first)
-    found, waiting = [first], [first]
+    reached, waiting = [first], [first]
     while waiting:
-        for one in graph[waiting.pop()] - seen:
-            seen.add(one)
-            found.append(one)
-            waiting.append(one)
-    return found
+        for name in graph[waiting.pop()] - seen:
+            seen.add(name)
+            reached.append(name)
+            waiting.append(name)
+    return reached
 
 
 def figures() -> dict[str, object]:
-    """Return sizes in lines, circles of imports, modules without a test of their name, and without any named test."""
+    """Return the number of modules, their sizes in lines, and the numbers of circles and of modules without tests.
+
+    ``unmirrored``: modules without a test file of their name; ``uncovered``: such modules without a row in ``COVERED``.
+    """
     lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
     return {
         "modules": len(lines),
@@ -83,11 +87,11 @@ def figures() -> dict[str, object]:
 
 def main() -> int:
     """Print the figures, with the members of each circle unless as JSON; return the exit status."""
-    found = figures()
+    values = figures()
     if "--json" in sys.argv[1:]:
-        print(json.dumps(found))
+        print(json.dumps(values))
         return 0
-    for name, value in found.items():
+    for name, value in values.items():
         print(f"{name:15} {value}")
     for circle in circles(import_graph()):
         print(f"circle of {len(circle):3}   {' '.join(circle)}")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the product by its dotted name."""
+    """Return every module of the product by its dotted name."""
     folders = ("semq", "local_node", "platform_node", "spark_reconcile", "migrations")
     files = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
     return {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
@@ -25,13 +25,13 @@ def tree(file: Path) -> ast.Module:
 
 @cache
 def nodes(file: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a file's tree: a walk takes longer than most checks of the nodes."""
+    """Return all nodes of a file's syntax tree. The result is kept, because the walk takes longer than most checks."""
     return tuple(ast.walk(tree(file)))
 
 
 @cache
 def imports(file: Path) -> tuple[tuple[int, str], ...]:
-    """Every imported name, as (line, "package.module" or "package.module.name")."""
+    """Return every imported name, as (line, "package.module" or "package.module.name")."""
     found = []
     for node in nodes(file):
         if isinstance(node, ast.Import):
@@ -43,7 +43,7 @@ def imports(file: Path) -> tuple[tuple[int, str], ...]:
 
 @cache
 def committed() -> list[Path]:
-    """The files under version control; in an unpacked archive, all files except environments and caches."""
+    """Return the files under version control; in an unpacked archive, all files except environments and caches."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return [file for name in listed.stdout.split("\0") if name and (file := ROOT / name).is_file()]
@@ -52,16 +52,18 @@ def committed() -> list[Path]:
 
 
 def at(file: Path, line: int) -> str:
+    """Return a place as ``path:line``."""
     return f"{file.relative_to(ROOT)}:{line}"
 
 
 def names_in(file: Path) -> set[str]:
     """Return the names that a module defines or uses."""
     parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in nodes(file))
-    return {one for names in parts for one in names if isinstance(one, str)}
+    return {name for names in parts for name in names if isinstance(name, str)}
 
 
 def code_of(node: ast.ClassDef) -> str | None:
+    """Return the text that a class assigns to ``code``, or None."""
     for line in node.body:
         target = (
             line.target
@@ -80,9 +82,8 @@ def code_of(node: ast.ClassDef) -> str | None:
 def faults_of_prose(docstring: str) -> Iterator[str]:
     """Yield the signs of a sentence that was cut in two: an open bracket, a paragraph that begins with its rest."""
     first, *rest = docstring.split("\n\n")
-    prose = re.sub(
-        r"``[^`]*``|\[\d+, \d+\)", "", first
-    )  # code, and intervals such as [0, 1), have brackets of their own
+    # Code, and intervals such as [0, 1), have brackets of their own.
+    prose = re.sub(r"``[^`]*``|\[\d+, \d+\)", "", first)
     if prose.count("(") != prose.count(")"):
         yield "the first paragraph has an open bracket"
     # An indented paragraph is a table or code.

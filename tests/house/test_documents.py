@@ -1,4 +1,4 @@
-"""Documents: whole tables, links that lead somewhere, decisions in order, modules and tests that exist."""
+"""Markdown documents: whole tables, links to existing targets, numbered decisions, names of existing modules."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def tables(text: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def faults(text: str) -> list[int]:
-    """Return the lines at which a table is broken."""
+    """Return the numbers of the lines at which a table is broken."""
     found = []
     for rows in tables(text):
         number, heading = rows[0]

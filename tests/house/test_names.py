@@ -22,15 +22,16 @@ tell   |                                                            |
 
 
 def definitions(file: Path) -> Iterator[tuple[str, int]]:
-    for one in nodes(file):
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield one.name, one.lineno
-        elif isinstance(one, ast.arg):
-            yield one.arg, one.lineno
-        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            yield one.id, one.lineno
-        elif isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
-            yield one.attr, one.lineno
+    """Yield the names that a module defines, with the numbers of their lines."""
+    for node in nodes(file):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
 
 
 def test_a_word_means_one_thing() -> None:

@@ -36,7 +36,7 @@ QUEUES: dict[str, dict[str, object]] = {
     "right": {},
 }
 PERSISTENT = 2
-REJECTED_EVERY, RETURNED_EVERY = 5, 7
+REJECTED_EVERY, RETURNED_EVERY = 5, 7  # messages with a multiple of these numbers are rejected, or requeued once
 KEPT_EVERY = 41  # most deliveries with a multiple of this number stay unacknowledged until the kill
 
 
@@ -67,7 +67,7 @@ class ClientBook:
 
 @contextmanager
 def channel_of(port: int) -> Iterator[BlockingChannel]:
-    """Return a channel on a connection of its own."""
+    """Return a channel on a new connection."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     yield connection.channel()
     connection.close()
@@ -186,7 +186,7 @@ def _drain(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int
 
 
 def main() -> int:
-    """Run the test for longer; return the exit status."""
+    """Kill a node as often as the command line says; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(description="Kill a node repeatedly, and count its messages.")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

@@ -19,7 +19,7 @@ async def test_aio_pika_makes_remote_calls(url: str) -> None:
         await rpc.close()
 
 
-async def test_returned_messages_are_processed_by_another_consumer(url: str) -> None:
+async def test_requeued_tasks_are_processed_at_their_next_delivery(url: str) -> None:
     done: asyncio.Queue[int] = asyncio.Queue()
     rejected_once: set[int] = set()
 

@@ -60,6 +60,7 @@ class WebNode:
         self._token = ""
 
     async def start(self, spool: Path) -> None:
+        """Start the node, with ``spool`` as its folder for temporary files. The first start makes the token."""
         self.node.launch(TMPDIR=str(spool))
         await asyncio.to_thread(self.node.await_ready)
         if not self._token:
@@ -104,7 +105,7 @@ async def submit(web: WebNode, body: PartedBody) -> httpx.Response:
 
 
 async def until_failed(submitting: asyncio.Task[httpx.Response]) -> None:
-    """Wait for a submission that fails: without an answer, or with 503 or 504."""
+    """Wait for a submission that must fail: it gets no answer, or status 503 or 504."""
     try:
         answer = await submitting
     except httpx.TransportError:
@@ -153,7 +154,7 @@ async def send_with_kills(folder: Path, size_mib: int) -> str:
 
 
 async def receive_twice(web: WebNode, body: PartedBody) -> None:
-    """Receive the document: first a reader that stops in the middle, then a complete one; it exists once."""
+    """Receive the document with a reader that stops in the middle, then completely; check that it exists once."""
     async with web.program() as program:
         digest, size, lease = hashlib.sha256(), 0, ""
         for is_whole in (False, True):

@@ -34,16 +34,16 @@ def digest_of(path: Path) -> str:
 def test_a_large_file_arrives_and_no_process_holds_it_in_memory(tmp_path: Path) -> None:
     network = Network(tmp_path)
     sender, receiver = NodeFolders(network.sender), NodeFolders(network.receiver)
-    for of_node in (sender, receiver):
-        config = of_node.node.place.config
+    for node_folders in (sender, receiver):
+        config = node_folders.node.place.config
         text = config.read_text("utf-8").replace(LARGEST, f"{LARGEST}\npieces_from_bytes = {MIB}")
-        config.write_text(text + FOLDERS.replace('"root"', f'"{of_node.root.name}"'), "utf-8")
+        config.write_text(text + FOLDERS.replace('"root"', f'"{node_folders.root.name}"'), "utf-8")
     with ExitStack() as exits:
         network.start(exits)
         folders = {"sender's folders": sender, "receiver's folders": receiver}
-        until(lambda: all((of_node.root / ".semq.lock").exists() for of_node in folders.values()))
+        until(lambda: all((node_folders.root / ".semq.lock").exists() for node_folders in folders.values()))
         processes = {name: node.pid or 0 for name, node in network.nodes.items()}
-        processes |= {name: of_node.pid() for name, of_node in folders.items()}
+        processes |= {name: node_folders.pid() for name, node_folders in folders.items()}
         before = {name: peak_mib(pid) for name, pid in processes.items()}
         digest = write(sender.root / "out" / FILE)
         arrived = receiver.root / "in" / "10008/film.bin"

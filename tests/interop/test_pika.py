@@ -1,4 +1,4 @@
-"""pika: two connections in two threads, remote calls, dead letters, a consumer whose queue is deleted."""
+"""pika: remote calls between two threads, confirms, returns and nacks, dead letters, a closed channel."""
 
 import threading
 from collections.abc import Iterator
