@@ -58,7 +58,7 @@ def test_the_hub_does_not_forward_expired_documents(att: int, order_key: str) ->
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)
-    trio.a.engine.core.clock = ShiftedClock(trio.time)
+    trio.a.engine.core.clock = LaggingClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key)
     if att == 1:
         trio.time.now += 4
@@ -84,7 +84,7 @@ def test_the_hub_sends_documents_that_expired_in_its_store_without_a_body(
     trio.cut(trio.b)
     for node in (trio.a, trio.b):
         if ("sender" in clock and node is trio.a) or ("receiver" in clock and node is trio.b):
-            node.engine.core.clock = ShiftedClock(trio.time)
+            node.engine.core.clock = LaggingClock(trio.time)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(1)
     assert trio.held == 1
@@ -168,7 +168,7 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
 def test_the_receiver_refuses_a_document_that_arrives_after_its_expiry(save_fwd: int, order_key: str) -> None:
     """The receiver's clock decides; the other clocks are behind."""
     trio = Trio()
-    trio.b.engine.core.clock = ShiftedClock(trio.time, -10)
+    trio.b.engine.core.clock = LaggingClock(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
     trio.later(2)
     assert trio.b.app.payloads == []
@@ -192,7 +192,7 @@ def sent_to_b(trio: Trio) -> list[Frame]:
     return trio.b.down.sent if trio.b.down is not None else []
 
 
-class ShiftedClock(ManualClock):
+class LaggingClock(ManualClock):
     """The clock of a node whose wall clock is ``seconds`` behind the clocks of the others, or ahead if negative."""
 
     def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
