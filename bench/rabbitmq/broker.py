@@ -73,7 +73,7 @@ class BrokerLoad:
             while confirms and channel.unconfirmed >= WINDOW:
                 settled.clear()
                 await settled.wait()
-            await channel.ready()
+            await channel.wait_ready()
             for _ in range(min(BATCH, remaining)):
                 channel.publish(exchange, key, header, self.body)
             remaining -= min(BATCH, remaining)

@@ -55,7 +55,7 @@ class _RequestChannel:
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            await self.channel.ready()
+            await self.channel.wait_ready()
             request = header.amended(reply_to=self._queue, correlation_id=number)
             if isinstance(body, bytes):
                 self.channel.publish(exchange, routing_key, request, body)

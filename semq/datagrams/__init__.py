@@ -15,7 +15,7 @@ The end that listens offers a channel over the link: address, connection id, sec
 | `counts`   | figures of the datagrams of one peer                                         |
 | `session`  | the channels of one link, one after the other                                |
 | `port`     | the socket, and the sessions whose datagrams it carries                      |
-| `errors`   | SEMQ-4914                                                                    |
+| `errors`   | the error of a UDP port that cannot be used                                  |
 
 Only `port` uses sockets; the other modules get time as an argument.
 """

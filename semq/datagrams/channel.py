@@ -1,7 +1,7 @@
 """A channel: one connection id with its keys, sequence numbers, path, and numbers of documents. No sockets, no clock.
 
 The end that offers the channel learns the address of the other end from authenticated datagrams. The address may change
-(by a NAT): the source of the datagram with the highest sequence number counts. Made by ``session``.
+(behind a NAT): the source of the datagram with the highest sequence number counts. Made by ``session``.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class DatagramChannel:
         self._received, self._expected = 0, 0
         self._announced, self._announced_before = 0, 0
         self.full = 0  #: documents of the other end that were dropped here for lack of room
-        self.sent_coverage = Coverage()  #: of the documents sent, as the other end reports
+        self.sent_coverage = Coverage()  #: coverage of the documents sent on the channel, as the other end reports
 
     @property
     def may_send(self) -> bool:
@@ -62,7 +62,7 @@ class DatagramChannel:
     @property
     def lost(self) -> int:
         """The number of documents of the other end that count as lost: they have not arrived, although a later document
-        has, or although the other end announced them before the previous call of ``count_missing``.
+        has arrived, or although the other end announced them before the previous call of ``count_missing``.
         """
         return max(0, self._expected - self._received)
 

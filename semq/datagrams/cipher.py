@@ -45,7 +45,7 @@ class DirectionCipher:
     """The key of one direction of one channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, direction: bytes) -> None:
-        """``direction``: ``offered`` for datagrams of the end that offered the channel, ``taken`` for the others."""
+        """``direction``: ``offered`` for datagrams of the end that offered the channel, ``taken`` for the other end."""
         derived = HKDF(SHA256(), 32 + NONCE_BYTES, channel_id, b"semq datagrams 1 " + direction).derive(secret)
         self._id = channel_id
         self._cipher = AESGCM(derived[:32])

@@ -60,7 +60,7 @@ class PathProbe:
         awaited = [probe.size for probe in self._sent.values() if probe.is_awaited]
         if now >= self._keep_at:
             sizes.append(self.size if self._unanswered < SMALLER_AFTER else SIZES[0])
-            # Without answers, the pause is doubled up to that of an open path.
+            # The pause is doubled after each unanswered probe, up to the pause of an open path.
             pause_s = self._times.answer_s * 2 ** min(self._unanswered, 10)
             self._keep_at = now + (self._times.keep_s if self.is_open else min(pause_s, self._times.keep_s))
         larger = self._next_larger()

@@ -1,8 +1,9 @@
-"""The datagrams of one link: its channels, the documents on them, and the records about them.
+"""The datagrams of one link: the channels, the documents on the channels, and the records about the channels.
 
 A session has one channel, and two while keys are renewed: the older channel is used until the newer one is open.
 Records travel over the link (PROTOCOL.md section 25): an offer creates a channel, a report has the numbers of documents
-sent and lost. Both ends of a link use this class; one end calls ``offer``, the other one ``accept``. Made by ``port``.
+sent and lost. Both ends of a link use this class: the listening end calls ``offer``, the dialling end ``accept``. Made
+by ``port``.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from semq.umx_t.records import ChannelRecord
 
 DOCUMENT, PROBE, ANSWER = b"\0", b"\1", b"\2"  # the first byte of a content
 NO_LINK = "there is no link"
-NUMBER_BYTES = 8  # of the sequence number in an answer
+NUMBER_BYTES = 8  # size of the sequence number in an answer
 
 
 class Transmission(Enum):
@@ -81,7 +82,7 @@ class DatagramSession:
         self._on_document = on_document
         self._now = now
         self.channels: list[DatagramChannel] = []  #: at most two, the newest last
-        # Numbers of documents of former channels, those of former sessions with the peer included.
+        # Numbers of documents of former channels, including the channels of former sessions with the peer.
         self._lost_before, self._lost_there_before = counts.lost, counts.lost_there
         self._full_there_before = counts.full_there
         self._reported: dict[bytes, tuple[int, Coverage]] = {}  # channel id -> the last report about the channel
@@ -284,7 +285,7 @@ class DatagramSession:
                 channel.path.note_sent(sequence, size, now)
 
     def report(self) -> None:
-        """Send a report about each channel if its numbers have changed: documents sent, received and lost."""
+        """Send a report about each channel whose numbers have changed: documents sent, received, lost and dropped."""
         for channel in self.channels:
             channel.count_missing()
             sent, received = channel.documents_sent, channel.received_coverage

@@ -1,7 +1,7 @@
 """Sockets: opening and accepting of AMQP 0-9-1 connections. Messages are not interpreted here.
 
-**Turn** (``turn.Turn``): one per event loop. Links with output and hooks with work register during a turn; at its end,
-the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
+**Turn** (``turn.Turn``): one object per event loop. Links with output and hooks with work register during a turn; at
+its end, the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.
 
 **Dialling** (``dialer``)::
 
@@ -20,7 +20,7 @@ the hooks run and the links write, once. ``Turn(loop=None)``, ``turn.mark(link)`
 
     await channel.confirm_select()
     if channel.may_publish: number = channel.publish(exchange, routing_key, header, body, mandatory=False, token=any)
-    await channel.ready()                      # wait for may_publish; channel.on_ready is the callback
+    await channel.wait_ready()                 # wait for may_publish; channel.on_ready is the callback
     channel.on_settled = lambda pairs: ...     # list[(token, confirmed)] of one read; channel.unconfirmed counts
     channel.on_returned = lambda returned: ... # called before the confirm of the returned message
     await channel.qos(prefetch_count, per_channel=False)
@@ -39,7 +39,7 @@ may be published again unchanged.
 
 **Listening** (``listener``): ``Listener(ListenerConfig(host, port, connections_max, connections_per_address_max,
 pause_s, backlog, tls), make, clock, turn)`` with ``await start()``, ``port``, ``await stop(drain_s)``; ``make()``
-returns a state machine and its owner for each connection. Used by ``semq.broker.server`` and ``shared_port``.
+returns a state machine and its owner for each connection. Used by ``server`` and ``shared_port`` of ``semq.broker``.
 
 ``client.ClientLink`` is the link that ``dial`` returns, ``link.SocketLink`` the socket of both sides, ``handshakes``
 does the TLS handshakes of a listener, ``peer.PeerInfo`` describes the peer, ``spool.SpooledBody`` is a large body in a

@@ -1,4 +1,4 @@
-"""The client's side of an AMQP connection: opens channels, reports when the peer blocks, and why the connection ended.
+"""The client's side of an AMQP connection: opens channels, and reports requests to stop publishing and the end.
 
 ``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
 one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
@@ -42,8 +42,9 @@ from semq.transport.peer import PeerInfo
 class ClientLink:
     """One connection to a server.
 
-    ``on_closed(error)`` is called once when it has ended (None after an orderly close); ``on_blocked(reason)`` when the
-    server requests a stop of publishing, with None when publishing may resume.
+    ``on_closed(error)`` is called once when the connection has ended; None after an orderly close.
+    ``on_blocked(reason)`` is called when the server requests a stop of publishing, and with None when publishing may
+    resume.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        #: whether channels opened from now on keep bodies that arrive in chunks, in files; otherwise they drop them
+        #: True: channels opened from now on keep bodies that arrive in chunks, in files; False: they drop these bodies
         self.keeps_large_bodies = False
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
@@ -86,7 +87,7 @@ class ClientLink:
     def is_open(self) -> bool:
         return self._opened.done() and not self._closed.is_set() and self.machine.is_open
 
-    async def opened(self) -> None:
+    async def wait_opened(self) -> None:
         """Wait until the server has opened the virtual host. Raises the error that prevented it."""
         await asyncio.shield(self._opened)
 
@@ -195,7 +196,7 @@ class ClientLink:
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
             self._opened.set_exception(self._refusal or failure)
-            # mark the exception as retrieved: the dialler may have been cancelled, and no other code reads it
+            # Mark the exception as retrieved: the dialler may have been cancelled, and no other code reads it.
             self._opened.exception()
         for waiting in self._opening.values():
             if not waiting.done():

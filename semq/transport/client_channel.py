@@ -111,7 +111,7 @@ class ClientChannel:
         """The number of publishes waiting for their confirm."""
         return len(self._unconfirmed)
 
-    async def ready(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait for ``may_publish``. Raises the reason if the channel ends."""
         while not self.may_publish:
             self._check_open()
@@ -145,12 +145,12 @@ class ClientChannel:
     async def publish_blocks(
         self, exchange: str, routing_key: str, header: ContentHeader, blocks: Iterable[bytes]
     ) -> None:
-        """Send a message on a channel without confirms; its body comes in blocks, as fast as the server reads.
+        """Send a message on a channel without confirms; its body is sent in blocks, as fast as the server reads.
 
         If ``blocks`` raises, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
         AmqpError that closed the channel meanwhile.
         """
-        await self.ready()
+        await self.wait_ready()
         self._machine.start_content(self.number, m.BasicPublish(exchange, routing_key), header)
         try:
             for block in blocks:
@@ -182,7 +182,7 @@ class ClientChannel:
         consumer_tag: str = "",
         arguments: Mapping[str, Any] | None = None,
     ) -> str:
-        """Start a consumer; ``on_delivered`` gets a list for each read of the socket. Returns its tag."""
+        """Start a consumer and return its tag. ``on_delivered`` gets a list of messages for each read of the socket."""
         self._consumers_made += 1
         tag = consumer_tag or f"semq.{self.number}.{self._consumers_made}"
         self._consumers[tag] = on_delivered
@@ -370,7 +370,7 @@ class ClientChannel:
             consumer(batch)
 
     def _settle(self, tag: int, multiple: bool, confirmed: bool) -> None:
-        # Numbers are dense: ranges that begin after the last multiple confirm visit each number once in all.
+        # A range begins after the last multiple confirm, so all ranges together visit each number once.
         numbers = range(self._confirmed_to + 1, tag + 1) if multiple else (tag,)
         if multiple:
             self._confirmed_to = max(self._confirmed_to, tag)

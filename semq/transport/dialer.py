@@ -17,7 +17,7 @@ from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
-PRODUCT = "SEMQ"  # the product name of nodes in connection.start
+PRODUCT = "SEMQ"  # the product name that nodes announce, as servers and as clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
                 ssl=config.tls,
                 server_hostname=config.server_hostname if config.tls else None,
             )
-            await owner.opened()
+            await owner.wait_opened()
     except (OSError, TimeoutError, LinkLost, Broken) as error:
         _give_up(owner)
         error_class = NotTrusted if _is_distrust(error) else DialFailed
@@ -87,8 +87,8 @@ def _machine(config: DialConfig) -> ClientConnection:
 
 
 def _is_distrust(error: BaseException) -> bool:
-    """Return whether TLS ended because this end refused the certificate of the server, or because the server does not
-    know the authority of this end.
+    """Return whether TLS ended because one end does not trust the other: this end has refused the certificate of the
+    server, or the server does not know the authority of this end's certificate.
     """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):

@@ -1,6 +1,6 @@
 """One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
 
-``SocketLink`` is an asyncio protocol. It passes received bytes to a connection without IO (``semq.amqp``), passes
+``SocketLink`` is an asyncio protocol. It passes received bytes to a state machine without IO (``semq.amqp``), passes
 the events of one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines
 (heartbeats, handshake, close). It limits the output that waits: while the peer does not read, the owner is notified
 that the link is not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
@@ -16,7 +16,7 @@ from semq.transport.peer import PeerInfo, peer_of
 from semq.transport.turn import READ_SIZE, Turn
 
 WRITE_HIGH = 512 * 1024  # bytes waiting in the socket buffer before the link counts as not writable
-WRITE_LOW = 128 * 1024
+WRITE_LOW = 128 * 1024  # bytes waiting below which the link counts as writable again
 LINGER_S = 1.0  # time for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
 EVENTS_PER_READ = 256  # more events of one read make the next reads smaller
@@ -64,7 +64,7 @@ class LinkOwner(Protocol):
 
 
 class SocketLink(asyncio.BufferedProtocol):
-    """A socket with a state machine. ``pause_s``: delay of the end after a failed negotiation (4.10.2), in seconds."""
+    """A socket with a state machine. ``pause_s``: seconds before the answer to a failed negotiation (AMQP, 4.10.2)."""
 
     def __init__(self, machine: AmqpMachine, owner: LinkOwner, clock: Clock, turn: Turn, pause_s: float = 0.0) -> None:
         self.machine = machine
@@ -168,7 +168,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self.resume_reading(reason)
 
     def flush(self) -> None:
-        """Process the events of the state machine itself, write its output, and set the timer for its next deadline."""
+        """Let the state machine act, write its output, and set the timer for its next deadline."""
         self._is_marked = False
         if self.is_lost:
             return
@@ -268,7 +268,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._arm_abort()
 
     def _arm_abort(self) -> None:
-        """Abort later, so that a peer that does not read cannot keep a closed socket open indefinitely."""
+        """Abort after ten seconds: a peer that does not read must not keep a closed socket open indefinitely."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_lost:
@@ -281,7 +281,7 @@ class SocketLink(asyncio.BufferedProtocol):
         now = self._clock.monotonic()
         deadline = self.machine.next_deadline
         if (self._read_pauses and deadline is not None and deadline <= now) or self._has_resumed:
-            # While reading is paused, the peer must not be taken for silent.
+            # While reading is paused, the peer must not count as silent.
             self._has_resumed = False
             self._pass_on(self.machine.receive(b"", now))
             deadline = self.machine.next_deadline

@@ -165,14 +165,15 @@ class Listener:
             await self._is_empty.wait()
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        return _RefusingProtocol() if self._is_full() else self.new_link()
+        return _RefusingProtocol() if self._refuse_if_full() else self.new_link()
 
     def new_link(self) -> SocketLink:
-        """Return a link for a connected socket, or for one whose handshake is in progress."""
+        """Return a link for a connected socket, or for a socket whose TLS handshake begins."""
         machine, owner = self._make()
         return _CountedLink(self, machine, owner)
 
-    def _is_full(self) -> bool:
+    def _refuse_if_full(self) -> bool:
+        """Return whether too many connections are open; count and log the refusal."""
         is_full = len(self.links) + self._handshaking >= self.config.connections_max
         if is_full:
             self.refused += 1
@@ -186,7 +187,7 @@ class Listener:
 
     def begin_handshake(self, address: str) -> bool:
         """Count a socket before its TLS handshake; return False if there are too many."""
-        if self._is_full() or not self._has_room(address):
+        if self._refuse_if_full() or self._refuse_address_if_full(address):
             return False
         self._per_address[address] += 1
         self._handshaking += 1
@@ -201,7 +202,7 @@ class Listener:
         """Count a link and return True; return False, without counting it, if its address has too many links."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
-        if self._handshakes is None and not self._has_room(address):
+        if self._handshakes is None and self._refuse_address_if_full(address):
             return False  # with TLS, ``begin_handshake`` has checked the address
         self._per_address[address] += 1
         self.links[link] = address
@@ -219,12 +220,13 @@ class Listener:
             self._is_empty.set()
         return True
 
-    def _has_room(self, address: str) -> bool:
-        has_room = self._per_address[address] < self.config.connections_per_address_max
-        if not has_room:
+    def _refuse_address_if_full(self, address: str) -> bool:
+        """Return whether an address has too many connections; count and log the refusal."""
+        is_full = self._per_address[address] >= self.config.connections_per_address_max
+        if is_full:
             self.refused += 1
             log.warning("refused a connection from %s: %d are open", address, self._per_address[address])
-        return has_room
+        return is_full
 
     def _uncount(self, address: str) -> None:
         self._per_address[address] -= 1

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """Address of the peer, and the subject of its certificate if it presented one that was verified.
+    """Address of the peer, and its certificate if the peer has presented one and TLS has verified it.
 
     ``certificate_subject`` is the common name; ``certificate`` is the whole certificate in DER.
     """

@@ -22,7 +22,7 @@ class SpooledBody:
         self._size = 0
 
     def __del__(self) -> None:
-        with suppress(OSError):  # error of a full disk, which ``flush`` has raised already
+        with suppress(OSError):  # the disk is full; ``flush`` has raised the same error
             self._file.close()
 
     def __len__(self) -> int:

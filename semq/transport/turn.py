@@ -1,7 +1,7 @@
 """The end of a turn of the event loop, at which everything collected during the turn is written once.
 
 Links that have output and hooks that have work (a journal, a batch of settlements) register; ``Turn`` runs the hooks,
-then flushes the links, by a single callback per turn. So a hundred messages received in one turn become one batch for
+then flushes the links, in a single callback per turn. So a hundred messages received in one turn become one batch for
 the store and one write per socket. One ``Turn`` is shared by all links and brokers of a loop.
 """
 

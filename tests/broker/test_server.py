@@ -239,7 +239,7 @@ async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
         endpoints.server.block_publishers("low on disk")
         await (await consumer.open_channel()).qos(1)
         async with asyncio.timeout(10):
-            await asyncio.gather(channel.ready(), until_unblocked(endpoints, reasons))
+            await asyncio.gather(channel.wait_ready(), until_unblocked(endpoints, reasons))
         assert reasons == ["low on disk", None]
         assert not consumer.is_blocked
 

@@ -49,7 +49,7 @@ async def publish_and_wait(
     if not isinstance(futures, ConfirmFutures):
         futures = ConfirmFutures(channel)
     confirm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    await channel.ready()
+    await channel.wait_ready()
     channel.publish(exchange, routing_key, header, body, mandatory=mandatory, token=confirm)
     futures.waiting.add(confirm)
     return await confirm

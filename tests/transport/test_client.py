@@ -95,7 +95,7 @@ async def test_a_blocked_publisher_is_notified_and_continues_when_there_is_room(
             channel.publish("", "q", header(body), body)
             await asyncio.sleep(0)
         assert not channel.may_publish
-        waiting = asyncio.ensure_future(channel.ready())
+        waiting = asyncio.ensure_future(channel.wait_ready())
         consuming = await consumer.open_channel()
         assert endpoints.server.counts()["memory_bytes"] < 4_000_000
         await consuming.consume("q", lambda batch: consuming.ack(batch[-1].delivery_tag, multiple=True))

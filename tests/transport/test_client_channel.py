@@ -136,7 +136,7 @@ async def test_an_error_ends_its_channel_only() -> None:
         with pytest.raises(NotFound):
             await channel.qos(1)
         with pytest.raises(NotFound):
-            await channel.ready()
+            await channel.wait_ready()
         channel.ack(1)
         assert not channel.is_open
         await neighbour.qos(1)
@@ -180,7 +180,7 @@ async def test_content_is_stopped_and_started_by_flow() -> None:
         session.touch()
         while channel.may_publish:
             await asyncio.wait_for(channel.qos(0), 5)
-        waiting = asyncio.ensure_future(channel.ready())
+        waiting = asyncio.ensure_future(channel.wait_ready())
         await asyncio.sleep(0)
         session.machine.send(1, m.ChannelFlow(True))
         session.touch()
@@ -193,7 +193,7 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
         link = await endpoints.dial()
         channel = await link.open_channel()
         link.is_blocked = True
-        waiting = asyncio.ensure_future(channel.ready())
+        waiting = asyncio.ensure_future(channel.wait_ready())
         await asyncio.sleep(0)
         channel.close()
         with pytest.raises(LinkLost):

@@ -63,7 +63,7 @@ def query_number(node: LocalNode, sql: str) -> int:
 async def publish(peer: Peer, frame: Frame) -> None:
     """Publish a frame without waiting for the confirm, as fast as the link takes it."""
     key, header, body = write_frame(frame)
-    await peer.data.ready()
+    await peer.data.wait_ready()
     peer.data.publish("umx", key, header, bytes(body))
     await asyncio.sleep(0)
 
