@@ -113,14 +113,14 @@ def test_spark_and_oracle_agree_on_all_messages(session: SparkSession, hub_deliv
 
     # Hypothesis does not shrink a failing example: this takes minutes, and single messages are small anyway. The seeds
     # are fixed, so that the result for a commit does not depend on chance.
-    @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
+    @settings(max_examples=1, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         dice = Random(seed)
         rows: list[dict[str, Any]] = []
         stories: dict[str, list[OracleLine]] = {}
         world.outside.clear()
-        for number in range(2000):
+        for number in range(4000):
             sender, fields = invent(dice)
             lk0 = f"{sender}.broken.{number}" if dice.random() < 0.01 else f"{sender}.1.1.3f.{number}"
             for line in fields:

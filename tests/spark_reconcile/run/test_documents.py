@@ -41,7 +41,13 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 
 def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: SparkSession) -> None:
+    """Documents in pieces, with or without a manifest; one in a single message; three with unreadable names."""
+    unreadable = [office.lines_of(OfficeMessage(number, at=HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
+    names = ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101")
+    for message_lines, name in zip(unreadable, names, strict=True):
+        message_lines[0]["reason"] = name
     office.deliver([
+        *(line for message_lines in unreadable for line in message_lines),
         *written(office, 1, [FORWARD_COURSE, FORWARD_COURSE], FORWARD_COURSE),
         *written(office, 2, [FORWARD_COURSE, LOST]),
         *written(office, 3, [FORWARD_COURSE, FORWARD_COURSE], LOST),
@@ -60,13 +66,24 @@ def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: 
         DOCUMENT(5): "MATCHED",
         DOCUMENT(6): "IN_FLIGHT",
     }
-    found = json.loads((folder / "summary.json").read_text())["documents_in_pieces"]
+    summary = json.loads((folder / "summary.json").read_text())
+    found = summary["documents_in_pieces"]
     assert found["verdicts"] == {"IN_FLIGHT": 1, "MATCHED": 2, "NOT_DELIVERED": 2, "REFUSED": 1}
     assert found["worst"][0] == {
         "document": DOCUMENT(2), "scope": "date", "sender": "1.a", "receiver": "1.b", "pieces": 2, "bytes": 2000,
         "manifests": 0, "unmatched": 1, "verdict": "NOT_DELIVERED", "message": OfficeMessage(201).lk0,
     }  # fmt: skip
+    messages, pieces = 3 + 3 + 2 + 3 + 2 + 4 + 2 + 1, 2 + 2 + 2 + 2 + 3 + 2
+    assert (summary["messages"], summary["pieces"]) == (messages, pieces)
+    assert [pair["pieces"] for pair in summary["pairs"]] == [pieces]
+    rows = pq.read_table(folder / "verdicts.parquet").to_pylist()
+    assert {row["lk0"] for row in rows if row["is_piece"]} == {
+        OfficeMessage(100 * document + place).lk0
+        for document, count in ((1, 2), (2, 2), (3, 2), (4, 2), (5, 3), (6, 2))
+        for place in range(count)
+    }
     page = (folder / "report.html").read_text()
+    assert f"{messages - pieces} documents and {pieces} pieces of large ones" in page
     assert "2 MATCHED, 1 IN_FLIGHT, 1 REFUSED, 2 NOT_DELIVERED" in page
     assert f"see message <code><bdi>{OfficeMessage(201).lk0}</bdi></code>" in page
 
@@ -92,13 +109,3 @@ def test_a_document_is_judged_again_with_its_messages_of_the_next_date(office: O
     rows = {row["document"]: row for row in pq.read_table(folder / "documents.parquet").to_pylist()}
     assert (rows[DOCUMENT(1)]["scope"], rows[DOCUMENT(1)]["unmatched"]) == ("carried", 0)
     assert (rows[DOCUMENT(2)]["scope"], rows[DOCUMENT(2)]["verdict"]) == ("date", "MATCHED")
-
-
-def test_names_of_documents_that_cannot_be_read_are_ignored(office: Office, spark: SparkSession) -> None:
-    lines = [office.lines_of(OfficeMessage(number, at=HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
-    for message_lines, name in zip(lines, ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101"), strict=True):
-        message_lines[0]["reason"] = name
-    office.deliver([line for message_lines in lines for line in message_lines])
-    result = reconcile(office.settings, spark, office.clock)
-    assert verdicts(Path(result.report).parent) == {}
-    assert result.verdicts["MATCHED"] == 3

@@ -235,21 +235,6 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
     assert "carried from an earlier date" in page
 
 
-def test_pieces_of_large_documents_are_distinguished_from_documents(office: Office, spark: SparkSession) -> None:
-    pieces = [office.lines_of(OfficeMessage(number, at=3 * HOUR), FORWARD_COURSE) for number in (1, 2, 3)]
-    for line in (line for lines in pieces[:2] for line in lines):
-        line["target"] = f"{line['target']}/_pieces"
-    office.deliver([line for lines in pieces for line in lines])
-    result = reconcile(office.settings, spark, office.clock)
-    folder = Path(result.report).parent
-    summary = json.loads((folder / "summary.json").read_text())
-    assert (summary["messages"], summary["pieces"]) == (3, 2)
-    assert [pair["pieces"] for pair in summary["pairs"]] == [2]
-    assert "1 documents and 2 pieces of large ones" in (folder / "report.html").read_text()
-    rows = pq.read_table(folder / "verdicts.parquet").to_pylist()
-    assert {row["lk0"] for row in rows if row["is_piece"]} == {OfficeMessage(number).lk0 for number in (1, 2)}
-
-
 def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     office: Office, spark: SparkSession
 ) -> None:
@@ -330,11 +315,6 @@ def test_institutions_without_a_hub_are_compared_with_each_other(office: Office,
     result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     assert (result.outcome, result.missing) == ("breached", [])
     assert {name: count for name, count in result.verdicts.items() if count} == dict.fromkeys(courses, 1)
-    office.lines.clear()
-    office.write(OfficeMessage(1), courses["WAITING_OFFLINE"])
-    office.extract(only=["1.a", "1.b"])
-    result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
-    assert (result.outcome, result.exit_code) == ("met", 0)
 
 
 def test_a_missing_required_source_is_named(office: Office) -> None:
