@@ -19,7 +19,7 @@ that the node opens itself may share it; None makes a new one.
 loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism, sasl.Credentials,
 PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
 
-**Services** (``services``): derive and register.
+**Services** (``services``): derive classes from these two and register their objects.
 
     class Door(ServiceExchange):                  # super().__init__(name, "x-semq", body_max=128 << 20)
         def publish(self, message): ...            # session routing_key header body mandatory settle
@@ -30,7 +30,7 @@ PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
         def may_attach(self, session, exclusive) -> AmqpError | None
         def attach(self, consumer); def detach(self, consumer)
         def resume(self, consumer)                  # the consumer may have room again: check consumer.credit
-        def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
+        def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST; a batch per read
         def get(self, getter)                # basic.get: getter.answer(ServiceDelivery | None, remaining), now or later
         def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later
 

@@ -1,8 +1,8 @@
 """Limits of one connection's open work; above them, reading from the connection or delivering to it pauses.
 
-Three things are counted: *in hand* are messages that the client has published and that are not settled yet, because the
-store or a service is slower; *unacknowledged* are deliveries to the client; *held* are events that wait until their
-channel may continue. Used by ``session`` and ``channel``.
+Three things are counted. *In hand* are published messages, and chunks of large ones, that the store or a service has
+not settled yet. *Unacknowledged* are deliveries that the client has not settled. *Held* are events that wait until
+their channel may continue. Used by ``session`` and ``channel``.
 """
 
 from typing import Protocol
@@ -40,10 +40,10 @@ class Allowance:
         self._in_hand_count = 0
         self.unacked_bytes = 0
         self.unacked_count = 0
-        self.was_full = False  # a delivery was held back by the limits of unacknowledged deliveries
+        self.was_full = False  # whether ``has_room`` has returned False since the consumers were resumed
 
     def begin_publish(self, size: int) -> None:
-        """Count one publish without an outcome."""
+        """Count one publish, or one chunk of a large body, as in hand; ``size`` is in bytes."""
         self._in_hand_count += 1
         self._in_hand_bytes += size
         limits = self._limits
@@ -51,7 +51,7 @@ class Allowance:
             self._link.pause_reading("in hand")
 
     def end_publish(self, size: int) -> None:
-        """Count one publish as settled."""
+        """Stop counting a publish or a chunk as in hand."""
         self._in_hand_count -= 1
         self._in_hand_bytes -= size
         limits = self._limits
@@ -63,8 +63,9 @@ class Allowance:
         (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
 
     def hold(self, cost: int) -> None:
-        """Count events that wait, or with a negative cost events that wait no longer. A large content costs more than a
-        method.
+        """Add the cost of events that begin to wait; subtract it (a negative ``cost``) when they wait no longer.
+
+        ``session`` computes the cost: a large content costs more than a method.
         """
         self._held += cost
         if self._held >= self._limits.held_events:
@@ -78,7 +79,7 @@ class Allowance:
         self.unacked_bytes += size
 
     def settle(self, size: int) -> None:
-        """Count one delivery as settled."""
+        """Stop counting a delivery as unacknowledged."""
         self.unacked_count -= 1
         self.unacked_bytes -= size
 

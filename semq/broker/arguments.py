@@ -1,8 +1,8 @@
 """The arguments of queue.declare: one table of names, permitted values and fields. Pure; used by ``definitions``,
 ``restoration`` and ``queue``.
 
-Arguments that are not in the table are stored, shown and otherwise ignored, as RabbitMQ does with most; they are not
-compared when a queue is declared again. The texts of reasons are RabbitMQ's.
+Arguments that are not in the table are stored and shown, and have no effect, like most of them in RabbitMQ. They are
+not compared when a queue is declared again. The texts of reasons are RabbitMQ's.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,9 @@ class Overflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """The parsed arguments of one queue. Times in milliseconds, sizes in bytes of body; None is no limit."""
+    """The parsed arguments of one queue. Times are in milliseconds, sizes in bytes of the bodies. None means no limit,
+    or no dead-letter exchange or key; ``max_priority`` 0 means no priorities.
+    """
 
     message_ttl: int | None = None
     expires: int | None = None
@@ -122,7 +124,7 @@ def _one_of(subject: str, *permitted: str) -> Callable[[Any], str]:
     return check
 
 
-# In RabbitMQ's order, which decides the difference that is reported first.
+# In RabbitMQ's order: the first argument that differs is the one that is reported.
 QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # argument: (field of QueueSettings, check and conversion)
     "x-expires": ("expires", _positive_milliseconds),

@@ -50,12 +50,12 @@ class Definitions:
 
     def put_exchange(self, exchange: Exchange) -> None:
         """Add an exchange under its name."""
-        self.bytes_held += len(exchange.name) + len(exchange.frozen_arguments)
+        self.bytes_held += len(exchange.name) + len(exchange.encoded_arguments)
         self.exchanges[exchange.name] = exchange
 
     def put_queue(self, queue: Queue) -> None:
         """Add a queue under its name."""
-        self.bytes_held += len(queue.name) + len(queue.frozen_arguments)
+        self.bytes_held += len(queue.name) + len(queue.encoded_arguments)
         self.queues[queue.name] = queue
 
     def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
@@ -94,8 +94,8 @@ class Definitions:
         alternate = arguments.get("alternate-exchange")
         if alternate is not None and not isinstance(alternate, str):
             raise refusals.bad_argument("alternate-exchange", "exchange", name, self.name, "expected a string")
-        frozen = encode_table(arguments)
-        self._check_room(name, frozen)
+        encoded = encode_table(arguments)
+        self._check_room(name, encoded)
         self.put_exchange(
             EXCHANGE_TYPES[kind](
                 name,
@@ -103,11 +103,11 @@ class Definitions:
                 auto_delete=auto_delete,
                 internal=internal,
                 arguments=arguments,
-                frozen_arguments=frozen,
+                encoded_arguments=encoded,
             )
         )
         if durable:
-            self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, frozen))
+            self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, encoded))
         return durable
 
     def _check_type(self, kind: str) -> None:
@@ -164,7 +164,7 @@ class Definitions:
             removed = to_remove.pop()
             if self.exchanges.pop(removed.name, None) is None:
                 continue
-            self.bytes_held -= len(removed.name) + len(removed.frozen_arguments)
+            self.bytes_held -= len(removed.name) + len(removed.encoded_arguments)
             for binding in [*removed.bindings, *removed.incoming]:
                 self._drop_binding(binding)
                 if _is_unused(binding.source):
@@ -175,7 +175,7 @@ class Definitions:
     # Queues.
 
     def find_queue(self, name: str, connection: object) -> AnyQueue:
-        """Return the queue of that name; raises if it is missing, or exclusive to another connection."""
+        """Return the queue of that name. Raises NotFound, or ResourceLocked if another connection owns it."""
         queue = self.queues.get(name)
         if queue is None:
             raise refusals.no_queue(name, self.name)
@@ -192,7 +192,8 @@ class Definitions:
         arguments: Mapping[str, Any],
         connection: object,
     ) -> tuple[AnyQueue, bool]:
-        """Create a queue, or check that the existing one is equivalent. ``owner``: the connection, if exclusive.
+        """Create a queue, or check that the existing one is equivalent. ``owner`` is the connection of an exclusive
+        queue, otherwise None; ``connection`` is the one that declares.
 
         Returns the queue and whether something must be stored.
         """
@@ -218,8 +219,8 @@ class Definitions:
             if error.is_type:
                 raise refusals.bad_argument_type(error.reason, error.name, "queue", name, self.name) from None
             raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
-        frozen = encode_table(arguments)
-        self._check_room(name, frozen)
+        encoded = encode_table(arguments)
+        self._check_room(name, encoded)
         queue = Queue(
             name,
             self._new_queue_id(),
@@ -229,12 +230,12 @@ class Definitions:
             auto_delete=auto_delete,
             owner=owner,
             arguments=dict(arguments),
-            frozen_arguments=frozen,
+            encoded_arguments=encoded,
         )
         self.put_queue(queue)
         is_stored = durable and owner is None
         if is_stored:
-            self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, frozen))
+            self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, encoded))
         return queue, is_stored
 
     def _check_queue(
@@ -265,13 +266,13 @@ class Definitions:
         return self.remove_queue(queue), queue.durable and queue.owner is None
 
     def remove_queue(self, queue: Queue) -> int:
-        """Delete a queue without checks: auto-delete, expiry, end of the owning connection. Return its number of
-        messages.
+        """Delete a queue without checks, as for auto-delete, expiry or the end of the owning connection. Return the
+        number of messages deleted with it.
         """
         if self.queues.get(queue.name) is not queue:
             return 0
         del self.queues[queue.name]
-        self.bytes_held -= len(queue.name) + len(queue.frozen_arguments)
+        self.bytes_held -= len(queue.name) + len(queue.encoded_arguments)
         if queue.owner is not None:
             queue.owner.exclusive_queues.pop(queue, None)
         for binding in list(queue.incoming):

@@ -26,14 +26,14 @@ class BrokerLimits:
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
     transactions_bytes: int = 256 * MIB  # published in all open transactions of the broker
-    # waiting events of all channels of one connection, above which reading from it pauses
+    # waiting events of all channels of one connection, at which reading from it pauses; large contents count more
     held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
     spill_from: int = 4 * MIB  # larger bodies are passed to the store as they arrive, and are never complete in memory
     window: int = 16_384  # messages of one lane (priority) of a queue that stay in memory
     window_bytes: int = 16 * MIB  # bodies of all messages of a queue that stay in memory
-    # in all queues, in transactions and waiting for the store: above this, publishers are blocked
+    # messages in all queues, in transactions and on their way to the store, above which publishers are blocked
     memory_high: int = 1024 * MIB
-    memory_low: int = 896 * MIB  # and below this, unblocked
+    memory_low: int = 896 * MIB  # the same sum, at or below which publishers are unblocked
     vhost: VhostLimits = field(default_factory=VhostLimits)

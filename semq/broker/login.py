@@ -1,7 +1,7 @@
 """The login of one connection, as seen by the broker: the user and the virtual host.
 
 The state machine handles the methods; this module decides. The reply to a failed login is delayed by the pause that the
-specification requires (4.10.2) and is the same for every cause. Owned by ``session``.
+specification requires (4.10.2). It does not show whether the user or the password was wrong. Owned by ``session``.
 """
 
 import logging
@@ -52,7 +52,9 @@ class Login:
         session.touch()
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
-        """Continue after connection.open, on a port whose servers are chosen by the virtual host."""
+        """Check the credentials of a connection to a ``shared_port``: the port accepted the login before
+        connection.open named this server.
+        """
         session = self._session
         self._mechanism, self.client_properties = event.mechanism, event.client_properties
 

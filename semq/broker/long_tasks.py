@@ -2,8 +2,8 @@
 
 Returning fifty thousand deliveries, or deleting a queue of a million messages, in one step would delay all other
 clients. A task is an iterator, and each step is one slice. The first slice runs immediately, so short tasks keep their
-order. ``server`` runs the others one by one, each when the store has saved the changes of the previous one; without a
-server they run immediately. Used by ``queue`` and ``channel``.
+order. ``server`` runs the later slices one by one, each when the store has saved the changes of the previous slice;
+without a server they run immediately. Used by ``queue`` and ``channel``.
 """
 
 from collections import deque

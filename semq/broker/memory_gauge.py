@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 
 class MemoryGauge:
-    """A number of bytes in memory; ``on_change`` is called after each change of ``step`` bytes."""
+    """A number of bytes in memory. ``on_change`` is called when the number differs by ``step`` or more from the number
+    at the last call.
+    """
 
     __slots__ = ("_on_change", "_reported", "bytes", "step")
 

@@ -1,9 +1,9 @@
 """The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, combined in one object.
 
-``AmqpServer`` restores the stored state, accepts connections, gives each a ``BrokerSession``, and at the end of
-every turn of the event loop passes one list to the store, then lets the links write. It also holds what sessions share:
-the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the other modules of the
-model do not depend on it.
+``AmqpServer`` restores the stored state, accepts connections, gives each a ``BrokerSession``, and at the end of every
+turn of the event loop passes one list of operations to the store; then the links write. It also holds the objects that
+sessions share: the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the
+other modules of the model do not depend on it.
 """
 
 import asyncio

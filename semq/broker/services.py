@@ -1,9 +1,9 @@
 """The interface between broker and node: exchanges and queues that are served by code instead of stored by the model.
 
-A node derives from ``ServiceExchange`` and ``ServiceQueue`` and registers them in a virtual host. To clients they look
-like ordinary ones, except that they cannot be declared, bound, purged or deleted. Their methods are called
-synchronously in the event loop and must not block; an answer that takes time is given later, through ``settle`` or by a
-delivery to the consumer.
+A node derives classes from ``ServiceExchange`` and ``ServiceQueue`` and registers their objects in a virtual host. To
+clients these look like exchanges and queues that were declared before, but clients cannot bind, purge or delete them.
+The methods are called synchronously in the event loop and must not block. An answer that takes time is given later, by
+the callback or object that the method gets.
 """
 
 from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class ServiceExchange(Exchange):
 
     Messages are passed complete. A message of more than ``body_max`` bytes, or more than the server's limit, is refused
     before its body arrives (311). For a service with ``drains`` only its own ``body_max`` counts, and larger messages
-    are passed to it without their body, which is read and dropped; ``header.body_size`` states the size.
+    are passed to it without their body. The body is read and dropped; ``header.body_size`` states its size.
     """
 
     is_service = True
@@ -168,8 +168,8 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver one message; ``token`` is passed to ``ServiceQueue.settled`` (with no-ack: immediately, as
-        acknowledged).
+        """Deliver one message. ``token`` is passed to ``ServiceQueue.settled`` when the client settles the delivery;
+        with no-ack at the end of the turn, as acknowledged.
         """
 
     def cancel(self) -> None:
@@ -231,8 +231,8 @@ class ServiceQueue:
         raise NotImplementedError
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """Note deliveries that were settled in the same way, in order; one call for each read of the client's socket.
-        ``consumer`` is None for messages of basic.get.
+        """Note deliveries to one consumer that were settled in the same way, in order. Settlements that arrive in one
+        read of the client's socket are collected. ``consumer`` is None for messages of basic.get.
         """
         raise NotImplementedError
 

@@ -1,9 +1,9 @@
 """One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-The session owns a ``ServerConnection`` and has no socket: ``SocketLink`` passes events to it, ``server`` supplies
-what sessions share. An error raised by the work closes the channel or the connection that caused it, with class and
-method of the request; other channels and connections are not affected. ``login`` handles the negotiation, ``allowance``
-counts open work.
+The session owns a ``ServerConnection`` and has no socket: ``SocketLink`` passes events to it, ``server`` supplies the
+objects that sessions share. An error raised by the work closes the channel or the connection that caused it, with class
+and method of the request; other channels and connections are not affected. ``login`` handles the negotiation,
+``allowance`` counts open work.
 """
 
 import logging
@@ -66,7 +66,7 @@ class BrokerSession:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads the replies
+        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads replies
         self._confirming: dict[ConnectedChannel, None] = {}
         self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
         self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
@@ -80,8 +80,8 @@ class BrokerSession:
         """Start the session on a connected socket."""
         self.link = link
         if link.peer.certificate is None:
-            # Otherwise clients that use the first mechanism they support would use EXTERNAL without a certificate,
-            # and be refused.
+            # EXTERNAL is not offered: a client that uses the first mechanism it supports might choose it, and would be
+            # refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)
         self.server.sessions[self] = None
@@ -95,7 +95,7 @@ class BrokerSession:
         self.settlements.flush()
 
     def flushed(self) -> None:
-        """Resume production after a write, unless the peer is slow."""
+        """Continue to produce output after a write, unless the peer reads too slowly."""
         if not self.is_writable and self.link.is_writable:
             self.writable(True)
 
@@ -324,7 +324,8 @@ class BrokerSession:
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # Whatever is served first may fill the output, so large bodies and other deliveries are first in turn.
+        # The kind that is served first may fill the output, so large bodies and other deliveries alternate in being
+        # first.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
@@ -452,10 +453,6 @@ def _flow_changed(channel: BrokerChannel, event: e.FlowChanged) -> None:
         channel.resume(channel.consumers.values())
 
 
-def _flow_ok(channel: BrokerChannel, request: m.ChannelFlowOk) -> None:
-    """Do nothing: deliveries had stopped before the client confirmed channel.flow."""
-
-
 def _method(channel: BrokerChannel, event: e.MethodReceived) -> None:
     handler = _REQUESTS.get(type(event.method))
     if handler is None:
@@ -466,7 +463,6 @@ def _method(channel: BrokerChannel, event: e.MethodReceived) -> None:
 _REQUESTS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
     **DEFINITIONS,
     **MESSAGES,
-    m.ChannelFlowOk: _flow_ok,
 }
 
 _METHOD_IDS: dict[type[e.ConnectionEvent], tuple[int, int]] = {

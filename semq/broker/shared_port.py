@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from semq.broker.server import AmqpServer
 
 log = logging.getLogger(__name__)
-MECHANISMS = ("PLAIN", "AMQPLAIN")  # certificates of clients name no institution
+MECHANISMS = ("PLAIN", "AMQPLAIN")  # not EXTERNAL: the certificates of clients name no institution
 
 
 class SharedPort:
@@ -66,7 +66,7 @@ class SharedPort:
 
 
 class ServerDoor:
-    """The connections of one server, with limits of its own."""
+    """The listener of one server on a shared port: the connections of the server, and its limits of connections."""
 
     def __init__(self, port: SharedPort, name: str, config: ListenerConfig, server: "AmqpServer") -> None:
         self.config = config
@@ -100,9 +100,9 @@ class ServerDoor:
 
     def enter(self, session: "PortSession") -> bool:
         """Count a connection; return False if there are too many."""
-        address = session.link.peer.host
-        neighbours = sum(other.link.peer.host == address for other in self._sessions)
-        if len(self._sessions) >= self.config.connections_max or neighbours >= self.config.connections_per_address_max:
+        address, config = session.link.peer.host, self.config
+        same_address = sum(other.link.peer.host == address for other in self._sessions)
+        if len(self._sessions) >= config.connections_max or same_address >= config.connections_per_address_max:
             self.refused += 1
             log.warning("refused a connection to %s: %d are open", self._name, len(self._sessions))
             return False

@@ -28,8 +28,8 @@ class Timer:
 
 
 class Timers:
-    """Deadlines in order. ``on_earlier`` is called when the earliest one becomes earlier, so that a driver can
-    re-arm.
+    """Deadlines in order. ``on_earlier`` is called when a new deadline is the earliest, so that a driver can set its
+    own timer again.
     """
 
     def __init__(self, on_earlier: Callable[[], None] = lambda: None) -> None:
@@ -64,8 +64,8 @@ class Timers:
             self._cancelled = 0
 
     def run(self, now: float) -> None:
-        """Call everything that is due. A deadline in the past that a callback adds is called in the next run, not in
-        this one.
+        """Call the callbacks that are due at ``now``. A deadline in the past that a callback adds is due in the next
+        run, not in this one.
         """
         due: list[Timer] = []
         while self._heap and self._heap[0][0] <= now:

@@ -1,8 +1,8 @@
-"""Users, their passwords and permissions per virtual host, and the port for other authentication.
+"""Users, their passwords and permissions per virtual host, and the interface for other authentication.
 
-``Authenticator`` is the port: a node with certificates or a directory supplies its own. ``UserTable`` is the
-built-in authenticator. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by ``server`` and
-``session``.
+``Authenticator`` is the interface: a node with certificates or a directory supplies its own implementation.
+``UserTable`` is the built-in one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by
+``server`` and ``session``.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _KEY = draw_secret(hashlib.blake2b.MAX_KEY_SIZE)
 class Right(Enum):
     """The rights that RabbitMQ's permissions distinguish."""
 
-    __hash__ = object.__hash__  # in C; members are compared by identity
+    __hash__ = object.__hash__  # faster than Enum's, which is written in Python; members are compared by identity
 
     CONFIGURE = "configure"
     WRITE = "write"
@@ -52,7 +52,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 class Authenticator(Protocol):
-    """The port for authentication and permissions. Called in the event loop; only ``authenticate`` may take time."""
+    """The interface for authentication and permissions, called in the event loop; only ``authenticate`` may wait."""
 
     mechanisms: tuple[str, ...]
 

@@ -40,7 +40,8 @@ _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 @dataclass(slots=True)
 class PreparedPublish:
-    """A message that the caller stores in its own transaction: ``ops`` to write there, ``commit`` to call after it.
+    """A message that the caller stores in its own transaction: ``ops`` are written there, ``commit`` is
+    called after its commit.
 
     Consumers see the message only after ``commit``; without ``commit`` it does not exist.
     """

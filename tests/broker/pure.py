@@ -96,10 +96,10 @@ class RecordingConsumer:
         self.unacked: list[QueueEntry] = []
         self.bodies: list[bytes] = []
 
-    def can_take(self) -> bool:
+    def has_room(self) -> bool:
         return self.room > 0
 
-    def take(self, queue: Queue, item: QueueEntry) -> None:
+    def deliver_entry(self, queue: Queue, item: QueueEntry) -> None:
         self.room -= 1
         self.bodies.append(bytes_of(item))
         if not self.no_ack:
@@ -111,7 +111,7 @@ class RecordingConsumer:
     def settle(self, queue: Queue, count: int, disposition: Disposition) -> None:
         """Settle the oldest ``count`` deliveries, which makes room for as many."""
         settled, self.unacked = self.unacked[:count], self.unacked[count:]
-        queue.settle(self, settled, disposition)
+        queue.settle(settled, disposition)
         self.room += len(settled)
         queue.resume(self)
 

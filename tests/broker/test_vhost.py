@@ -38,7 +38,7 @@ def test_a_prepared_message_goes_to_consumers_and_its_acknowledgement_deletes_it
     model.flush()
     prepared.commit()
     assert consumer.bodies == [b"mine"]
-    queue.settle(consumer, consumer.unacked, Disposition.ACK)
+    queue.settle(consumer.unacked, Disposition.ACK)
     model.flush()
     assert model.store.messages == {}
 

@@ -1,10 +1,10 @@
 """A large message being received on a channel: its bytes are passed to the store in chunks, or to a service.
 
-Strategy: a message is refused, if at all, at the content header, before its body arrives. For queues, full chunks are
-written, and reading from the client pauses when the store is behind; when the body is complete and saved, it is
-published like any other message. A service states the largest size, and whether a larger message is refused or drained
-and reported to it; it takes the chunks itself (``ServiceExchange.arriving``) or gets each message in one piece. Owned
-by ``channel``.
+Strategy: a message that may not be published is refused at the content header, before its body arrives. For queues,
+full chunks are written, and reading from the client pauses when the store is behind; when the body is complete and
+saved, the message is published like any other. A service exchange states the largest size, and whether a larger message
+is refused or is reported without its body. The service receives the chunks itself (``ServiceExchange.arriving``) or
+gets each message in one piece. Made by ``session``, kept by ``channel``.
 """
 
 from semq.amqp.content import ContentHeader
@@ -16,6 +16,7 @@ from semq.broker.channel.publication import check, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ArrivingDocument, ServiceExchange
 
+# The reason for which reading pauses
 UNSTORED = "a service has not stored the bytes that have arrived"
 
 
@@ -28,10 +29,10 @@ class ArrivingBody:
         self._method = method
         self._header = header
         self._pieces: list[bytes] = []
-        self._gathered = 0
-        self._index = 0
-        self._body_id = 0
-        self._is_drained = False
+        self._gathered = 0  # bytes in ``_pieces``
+        self._index = 0  # of the next chunk
+        self._body_id = 0  # 0 for a message to a service, whose body is not stored by the broker
+        self._is_drained = False  # whether the bytes are dropped, because the service gets the message without its body
         self._document: ArrivingDocument | None = None
         exchange, limit = check(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):

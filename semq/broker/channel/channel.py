@@ -1,8 +1,8 @@
 """One channel of one client: its consumers, its unsettled deliveries, its confirms, its transaction.
 
-State and small steps on it; the methods of clients are processed by ``commands`` (definitions), ``consumption`` and
-``publication``, which call this module. Output is passed to the connection's state machine immediately. Owned by
-``session``.
+This module has the state of the channel and small steps on it. ``commands`` (definitions), ``consumption`` and
+``publication`` process the methods of clients and call this module. Output is passed to the connection's state machine
+immediately. Owned by ``session``.
 """
 
 from collections import deque
@@ -65,15 +65,15 @@ class BrokerChannel:
         self.session = session
         self.number = number
         self.is_open = True
-        self.is_flowing = True
-        self.last_queue = ""
-        self.prefetch = 0
-        self.prefetch_global = 0
+        self.is_flowing = True  # False while the client has stopped deliveries by channel.flow
+        self.last_queue = ""  # name of the queue declared last
+        self.prefetch = 0  # for consumers started from now on; 0: no limit
+        self.prefetch_global = 0  # for all consumers of the channel together; 0: no limit
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, UnsettledDelivery] = {}
         self.consumer_unacked = 0  # unacknowledged deliveries to consumers: basic.get does not count for prefetch
         self.next_tag = 1
-        self.lowest_tag = 1
+        self.lowest_tag = 1  # no lower tag is outstanding
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ChannelConsumer | None = None
@@ -137,8 +137,8 @@ class BrokerChannel:
 
     def _deliver(
         self,
-        tag: str,
-        number: int,
+        consumer_tag: str,
+        delivery_tag: int,
         redelivered: bool,
         exchange: str,
         routing_key: str,
@@ -147,19 +147,22 @@ class BrokerChannel:
     ) -> None:
         session = self.session
         if isinstance(body, LargeBody):
-            self.send_content(BasicDeliver(tag, number, redelivered, exchange, routing_key), header, body)
+            method = BasicDeliver(consumer_tag, delivery_tag, redelivered, exchange, routing_key)
+            self.send_content(method, header, body)
             return
         if not self._fits(header):
             return
         try:
-            session.machine.deliver(self.number, tag, number, redelivered, exchange, routing_key, header, body)
+            session.machine.deliver(
+                self.number, consumer_tag, delivery_tag, redelivered, exchange, routing_key, header, body
+            )
         except LocalMisuse:
             return
         session.content_queued()
 
     def _fits(self, header: ContentHeader) -> bool:
-        """Return whether a header fits into one frame, since headers are never split; otherwise close the connection,
-        whose client negotiated a smaller frame-max.
+        """Return whether a header fits into one frame; headers are never split. If it does not fit, close the
+        connection, because its client has negotiated too small a frame-max.
         """
         session = self.session
         if len(header.raw) <= session.machine.body_frame_max:
@@ -177,8 +180,8 @@ class BrokerChannel:
     def reply_when_saved(
         self, method: Method, no_wait: bool, must_wait: bool, then: Callable[[], None] = lambda: None
     ) -> None:
-        """Reply when the store has saved the changes of the request, then call ``then``; until then the channel
-        waits.
+        """Reply to a request, then call ``then``: at once, or if ``must_wait`` when the store has saved the changes of
+        the request. The channel processes no other event while it waits. If the store fails, the channel is closed.
         """
         if not must_wait:
             self.reply(method, no_wait)
@@ -214,7 +217,7 @@ class BrokerChannel:
 
     @property
     def is_full(self) -> bool:
-        """Whether the channel's own prefetch is used up."""
+        """Whether the prefetch for the whole channel is used up; False without one."""
         return bool(self.prefetch_global) and self.consumer_unacked >= self.prefetch_global
 
     def deliver(
@@ -227,7 +230,7 @@ class BrokerChannel:
         body: Body,
         redelivered: bool,
     ) -> None:
-        """Send a message to a consumer."""
+        """Send a message to a consumer. ``item`` is the entry of a queue, or the token of a service."""
         tag = self.next_tag
         self.next_tag = tag + 1
         session = self.session
@@ -273,8 +276,9 @@ class BrokerChannel:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last_tag = tag or self.next_tag - 1
-        # Tags are dense: starting after the last multiple visits each of them once in the channel's life. But after a
-        # hundred million single settlements, the first multiple must not visit them all.
+        # Tags are consecutive numbers. A scan that starts after the last settlement with ``multiple`` visits each tag
+        # once in the life of the channel. After millions of single settlements the outstanding tags are sorted instead,
+        # so that one scan does not visit all the settled numbers.
         tags: Iterable[int] = range(self.lowest_tag, last_tag + 1)
         if last_tag - self.lowest_tag > 2 * len(self.unacked):
             tags = sorted(number for number in self.unacked if number <= last_tag)
@@ -295,7 +299,7 @@ class BrokerChannel:
             self.lowest_tag = min(self.lowest_tag, tag)
 
     def _apply_one(self, delivery: UnsettledDelivery, disposition: Disposition) -> None:
-        """Settle one delivery: a faster ``apply`` for the usual case."""
+        """Settle one delivery, as ``apply`` does for several but faster."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
         if consumer is not None:
@@ -304,12 +308,12 @@ class BrokerChannel:
         if isinstance(source, ServiceQueue):
             session.settlements.add(source, consumer, delivery.item, disposition)
         else:
-            source.settle(consumer, (delivery.item,), disposition)
-        self._make_room((consumer,) if consumer is not None else ())
+            source.settle((delivery.item,), disposition)
+        self._resume_after_settlement((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries as ``apply`` does. If there are many, other connections are served in between, and the
-        channel waits.
+        """Settle deliveries as ``apply`` does. If there are many, the channel waits, and other connections are served
+        in between.
         """
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)
@@ -339,10 +343,10 @@ class BrokerChannel:
                 for item in items:
                     session.settlements.add(source, consumer, item, disposition)
             else:
-                source.settle(consumer, items, disposition)
-        self._make_room(consumers)
+                source.settle(items, disposition)
+        self._resume_after_settlement(consumers)
 
-    def _make_room(self, consumers: Iterable[ChannelConsumer]) -> None:
+    def _resume_after_settlement(self, consumers: Iterable[ChannelConsumer]) -> None:
         if self.prefetch_global or self.session.allowance.was_full:
             self.session.resume_consumers()
         else:
@@ -400,8 +404,8 @@ class BrokerChannel:
             self.session.vhost.remove_queue(source)
 
     def requeue_unacked(self, consumer: ChannelConsumer | None = None) -> None:
-        """Requeue the unacknowledged deliveries of one consumer, or with None those of the channel. Deliveries settled
-        in an open transaction stay in the transaction, unless the whole channel is meant.
+        """Requeue the unacknowledged deliveries of one consumer, or with None those of the whole channel. With None an
+        open transaction is rolled back first; otherwise the deliveries settled in it stay in it.
         """
         if self.transaction is not None and consumer is None:
             self.restore_unacked(self.transaction.roll_back())
@@ -429,7 +433,7 @@ class BrokerChannel:
     # Confirms.
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
-        """Note that the store has saved the publish with this number, or has failed (number 0: no confirm is due)."""
+        """Note that the store has saved the publish with this number, or has failed. Number 0 needs no confirm."""
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
 
@@ -445,7 +449,7 @@ class BrokerChannel:
             return
         machine = self.session.machine
         try:
-            for number, multiple, is_safe in self.confirms.take():
+            for number, multiple, is_safe in self.confirms.take_frames():
                 (machine.ack if is_safe else machine.nack)(self.number, number, multiple)
         except LocalMisuse:
             return

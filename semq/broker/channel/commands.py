@@ -1,8 +1,8 @@
 """The methods that define exchanges, queues and bindings. One function per method, from the request to the reply.
 
-Each checks names, locks and permissions (RabbitMQ's table of required rights), calls ``vhost``, and replies when the
-store has saved the change. ``DEFINITIONS`` maps methods to functions for ``session``. Consumers and messages are in
-``consumption``.
+Each function checks names, locks and permissions (RabbitMQ's table of required rights), calls ``vhost``, and replies
+when the store has saved the change. ``DEFINITIONS`` maps methods to functions for ``session``. Consumers and messages
+are in ``consumption``.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,10 @@ def named_queue(channel: BrokerChannel, name: str) -> str:
 
 
 def queue_for(channel: BrokerChannel, name: str) -> AnyQueue:
-    """Return a queue by name. Raises NotFound, or ResourceLocked if another connection has it exclusively."""
+    """Return the queue of this name, or for an empty name the queue declared last on this channel.
+
+    Raises NotFound, or ResourceLocked if another connection has the queue exclusively.
+    """
     return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
 
 

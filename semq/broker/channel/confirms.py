@@ -16,8 +16,8 @@ class Confirm(NamedTuple):
 
 
 class Confirms:
-    """The numbers of one channel. All numbers up to ``_settled_to`` have an outcome; ``_ahead`` holds later numbers
-    that have one, too.
+    """The numbers of one channel. All numbers up to ``_settled_to`` have an outcome; ``_ahead`` holds the later numbers
+    that have an outcome.
     """
 
     __slots__ = ("_ahead", "_assigned", "_confirmed_to", "_early_acks", "_failed", "_sent", "_settled_to")
@@ -25,11 +25,11 @@ class Confirms:
     def __init__(self) -> None:
         self._assigned = 0
         self._settled_to = 0
-        self._confirmed_to = 0
+        self._confirmed_to = 0  #: all numbers up to this one have been sent
         self._ahead: set[int] = set()
         self._early_acks: list[int] = []
         self._failed: list[int] = []
-        self._sent: set[int] = set()  #: numbers above ``_confirmed_to`` that had a frame of their own
+        self._sent: set[int] = set()  #: numbers above ``_confirmed_to`` that were sent in a frame of their own
 
     def next_number(self) -> int:
         """Return the number of the next publish."""
@@ -50,7 +50,7 @@ class Confirms:
             self._settled_to += 1
             self._ahead.remove(self._settled_to)
 
-    def take(self) -> list[Confirm]:
+    def take_frames(self) -> list[Confirm]:
         """Return the frames to send now: refusals first, so that ``multiple`` cannot cover them.
 
         No number is sent in two frames, because aiormq ignores a frame with ``multiple`` whose own number has been

@@ -16,7 +16,7 @@ from semq.broker.services import ServiceQueue, SessionInfo
 
 
 class Consumer:
-    """A consumer on a channel. A queue delivers to it by ``take``, a service by ``deliver``."""
+    """A consumer on a channel. A queue delivers to it by ``deliver_entry``, a service by ``deliver``."""
 
     __slots__ = (
         "arguments",
@@ -58,7 +58,7 @@ class Consumer:
 
     @property
     def is_attached(self) -> bool:
-        """Whether it has neither been cancelled nor lost its channel."""
+        """Whether the consumer is still on its channel: it was not cancelled, and the channel was not closed."""
         return self.channel.consumers.get(self.tag) is self
 
     def resume(self) -> None:
@@ -70,7 +70,7 @@ class Consumer:
 
     # Interface for queues.
 
-    def can_take(self) -> bool:
+    def has_room(self) -> bool:
         channel = self.channel
         if not (channel.is_flowing and channel.session.is_writable and channel.feeder is None):
             return False
@@ -80,7 +80,7 @@ class Consumer:
             return False
         return channel.session.allowance.has_room()
 
-    def take(self, queue: Queue, entry: QueueEntry) -> None:
+    def deliver_entry(self, queue: Queue, entry: QueueEntry) -> None:
         message = entry.message
         header = message.header
         if entry.deliveries:
@@ -100,7 +100,7 @@ class Consumer:
     @property
     def credit(self) -> int:
         """The number of messages that may be delivered now; at most ``_CREDIT_MAX`` without a prefetch."""
-        if not self.can_take():
+        if not self.has_room():
             self.is_set_aside = True
             return 0
         channel = self.channel
@@ -135,14 +135,14 @@ class Consumer:
             self.channel.requeue_unacked(self)
 
 
-_CREDIT_MAX = 256  # messages that a service delivers at a time to a consumer without a prefetch
+_CREDIT_MAX = 256  # credit of a consumer without a prefetch
 
 
-def redelivery_header(entry: QueueEntry, frame_max: int) -> ContentHeader:
-    """Return the header of a redelivered message with the number of deliveries, or unchanged if that would not fit.
+def redelivery_header(entry: QueueEntry, payload_max: int) -> ContentHeader:
+    """Return the header of a redelivered message with the number of earlier deliveries (x-delivery-count).
 
-    ``frame_max`` is the largest payload in bytes; a header is never split.
+    If the header would then be longer than ``payload_max`` bytes, it is returned unchanged: a header is never split.
     """
     header = entry.message.header
     with_count = header.amended(headers={"x-delivery-count": entry.deliveries})
-    return with_count if len(with_count.raw) <= frame_max else header
+    return with_count if len(with_count.raw) <= payload_max else header

@@ -1,7 +1,7 @@
 """The methods that consume messages and settle them: qos, consume, cancel, get, recover, confirm and tx.
 
-One function per method; ``MESSAGES`` maps methods to functions for ``session``. Acks have events of their own and are
-passed to ``channel.settle``; publishes are in ``publication``.
+One function per method; ``MESSAGES`` maps methods to functions for ``session``. basic.ack, nack and reject have events
+of their own, which ``session`` passes to ``channel.settle``; publishes are in ``publication``.
 """
 
 from collections.abc import Callable
@@ -128,7 +128,7 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     header = redelivery_header(entry, session.machine.body_frame_max) if redelivered else message.header
     channel.send_content(method, header, message.body)
     if no_ack:
-        source.settle(None, [entry], Disposition.ACK)
+        source.settle([entry], Disposition.ACK)
 
 
 def _get_later(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
@@ -140,7 +140,7 @@ def _get_later(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
         channel.release()
 
     channel.hold()
-    source.waiting.append(retry)
+    source.read_waiters.append(retry)
 
 
 class Getter:

@@ -24,7 +24,7 @@ class Feeder:
         self._chunks_requested = 0  # number of chunks requested from the store
         self._chunks_sent = 0
         self._is_reading = False
-        self._next: bytes | None = None
+        self._next: bytes | None = None  # chunk that has been read and not sent yet
         self._on_end: Callable[[], None] = lambda: None
         body.retain()
 
@@ -37,7 +37,7 @@ class Feeder:
         if self._chunks_requested < self._body.chunks and not self._is_reading:
             self._is_reading = True
             self._chunks_requested += 1
-            self._body.read(self._chunks_requested - 1, self._read)
+            self._body.read(self._chunks_requested - 1, self._chunk_read)
         if data is not None:
             self._send(data)
 
@@ -49,7 +49,7 @@ class Feeder:
         """Release the body, after the channel has been closed."""
         self._body.release()
 
-    def _read(self, data: bytes | None, error: BaseException | None) -> None:
+    def _chunk_read(self, data: bytes | None, error: BaseException | None) -> None:
         self._is_reading = False
         channel = self._channel
         if not channel.is_open or channel.feeder is not self:

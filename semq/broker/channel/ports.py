@@ -1,7 +1,7 @@
 """Protocols between the parts of a channel, and between a channel and its connection.
 
 ``BrokerSession`` implements ``ChannelConnection``, ``BrokerChannel`` implements ``ConnectedChannel``, ``Consumer``
-implements ``ChannelConsumer``. Each of them is constructed with the other, and uses it through these protocols only.
+implements ``ChannelConsumer``. The protocols let these modules refer to each other without a circular import.
 """
 
 from collections import deque
@@ -188,7 +188,10 @@ class ChannelConnection(Protocol):
 
 
 class UnsettledDelivery:
-    """A delivery that its client has not settled; ``consumer`` is None for basic.get."""
+    """A delivery that its client has not settled; ``consumer`` is None for basic.get.
+
+    ``item`` is the entry of a queue, or the token of a service; ``size`` is the size of the body in bytes.
+    """
 
     __slots__ = ("consumer", "item", "size", "source")
 

@@ -2,8 +2,8 @@
 
 Strategy: ``publish`` checks the message and passes it to the transaction, to a service (``_offer``), to the channel
 that waits for a direct reply, or to the queues. The confirm of a message for queues is sent immediately, or after the
-commit if the message must be stored; the confirm of a message for a service is sent by the service's ``settle``. Called
-by ``session`` for each ``Published`` event, and by ``arrival`` for each large message.
+commit if the message must be stored. The confirm of a message for a service is sent when the service calls ``settle``.
+Called by ``session`` for each ``Published`` event, and by ``arrival`` for each large message.
 """
 
 from semq.amqp.errors import AmqpError
@@ -191,7 +191,7 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
 
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
-    session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
+    session = settle._channel.session  # noqa: SLF001 - both classes are in this module
     # Only a service that drains gets a larger message, without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # the state machine knows only bodies in memory

@@ -7,7 +7,7 @@ from semq.clock import Clock
 
 
 class ReplyTargets:
-    """The channels that wait for direct replies, by the address that their requests carry."""
+    """The channels that wait for direct replies, keyed by the address that their requests carry."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

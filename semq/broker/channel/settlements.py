@@ -1,6 +1,6 @@
 """Settlements of service queues, collected over one read of a socket and passed on in batches.
 
-A service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
+So a service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
 """
 
 from typing import Any, Protocol, TypeAlias
@@ -23,7 +23,7 @@ _Key: TypeAlias = tuple[ServiceQueue, SettlingConsumer | None, Disposition]
 
 
 class Settlements:
-    """Tokens by service queue, consumer and disposition."""
+    """The tokens of settled deliveries, grouped by service queue, consumer and disposition."""
 
     __slots__ = ("_tokens", "_turn")
 

@@ -1,9 +1,9 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
 Publishes are checked immediately and routed at the commit, where only a service can refuse them. All changes are
-passed to the store in one list, and commit-ok is sent when it has saved them and every service has settled. Rule: AMQP
-0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
-``channel``, ``consumption`` and ``publication``.
+passed to the store in one list. commit-ok is sent when the store has saved them and every service has settled its
+messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding
+again. Used by ``channel``, ``consumption`` and ``publication``.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ class Transaction:
         """Discard everything; return the settled deliveries, which are outstanding again."""
         for held in self.take_published():
             release(held.event.body)
-        return [row for settlement in self.take_settlements() for row in settlement.deliveries]
+        return [tagged for settlement in self.take_settlements() for tagged in settlement.deliveries]
 
 
 class Commit:
@@ -92,7 +92,7 @@ class Commit:
 
     def __init__(self, channel: ConnectedChannel) -> None:
         self._channel = channel
-        self._waiting = 1
+        self._waiting = 1  # number of expected answers: that of the store, and those added by ``expect``
         self._failure: AmqpError | None = None
         self.on_done: Callable[[], None] = lambda: None
 

@@ -1,9 +1,9 @@
 """The operations of one turn, collected until its end and then passed to the store as one list.
 
 ``Journal`` keeps three things together: the operations, the publishes that are confirmed when the operations are
-committed, and the other callbacks for that commit. Used by ``queue``, ``vhost`` and ``channel``; flushed by ``server``
-once per turn of the event loop. Bodies on their way to the store are counted, so that reading from publishers can pause
-when the store is behind.
+committed, and the other callbacks for that commit. Used by the modules of queues, channels and definitions; flushed by
+``server`` once per turn of the event loop. The bytes of messages on their way to the store are counted, so that
+``server`` can block publishers when the store is behind.
 
 If the store was unavailable, a failed list remains valid in the model: its queues exist, its messages are delivered,
 acknowledged messages are deleted. The list is kept (``unwritten``) and written before anything else, so that no message
@@ -35,8 +35,8 @@ _Publish: TypeAlias = tuple[Confirmable, int, int]
 
 
 class Journal:
-    """The operations of this turn. ``pending_bytes`` counts bodies that were passed to the store and are not committed
-    yet.
+    """The operations of this turn. ``pending_bytes`` counts the bytes of messages and chunks that were added and are
+    not committed yet.
     """
 
     def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
@@ -126,8 +126,8 @@ class Journal:
         self._store.save(ops, done)
 
     def _save_unwritten(self, ops: list[StoreOp]) -> None:
-        """Write failed operations as one list; if the store refuses it, write each alone, so that a bad operation
-        does not prevent the others.
+        """Write failed operations as one list. If the store refuses the list, write each operation alone, so that a bad
+        operation does not prevent the others.
         """
         self._unwritten_in_progress += 1
 
@@ -145,14 +145,14 @@ class Journal:
         self._store.save(ops, done)
 
     def _save_each(self, ops: list[StoreOp]) -> None:
-        """Write each operation of a refused list alone: only one of them may be at fault."""
+        """Write each operation of a refused list alone, because only one of them may be at fault."""
         for op in ops:
             self._save_unwritten([op])
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # A drop must only follow the add of its message, so drops may wait for the end of the turn.
+        # The only rule for a drop is that it follows the add of its message, so drops may wait for the end of the turn.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops

@@ -1,6 +1,6 @@
 """A store without a disk, for a node whose durable queues are kept in memory only.
 
-It answers in the next turn of the event loop: like any store, never before the call has returned.
+Like every store it answers after the call has returned: in the next turn of the event loop.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
                     auto_delete=exchange.auto_delete,
                     internal=exchange.internal,
                     arguments=decode_table(exchange.arguments)[0],
-                    frozen_arguments=exchange.arguments,
+                    encoded_arguments=exchange.arguments,
                 )
             )
     queues: dict[int, Queue] = {}
@@ -83,7 +83,7 @@ def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
         durable=True,
         auto_delete=row.auto_delete,
         arguments=arguments,
-        frozen_arguments=row.arguments,
+        encoded_arguments=row.arguments,
     )
 
 

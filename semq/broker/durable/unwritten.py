@@ -33,20 +33,20 @@ log = logging.getLogger(__name__)
 
 LIST_BYTES = 8 * 1024 * 1024  # bytes of messages in one list
 LIST_COUNT = 10_000  # messages, or drops, in one list
-DROPS_MAX = 1_000_000
+DROPS_MAX = 1_000_000  # of all queues together; later drops are not kept
 
 
 class UnwrittenOps:
-    """Operations that failed because the store was unavailable. ``take`` empties it."""
+    """Operations that failed because the store was unavailable. ``take`` returns and removes them."""
 
     def __init__(self) -> None:
         self._defined: dict[Hashable, StoreOp] = {}
-        self._added: dict[int, dict[int, AddMessage]] = {}  # by queue and position
+        self._added: dict[int, dict[int, AddMessage]] = {}  # keyed by queue, then by position
         self._dropped: dict[int, dict[int, None]] = {}
         self._marked: dict[int, dict[int, SetDeliveryCount]] = {}
         self._handed_out: dict[int, MarkHandedOut] = {}
         self._bodies: dict[int, DropBody] = {}
-        self._drops = 0
+        self._drop_count = 0
         self._is_full = False
 
     def __bool__(self) -> bool:
@@ -74,9 +74,9 @@ class UnwrittenOps:
         marks = (mark for marked in self._marked.values() for mark in marked.values())
         yield from _bounded_lists(chain(marks, self._handed_out.values()))
         for queue_id, positions in self._dropped.items():
-            places = list(positions)
-            for first in range(0, len(places), LIST_COUNT):
-                yield [DropMessages(queue_id, places[first : first + LIST_COUNT])]
+            in_order = list(positions)
+            for first in range(0, len(in_order), LIST_COUNT):
+                yield [DropMessages(queue_id, in_order[first : first + LIST_COUNT])]
         yield from _bounded_lists(self._bodies.values())
 
     def _messages(self) -> Iterator[StoreOp]:
@@ -93,7 +93,7 @@ class UnwrittenOps:
 
     def _delete_queue(self, op: DeleteQueue) -> None:
         self._added.pop(op.queue_id, None)
-        self._drops -= len(self._dropped.pop(op.queue_id, ()))
+        self._drop_count -= len(self._dropped.pop(op.queue_id, ()))
         self._handed_out.pop(op.queue_id, None)
         self._marked.pop(op.queue_id, None)
         self._define(op)
@@ -104,7 +104,7 @@ class UnwrittenOps:
         # A list of ``take`` that failed again has a drop in front of each message.
         if dropped is not None and op.position in dropped:
             del dropped[op.position]
-            self._drops -= 1
+            self._drop_count -= 1
 
     def _drop(self, op: DropMessages) -> None:
         added = self._added.get(op.queue_id, {})
@@ -113,8 +113,8 @@ class UnwrittenOps:
         for position in op.positions:
             added.pop(position, None)
             marked.pop(position, None)
-            if self._drops < DROPS_MAX:
-                self._drops += position not in dropped
+            if self._drop_count < DROPS_MAX:
+                self._drop_count += position not in dropped
                 dropped[position] = None
             elif not self._is_full:
                 self._is_full = True

@@ -1,8 +1,8 @@
 """Bodies that are too large for memory, kept in the store in chunks from the first byte on.
 
 ``StoredBody`` replaces ``bytes`` in a message; each holder retains it, and the last release deletes the chunks.
-``Bodies`` assigns ids, writes and reads. Used by ``arrival`` (receiving), ``feeder`` (sending), ``queue``, and
-``pages`` (several transient messages in one body).
+``Bodies`` assigns ids, and writes and deletes chunks. Used by ``arrival`` (receiving), ``feeder`` (sending), ``queue``,
+and ``pages`` (several transient messages in one body).
 """
 
 from collections.abc import Iterator
@@ -32,10 +32,10 @@ class LargeBody:
         return self.size
 
     def retain(self) -> None:
-        """Add a holder."""
+        """Add a holder. A subclass that counts its holders overrides this."""
 
     def release(self) -> None:
-        """Remove a holder."""
+        """Remove a holder, as ``retain`` adds one."""
 
     @property
     def chunks(self) -> int:
@@ -43,12 +43,12 @@ class LargeBody:
         raise NotImplementedError
 
     def read(self, index: int, done: ReadDone) -> None:
-        """Read one chunk."""
+        """Read one chunk; ``done`` gets the bytes, or None and the error."""
         raise NotImplementedError
 
 
 class StoredBody(LargeBody):
-    """A body in the store. ``retain`` and ``release`` are called in pairs; its creator holds it once."""
+    """A body in the store. Each holder calls ``retain`` and later ``release``; the creator is the first holder."""
 
     __slots__ = ("_bodies", "_holders", "body_id")
 

@@ -18,10 +18,10 @@ class QueueConsumer(Protocol):
     is_set_aside: bool
     no_ack: bool
 
-    def can_take(self) -> bool:
+    def has_room(self) -> bool:
         """Return whether the consumer has room for a message; after False, ``resume`` is called when it may have."""
 
-    def take(self, queue: Any, item: Any) -> None:
+    def deliver_entry(self, queue: Any, item: Any) -> None:
         """Deliver one message to the consumer."""
 
     def note_cancelled(self) -> None:
@@ -32,8 +32,8 @@ class ConsumerRing:
     """Consumers and their turns. With ``single_active`` only one gets messages: the oldest of the highest priority at
     the time when it became ``active``.
 
-    A lane has the consumers of one priority in turn. Clients choose priorities freely, so a lane exists only while one
-    of its consumers has a turn.
+    A lane is the queue of turns of one priority. Clients choose priorities freely, so a lane exists only while a
+    consumer of this priority has a turn.
     """
 
     __slots__ = ("_age", "_lanes", "_priorities", "_turns", "_waiting", "active", "members")
@@ -43,8 +43,9 @@ class ConsumerRing:
         self.active: QueueConsumer | None = None
         self._lanes: dict[int, deque[QueueConsumer]] = {}
         self._priorities: list[int] = []  # priorities that have a lane, lowest first
-        self._turns = 0  # in all lanes, including the turns of removed consumers
+        self._turns = 0  # number of turns in all lanes, including the turns of removed consumers
         self._age = count()
+        # with ``single_active``, a heap of the consumers that have not been active
         self._waiting: list[tuple[int, int, QueueConsumer]] | None = [] if single_active else None
 
     def __len__(self) -> int:
@@ -62,7 +63,8 @@ class ConsumerRing:
     def remove(self, consumer: QueueConsumer) -> None:
         """Remove a consumer; with ``single_active`` the next one becomes the active one."""
         self.members.pop(consumer, None)
-        # The turn of the consumer is skipped later instead of searched for now: removing ten thousand stays cheap.
+        # The turn of the consumer is skipped later instead of searched for now, so that removing many consumers is
+        # cheap.
         limit = 2 * len(self.members) + 8
         if self._turns > limit:
             self._sweep()
@@ -80,12 +82,12 @@ class ConsumerRing:
             self._enter(consumer)
 
     def next(self) -> QueueConsumer | None:
-        """Return the consumer whose turn it is, or None if none has room."""
+        """Return the consumer whose turn it is, or None if none has room. Set consumers without room aside."""
         while self._priorities:
             ring = self._lanes[self._priorities[-1]]
             while ring:
                 consumer = ring[0]
-                if consumer in self.members and consumer.can_take():
+                if consumer in self.members and consumer.has_room():
                     ring.rotate(-1)
                     return consumer
                 consumer.is_set_aside = True

@@ -22,17 +22,19 @@ _MODES = (1, PERSISTENT)
 # Property flags of class basic (AMQP 0-9-1, 4.2.6.1): bit 15 is content-type, bit 2 cluster-id.
 _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bit for bit in (12, 11, 9, 8, 4, 13))
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
-_PLAIN = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
+# Properties of the headers whose delivery mode is read directly
+_UP_TO_MODE = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
 _FIRST = 14  # position of the first property
-_RARE = _PRIORITY | _EXPIRATION
-_CHECKED = _REPLY_TO | _USER_ID
+_PRIORITY_OR_EXPIRATION = _PRIORITY | _EXPIRATION
+_REPLY_TO_OR_USER_ID = _REPLY_TO | _USER_ID
 
 
 class Message:
-    """A message. ``expiration`` is its own time to live in milliseconds, or None; ``size`` is the size of its body in
-    bytes.
+    """A message. ``expiration`` is its own time to live in milliseconds, None for unlimited; ``size`` is the size of
+    its body in bytes.
 
-    ``weight`` is its size in memory; a large body is in the store and is not counted.
+    ``weight`` is the approximate size of the message in memory, in bytes; a large body is in the store and is not
+    counted. ``extra_keys`` are the routing keys from CC and BCC.
     """
 
     __slots__ = (
@@ -67,7 +69,7 @@ class Message:
             _ = header.properties  # raises for text that is not UTF-8, which receivers could not decode
         if flags & _HEADERS:
             self._read_headers()
-        if flags & _RARE:
+        if flags & _PRIORITY_OR_EXPIRATION:
             self.priority = header.priority or 0
             self.expiration = read_expiration(header.expiration)
         if self.header.spans is not None:
@@ -108,7 +110,7 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
 
     Raises FrameError for truncated or surplus data in the header.
     """
-    if flags & ~_PLAIN:
+    if flags & ~_UP_TO_MODE:
         return header.delivery_mode
     raw = header.raw
     at = _FIRST
@@ -124,7 +126,7 @@ def delivery_mode(header: ContentHeader, flags: int) -> int | None:
 
 def needs_name_check(header: ContentHeader) -> bool:
     """Return whether the header has a reply-to or a user-id, which must be checked on publish."""
-    return bool(property_flags(header) & _CHECKED)
+    return bool(property_flags(header) & _REPLY_TO_OR_USER_ID)
 
 
 def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
@@ -161,8 +163,8 @@ _DIGITS_MAX = 20  # numbers with more digits are refused without conversion
 
 
 class QueueEntry:
-    """A message and its position. ``expires_at`` is on the monotonic clock; ``is_stored``: whether the store has a row
-    for it.
+    """A message and its position in one queue. ``expires_at`` is on the monotonic clock, None for never; ``deliveries``
+    is the number of earlier deliveries; ``is_stored``: whether the store has a row for the message.
     """
 
     __slots__ = ("deliveries", "expires_at", "is_stored", "message", "position")

@@ -3,9 +3,9 @@
 A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the
 position is kept, and the row is read again shortly before its delivery. Transient messages have no rows: those of one
 page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, or at the next
-start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the
-store has confirmed all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager``
-writes and reads pages; used by ``queue``.
+start. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
+confirmed all of it. If that fails, or if the journal has failed operations to write, the page stays in memory.
+``Pager`` writes and reads pages; used by ``queue``.
 """
 
 import logging
@@ -28,13 +28,13 @@ PAGE = 512
 """The number of messages in one page."""
 PAGE_BYTES = 1 << 20
 """Bytes of bodies after which a page is full even if it has fewer messages."""
-RETRY_S = 1.0
+RETRY_S = 1.0  # pause before a failed read is repeated
 
 _ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length of exchange, key, header and body
 
 
 class QueuePage:
-    """Messages of one lane, in order. ``entries`` is None when they are not in memory."""
+    """Messages of one lane, in order. ``entries`` is None when the page is not in memory, apart from ``kept``."""
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
 
@@ -46,7 +46,7 @@ class QueuePage:
         self.entries: list[QueueEntry] | None = None
         self.rows: array[int] = array("q")  # positions of the messages that are rows of the store
         self.kept: list[QueueEntry] = []  # messages that stay in memory
-        self.body_id = 0  # body that holds the transient messages
+        self.body_id = 0  # body that holds the transient messages; 0 if there are none, or if the page is in memory
         self.is_reading = False
         self.is_gone = False  # its messages are back in memory, or dropped
 

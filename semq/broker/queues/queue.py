@@ -30,7 +30,7 @@ _ALL_POSITIONS = 1 << 62  # greater than every position
 class Disposition(Enum):
     """The settlement of a delivery."""
 
-    __hash__ = object.__hash__  # in C; members are compared by identity
+    __hash__ = object.__hash__  # faster than Enum's, which is written in Python; members are compared by identity
 
     ACK = "ack"
     REQUEUE = "requeue"
@@ -47,11 +47,11 @@ class Queue:
         "auto_delete",
         "consumers",
         "durable",
+        "encoded_arguments",
         "env",
         "exclusive_consumer",
         "expires_timer",
         "flagged_to",
-        "frozen_arguments",
         "has_expiring",
         "incoming",
         "is_deleted",
@@ -61,11 +61,11 @@ class Queue:
         "next_position",
         "owner",
         "queue_id",
+        "read_waiters",
         "ready",
         "settings",
         "ttl_timer",
         "unacked",
-        "waiting",
     )
 
     def __init__(
@@ -79,7 +79,7 @@ class Queue:
         auto_delete: bool = False,
         owner: Any = None,
         arguments: dict[str, Any] | None = None,
-        frozen_arguments: bytes = b"",
+        encoded_arguments: bytes = b"",
     ) -> None:
         self.name = name
         self.queue_id = queue_id
@@ -89,11 +89,11 @@ class Queue:
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = arguments or {}
-        self.frozen_arguments = frozen_arguments
+        self.encoded_arguments = encoded_arguments
         self.incoming: dict[Binding, None] = {}
         self.ready = ReadyMessages(settings.max_priority)
         self.flagged_to = 0  # messages up to this position may have been delivered before a restart
-        self.waiting: list[Callable[[], None]] = []  # callbacks that wait for messages not in memory
+        self.read_waiters: list[Callable[[], None]] = []  # called once messages at the head have been read into memory
         if env.pager is not None:
             self.ready.window, self.ready.window_bytes = env.pager.window, env.pager.window_bytes
             self.ready.on_full, self.ready.on_low = self._write_out, self._read_in
@@ -130,7 +130,7 @@ class Queue:
             self._store(entry)
             self.admit(entry)
             return entry.is_stored
-        # With no-ack the consumer takes it in this turn, so there is nothing to store.
+        # A consumer with no-ack gets the message in this turn and does not return it, so there is nothing to store.
         if not consumer.no_ack:
             self._store(entry)
         self.env.memory.add(message.weight)
@@ -162,11 +162,13 @@ class Queue:
         self.flagged_to = handed_out if ended else _ALL_POSITIONS
         self.next_position = handed_out + 1  # positions are never used twice
 
-    def restore(self, entry: QueueEntry, backlog: int | None) -> None:
-        """Restore a message, in order of position. ``backlog``: the first position that stays in the store."""
+    def restore(self, entry: QueueEntry, backlog_start: int | None) -> None:
+        """Restore a message, in order of position. ``backlog_start`` is the first position that stays in the store;
+        None if all messages are restored.
+        """
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)
-        (self.ready.push if backlog is None or entry.position < backlog else self.ready.put_back)(entry)
+        (self.ready.push if backlog_start is None or entry.position < backlog_start else self.ready.put_back)(entry)
         self.env.memory.add(entry.message.weight)
         self._watch(entry)
 
@@ -207,7 +209,7 @@ class Queue:
         self.env.pager.read_in(self, page, lambda entries: self._page_read(lane, page, entries))
 
     def _page_read(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
-        self.ready.take_page(lane, page, entries)
+        self.ready.insert_page(lane, page, entries)
         self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
         self._continue()
 
@@ -217,7 +219,7 @@ class Queue:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:
             self._drop_surplus()
-        waiting, self.waiting = self.waiting, []
+        waiting, self.read_waiters = self.read_waiters, []
         for retry in waiting:
             retry()
         self.pump()
@@ -265,8 +267,8 @@ class Queue:
             self._hand_out(consumer, entry)
 
     def get(self) -> QueueEntry | None:
-        """Return one message for basic.get, which is then unacknowledged. Returns None also while messages are being
-        read; ``waiting`` callbacks are called afterwards.
+        """Return one message for basic.get, which is unacknowledged from now on. Return None if no message waits, or if
+        the next one is being read: the callbacks in ``read_waiters`` are called after the read.
         """
         self.touch()
         entry = self.pop()
@@ -291,7 +293,7 @@ class Queue:
     def _hand_out(self, consumer: QueueConsumer, entry: QueueEntry) -> None:
         if not consumer.no_ack:
             self._mark_unacked(entry)
-        consumer.take(self, entry)
+        consumer.deliver_entry(self, entry)
         if consumer.no_ack:
             self._forget(entry)
 
@@ -302,8 +304,8 @@ class Queue:
 
     # Settlement.
 
-    def settle(self, consumer: object, entries: Iterable[QueueEntry], disposition: Disposition) -> None:
-        """Settle deliveries: acknowledged, returned to their positions, or dead."""
+    def settle(self, entries: Iterable[QueueEntry], disposition: Disposition) -> None:
+        """Settle deliveries: delete them, return them to their positions, or dead-letter them."""
         if self.is_deleted:
             for entry in entries:
                 self._forget(entry)
@@ -400,7 +402,7 @@ class Queue:
         self._arm_for_head()
 
     def touch(self) -> None:
-        """Note a use of the queue (declare, consume, get), which restarts its x-expires period."""
+        """Note a use of the queue (declare, get, end of a consumer), which restarts its x-expires period."""
         if self.settings.expires is None:
             return
         self.last_used = self.env.clock.monotonic()
@@ -422,7 +424,7 @@ class Queue:
 
     def subscribe(self, consumer: QueueConsumer, exclusive: bool) -> None:
         """Add a consumer that ``consumption`` has checked. The caller has sent consume-ok, and calls ``pump``
-        afterwards.
+        after this call.
         """
         self.consumers.add(consumer)
         if exclusive:
@@ -444,7 +446,7 @@ class Queue:
             self.pump()
 
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
-        """Delete the waiting messages; unacknowledged ones stay. Return their number. ``then`` is called after the
+        """Delete the waiting messages and return how many; unacknowledged messages stay. ``then`` is called after the
         last deletion.
         """
         count = len(self.ready)
@@ -474,7 +476,7 @@ class Queue:
         count = len(self.ready)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
-        waiting, self.waiting = self.waiting, []
+        waiting, self.read_waiters = self.read_waiters, []
         for retry in waiting:
             retry()
         for timer in (self.ttl_timer, self.expires_timer):

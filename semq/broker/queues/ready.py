@@ -89,8 +89,8 @@ class PriorityLane:
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Move the entries that follow ``fresh`` in memory into it: the next page, or the newest; return the bytes of
-        the page.
+        """Append the messages that come next to ``fresh``: those of the next page, which must be in memory, or without
+        pages the newest. Return the bytes of the page, 0 without one.
         """
         if not self.pages:
             self.fresh.extend(self.newest)
@@ -111,8 +111,8 @@ class PriorityLane:
 
 class ReadyMessages:
     """Waiting messages: higher priority first, then by position. ``bytes`` is the size of the bodies of all messages,
-    ``out_bytes`` of the messages in pages. While a lane has fewer than ``window`` messages, and the bodies in memory of
-    all lanes have at most ``window_bytes``, new messages stay in memory.
+    ``out_bytes`` the size of those in pages. While a lane has fewer than ``window`` messages, and the bodies in memory
+    of all lanes have at most ``window_bytes``, new messages stay in memory.
     """
 
     __slots__ = (
@@ -172,7 +172,7 @@ class ReadyMessages:
         self.bytes += page.bytes
         self.out_bytes += page.bytes
 
-    def take_page(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
+    def insert_page(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
         """Add the messages of a lane's next page, which has been read."""
         assert lane.pages[0] is page
         lane.pages.popleft()

@@ -1,10 +1,10 @@
 """Exchanges, which choose the destinations of a message: one class for each type of exchange.
 
-An exchange keeps its own bindings; ``match`` returns the destinations of those that fit a message. ``routes`` follows
-bindings between exchanges, and ``definitions`` keeps the exchanges of a virtual host, keyed by name. Pure. New types
-are added to ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
+An exchange keeps its own bindings; ``match`` returns the destinations of the bindings that fit a message. ``routes``
+follows bindings between exchanges, and ``definitions`` keeps the exchanges of a virtual host, keyed by name. Pure. New
+types are added to ``EXCHANGE_TYPES``; exchanges served by the node are in ``services``.
 
-Rules: AMQP 0-9-1, 3.1.3 (types), RabbitMQ's extensions all-with-x, any-with-x and exchange-to-exchange bindings.
+Rules: AMQP 0-9-1, 3.1.3 (types), and RabbitMQ's extensions: all-with-x, any-with-x and exchange-to-exchange bindings.
 """
 
 from collections import Counter
@@ -48,8 +48,8 @@ class Exchange:
         "auto_delete",
         "bindings",
         "durable",
+        "encoded_arguments",
         "exchange_destination_count",
-        "frozen_arguments",
         "incoming",
         "internal",
         "name",
@@ -63,14 +63,14 @@ class Exchange:
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Mapping[str, Any] | None = None,
-        frozen_arguments: bytes = b"",
+        encoded_arguments: bytes = b"",
     ) -> None:
         self.name = name
         self.durable = durable
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = dict(arguments or {})
-        self.frozen_arguments = frozen_arguments
+        self.encoded_arguments = encoded_arguments
         self.alternate: str | None = self.arguments.get("alternate-exchange")
         self.bindings: dict[Binding, Mapping[str, Any]] = {}
         self.incoming: dict[Binding, None] = {}
@@ -113,8 +113,8 @@ class Exchange:
 
 
 class _KeyedExchange(Exchange):
-    """An exchange that uses the routing key only, or not even that. Bindings that differ only in arguments share one
-    index entry.
+    """An exchange that routes by the routing key alone, or to all destinations. Bindings that differ only in arguments
+    share one index entry.
     """
 
     __slots__ = ("_pairs",)

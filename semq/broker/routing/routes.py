@@ -5,11 +5,8 @@ several ways gets the message once.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from semq.broker.routing.exchanges import BindingDestination, Exchange, Headers
-
-Q = TypeVar("Q")
 
 
 def route(

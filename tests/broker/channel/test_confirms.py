@@ -16,7 +16,7 @@ def test_each_publish_is_settled_once_with_its_result(steps: list[str], chance: 
     published = 0
 
     def write() -> None:
-        for number, multiple, is_safe in confirms.take():
+        for number, multiple, is_safe in confirms.take_frames():
             covered = range(1, number + 1) if multiple else (number,)
             unconfirmed = [covered_number for covered_number in covered if covered_number not in confirmed]
             assert number in unconfirmed  # strict clients ignore a frame whose own number is confirmed already
@@ -44,10 +44,10 @@ def test_neighbours_are_confirmed_by_one_frame() -> None:
         confirms.next_number()
     for number in (1, 2, 3, 5):
         confirms.settle(number, True)
-    assert confirms.take() == [Confirm(3, True, True), Confirm(5, False, True)]
+    assert confirms.take_frames() == [Confirm(3, True, True), Confirm(5, False, True)]
     confirms.settle(4, True)
-    assert confirms.take() == [Confirm(4, False, True)]
-    assert confirms.take() == []
+    assert confirms.take_frames() == [Confirm(4, False, True)]
+    assert confirms.take_frames() == []
 
 
 def test_a_refusal_precedes_the_multiple_confirm_that_would_include_it() -> None:
@@ -56,14 +56,14 @@ def test_a_refusal_precedes_the_multiple_confirm_that_would_include_it() -> None
         confirms.next_number()
     for number, is_safe in ((1, True), (2, False), (3, True)):
         confirms.settle(number, is_safe)
-    assert confirms.take() == [Confirm(2, False, False), Confirm(3, True, True)]
+    assert confirms.take_frames() == [Confirm(2, False, False), Confirm(3, True, True)]
 
 
 def test_only_refusals_need_no_acknowledgement() -> None:
     confirms = Confirms()
     confirms.next_number()
     confirms.settle(1, False)
-    assert confirms.take() == [Confirm(1, False, False)]
+    assert confirms.take_frames() == [Confirm(1, False, False)]
 
 
 def test_an_early_refusal_does_not_settle_earlier_numbers() -> None:
@@ -72,6 +72,6 @@ def test_an_early_refusal_does_not_settle_earlier_numbers() -> None:
         confirms.next_number()
     confirms.settle(1, True)
     confirms.settle(3, False)
-    assert confirms.take() == [Confirm(3, False, False), Confirm(1, False, True)]
+    assert confirms.take_frames() == [Confirm(3, False, False), Confirm(1, False, True)]
     confirms.settle(2, True)
-    assert confirms.take() == [Confirm(2, False, True)]
+    assert confirms.take_frames() == [Confirm(2, False, True)]

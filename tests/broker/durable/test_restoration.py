@@ -58,7 +58,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_other_obj
     entry = queue_of(model, "kept").get()
     assert entry is not None
     assert entry.message.header.app_id == "app"
-    queue_of(model, "kept").settle(None, [entry], Disposition.ACK)
+    queue_of(model, "kept").settle([entry], Disposition.ACK)
     assert [op.body for op in (await after_restart(model)).store.messages.values()] == [b"3"]
 
 
@@ -80,7 +80,7 @@ async def test_only_delivered_messages_are_marked_redelivered() -> None:
         first.publish("q", b"%d" % number, delivery_mode=2)
     consumer.room = -9
     consumer.settle(queue, 1, Disposition.REQUEUE)
-    queue.settle(consumer, [consumer.unacked[1]], Disposition.ACK)
+    queue.settle([consumer.unacked[1]], Disposition.ACK)
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
@@ -116,7 +116,7 @@ async def test_positions_and_ids_are_never_used_again() -> None:
         first.publish("q", b"", delivery_mode=2)
         entry = queue.get()
         assert entry is not None
-        queue.settle(None, [entry], Disposition.ACK)
+        queue.settle([entry], Disposition.ACK)
     other = first.queue("other", durable=True)
     first.vhost.remove_queue(other)
     model = await after_restart(first)

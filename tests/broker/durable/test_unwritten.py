@@ -65,7 +65,7 @@ class HeldMessages:
     def settle(self, disposition: Disposition) -> None:
         if self.unacked:
             queue, entry = self.unacked.pop(0)
-            queue.settle(None, [entry], disposition)
+            queue.settle([entry], disposition)
             self.model.vhost.route_dead_letters()
 
     def ack(self) -> None:

@@ -74,7 +74,7 @@ def test_persistent_transient_and_large_messages_in_one_queue_keep_their_order()
         entry = queue.get()
         if entry is not None:
             numbers.append(int(entry.message.header.message_id or ""))
-            queue.settle(None, [entry], Disposition.ACK)
+            queue.settle([entry], Disposition.ACK)
         model.flush()
     assert numbers == list(range(60))
 
@@ -95,7 +95,7 @@ def test_returned_messages_precede_those_out_of_memory() -> None:
         entry = queue.get()
         unacked += [entry] if entry is not None else []
         model.flush()
-    queue.settle(None, reversed(unacked), Disposition.REQUEUE)
+    queue.settle(reversed(unacked), Disposition.REQUEUE)
     assert drain(model, queue) == list(range(40))
 
 
@@ -138,7 +138,7 @@ def test_a_get_waits_for_messages_that_are_not_in_memory() -> None:
     def ask() -> None:
         entry = queue.get()
         if entry is None and len(queue.ready):
-            queue.waiting.append(ask)
+            queue.read_waiters.append(ask)
         elif entry is not None:
             received.append(int(bytes_of(entry)))
 

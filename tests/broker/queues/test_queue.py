@@ -94,7 +94,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         """Remove the consumer; its deliveries are settled or returned."""
         assert self.consumer is not None
         self.queue.unsubscribe(self.consumer)
-        self.queue.settle(self.consumer, self.consumer.unacked, disposition)
+        self.queue.settle(self.consumer.unacked, disposition)
         self.consumer = None
         returned, self.unacked = self.unacked, []
         if disposition is REQUEUE:
@@ -133,7 +133,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
     @rule(disposition=st.sampled_from([ACK, REQUEUE]))
     def settle_got_entry(self, disposition: Disposition) -> None:
         row, entry = self.got_entries.pop(0)
-        self.queue.settle(None, [entry], disposition)  # type: ignore[list-item]
+        self.queue.settle([entry], disposition)  # type: ignore[list-item]
         if disposition is REQUEUE:
             self.return_rows([row])
 
@@ -177,8 +177,8 @@ def test_requeued_messages_return_to_their_original_places() -> None:
         queue.subscribe(consumer, False)
         queue.pump()
     second.room = first.room = -9
-    queue.settle(second, second.unacked, REQUEUE)
-    queue.settle(first, first.unacked[1:], REQUEUE)
+    queue.settle(second.unacked, REQUEUE)
+    queue.settle(first.unacked[1:], REQUEUE)
     assert bodies(queue) == [b"2", b"3", b"4", b"5"]
 
 
@@ -282,7 +282,7 @@ def test_a_message_that_fails_too_often_is_dead_lettered() -> None:
     for _ in range(2):
         entry = queue.get()
         assert entry is not None
-        queue.settle(None, [entry], REQUEUE)
+        queue.settle([entry], REQUEUE)
     model.vhost.route_dead_letters()
     assert (bodies(queue), bodies(dead)) == ([], [b"poison"])
 
@@ -350,7 +350,7 @@ def test_a_deletion_cancels_consumers_and_forgets_unacknowledged_messages() -> N
     assert model.vhost.remove_queue(queue) == 1
     assert consumer.is_cancelled
     consumer.settle(queue, 1, ACK)
-    queue.settle(consumer, [], REQUEUE)
+    queue.settle([], REQUEUE)
     model.advance_time(9)
     model.flush()
     assert (model.store.queues, model.store.messages, model.memory.bytes) == ({}, {}, 0)
@@ -386,6 +386,6 @@ def test_a_message_returned_after_its_expiry_expires() -> None:
     entry = queue.get()
     assert entry is not None
     model.advance_time(1)
-    queue.settle(None, [entry], Disposition.REQUEUE)
+    queue.settle([entry], Disposition.REQUEUE)
     model.advance_time(0)
     assert (bodies(queue), bodies(dead)) == ([], [b"1"])
