@@ -1,7 +1,7 @@
 """``./run bench``: sustained documents per second and latency on real processes, with the floor set by Postgres.
 
-Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured first,
-before any other load on the disk, and the disk is probed at the same time. Options add phases:
+Rates are sustainable, because the measured time ends when the queues of all nodes are empty. Latency is measured before
+the rates, and the disk is probed at the same time. Options add work:
 
     --large [N]     1 MiB documents beside small ones: their rate, memory, and the latency of the small ones
     --backlog N     N documents wait for an offline institution during all other phases

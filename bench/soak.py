@@ -4,8 +4,8 @@
 
 A sends to B at a fixed rate, whether or not earlier documents have arrived. The default of ``--rate`` is 80 % of the
 sustained rate of 20,000 documents, which is measured first. Each minute prints the latency from publish to the event
-``delivered`` (p50, p99, maximum), the rows in the queues, the size of their tables with indexes, of the ledger, and the
-resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
+``delivered`` (p50, p99, maximum), the rows in the queues, the sizes of their tables and of the ledger (with indexes),
+and the resident memory of each node. The ledger and the journal of tokens grow with the documents, by design.
 
 ``drift`` is the mean of the last third of the minutes divided by that of the first third: about 1 if nothing grows. A
 run has no figures if a document is lost, repeated or damaged, or if more documents are under way than are sent in
@@ -31,7 +31,7 @@ from bench.network import A, BenchNetwork
 
 Result = dict[str, Any]
 TRIAL = 20_000  # documents for the measurement of the sustained rate
-SHARE = 0.8  # of the sustained rate, as the default of --rate
+SHARE = 0.8  # the default of --rate is this share of the sustained rate
 MINUTE_S = 60.0
 UNDER_WAY_S_MAX = 30.0
 # Tables whose size does not depend on the number of documents sent so far.
@@ -156,7 +156,7 @@ async def soak(bench: phases.Bench, numbers: range, rate: float) -> list[Result]
             if len(latencies.sent) > max(UNDER_WAY_S_MAX * rate, 100):
                 raise Stuck(f"{len(latencies.sent)} documents are under way: the rate is too high for this machine.")
             is_last = place == len(numbers)
-            # The last minute includes the documents of an incomplete one.
+            # The last minute includes the documents of an incomplete minute at the end.
             if is_last or (place % per_minute == 0 and len(numbers) - place >= per_minute):
                 samples.append({**latencies.of_minute(), **await sample(bench)})
                 cli.show("minute", {"minute": len(samples), **samples[-1]})

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
-SO_RCVBUFFORCE = 33  # of Linux; Python has no name for it
+SO_RCVBUFFORCE = 33  # an option of Linux, which Python does not name
 BUFFER_BYTES = 8 << 20  # receive buffer of the kernel, if permitted; datagrams that do not fit are lost, too
 
 

@@ -1,4 +1,4 @@
-"""The floor of a measurement: the rate at which Postgres alone accepts its row changes, written by scripts.
+"""The floor of a measurement: the rate at which Postgres alone accepts the same row changes from scripts.
 
 | module    | subject                                                              |
 |-----------|----------------------------------------------------------------------|

@@ -1,16 +1,16 @@
-"""The Postgres floor: the row changes of a phase, repeated by one script through psycopg.
+"""The Postgres floor: the row changes of a phase, repeated by one script for each node through psycopg.
 
 A queue that keeps its promises in Postgres cannot be faster than Postgres accepts these rows, whatever its protocol
 costs. The ratio of a rate to its floor shows the overhead of everything else.
 
-The script repeats, for each node on that node's own Postgres server, in a fresh database with the same schema (indexes,
-constraints, partitions, storage parameters), while the nodes are idle:
+While the nodes are idle, the script of a node writes to the node's own Postgres server, in a fresh database with the
+same schema (indexes, constraints, partitions, storage parameters). Like the node, it has:
 
-- the rows inserted, updated and deleted per document in each table, according to ``reference``. The reference is
+- the same rows inserted, updated and deleted per document in each table, according to ``reference``. The reference is
   constant, so that the floor stays the same when a node writes fewer rows. Every column is filled as in a real row,
   with an encoded envelope and a body of the same size
-- with the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
-- in batches of the observed size: the number of transactions that a node committed in the phase, divided among the
+- the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
+- batches of the observed size: the number of transactions that a node committed in the phase, divided among the
   steps below, gives the number of its batches
 
 ``per_s`` is the rate with the reference and these batches. ``best_per_s`` has batches of 500 documents instead,
@@ -24,9 +24,9 @@ A batch has these steps, one transaction each; steps without work are left out:
 | settle | UPDATE … WHERE key = ANY(…), as often as rows were changed                                       |
 | clean  | DELETE … WHERE key = ANY(…)                                                                      |
 
-Advantages of the floor over the nodes: it reads, decides and sends nothing; ids and rows are made before the measured
-time; the databases are written at the same time by processes that never wait for each other; a batch has at most three
-commits; checkpoints happen before the run. Used by ``__main__``.
+Advantages of the floor over the nodes: the scripts read, decide and send nothing; ids and rows are made before the
+measured time; the databases are written at the same time by processes that never wait for each other; a batch has at
+most three commits; checkpoints happen before the run. Used by ``__main__``.
 """
 
 import asyncio

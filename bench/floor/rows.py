@@ -34,7 +34,7 @@ HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SE
 # The number of rows in tables, from the statistics, which cost the server nothing and are up to a second old.
 ROWS_BY_STATISTICS = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
 
-Urls = Mapping[str, str]  # of databases, by node
+Urls = Mapping[str, str]  # the URL of each node's database, by the name of the node
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class RowMaker:
 
 
 def _values(plan: ScriptPlan) -> dict[str, Any]:
-    """Return the values of real rows by column, except defaults."""
+    """Return, by column, the values of a real row that differ from the defaults."""
     now = datetime.now(UTC)
     return {
         "direction": int(Direction.RELAYED if plan.is_hub else Direction.OWN), "inc": INCARNATION, "store": STORE,

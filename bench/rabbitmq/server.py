@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from bench.ports import wait_for_server
 from semq.installation.configuration import ApplicationLogin, free_ports
 
-Definitions = Callable[[int], Mapping[str, Any]]  # by the port of the server
+Definitions = Callable[[int], Mapping[str, Any]]  # argument: the port of the server
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_S = 120.0  # time for a node to serve

@@ -31,7 +31,7 @@ SUMMARY = """
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Result:
-    """Start hub and server twice, the second time with existing databases, and measure."""
+    """Start a hub, then a virtual server twice, the second time with existing databases, and measure."""
     names = [f"{number:05d}" for number in range(1, arguments.virtual + 1)]
     load = cli.load_average()
     nodes = "\n".join(f'[nodes."{name}"]\npassword = "{name}"' for name in names)

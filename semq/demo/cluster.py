@@ -36,7 +36,7 @@ class ClusterScenario(Scenario):
         return f"to {len(self.receivers)} institutions through a hub of two instances and a standby"
 
     def served(self) -> Iterable[str]:
-        """Return the nodes whose queues are counted: after the takeover the standby, before it the second instance."""
+        """Return the nodes whose queues are counted. After the takeover, the standby replaces the second instance."""
         of_second_store = STANDBY if self.takeover_s else SECOND
         return (HUB, of_second_store, SENDER, *self.receivers)
 
