@@ -1,6 +1,7 @@
-"""Rights: roles, which people and programs can have, and scopes, which only programs can have.
+"""Rights: roles for people and programs, and scopes for programs.
 
-Operations of the node and pages require roles; endpoints of the HTTP API without an operation require scopes.
+Pages and operations of the node require roles. Over HTTP, sending and receiving documents and following events require
+scopes.
 """
 
 from enum import StrEnum
@@ -19,7 +20,7 @@ class AccessRole(StrEnum):
 
 
 class AccessScope(StrEnum):
-    """A right that only programs can have."""
+    """A right for programs. The role ``admin`` includes EVENTS (``semq.web.access.visitor``)."""
 
     SUBMIT = "submit"  #: send documents
     RECEIVE = "receive"  #: receive and acknowledge documents

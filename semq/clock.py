@@ -1,6 +1,8 @@
-"""Time, random numbers and new identities: the only module that gets them from the operating system. All other modules
-take a ``Clock`` as an argument, so that the simulator can replay any run from a seed. Timers run on the monotonic
-clock; a jump of the wall clock changes only the time stamps that people see (PROTOCOL.md, rule N21).
+"""Time, random numbers and new identities, from the operating system.
+
+The modules of nodes take a ``Clock`` as an argument instead of asking the operating system, so that the simulator can
+replay any run from a seed (``tests/test_house.py`` has the exceptions). Timers run on the monotonic clock; a jump of
+the wall clock changes only the time stamps that people see (PROTOCOL.md, rule N21).
 """
 
 import secrets

@@ -103,7 +103,7 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
     return work
 
 
-_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # the acts of each node, by key
+_acts: WeakKeyDictionary[Web, dict[str, BulkAct]] = WeakKeyDictionary()  # web process of a node | key of an act | act
 
 
 def prepare(visit: Visit, **facts: Any) -> BulkAct:

@@ -45,7 +45,7 @@ password = "password"
 
 @pytest.fixture(scope="module")
 def lk0(network: Network) -> str:
-    """Send a document to an inbox of its own; return its LK0."""
+    """Send a document to an inbox that no other test uses; return its LK0."""
     words = (
         "--to=56001/groups",
         "--file=-",

@@ -1,8 +1,8 @@
 """Documents as files: reading files to be sent (`message`), writing received documents to a folder (`inbox`).
 
-The name of a written file consists of the locator and the key of the document. Both are foreign text: characters that
-some file systems refuse are replaced, and long names are shortened. A file is written completely or not at all, and is
-on the disk before its document is acknowledged.
+The name of a written file consists of the document's locator and the last part of its key. Both are foreign text:
+characters that some file systems refuse are replaced, and long names are shortened. A file is written completely or not
+at all, and is on the disk before its document is acknowledged.
 """
 
 import os

@@ -63,7 +63,7 @@ def grant(
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a database role for an application, or change its rights. The role has no rights but the given ones."""
+    """Create a database role for an application, or change its rights. The role has only rights that it got here."""
     from semq.store.postgres import roles
 
     rights = [name for name, is_given in (("send", send), ("receive", receive), ("read", read)) if is_given]

@@ -14,7 +14,7 @@ USERS_SHOWN = 200
 
 
 async def partners(visit: Visit) -> Response:
-    """Show the institutions and, at a local node, the users of institutions to whom documents can be addressed."""
+    """Show the institutions and, at a local node, the users to whom documents can be addressed."""
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []

@@ -88,7 +88,7 @@ async def run(visit: Visit) -> Response:
 
 
 async def file(visit: Visit) -> Response:
-    """Return a file of a run: the report as a page in a sandbox, which permits its own styles; others as downloads."""
+    """Return a file of a run: the report as a page in a sandbox that permits styles, other files as downloads."""
     run_folder, name = await _run_of(visit), visit.request.path_params["file"]
     if name not in run_folder.files:
         raise NoSuchPage

@@ -63,7 +63,7 @@ class OidcProvider:
     def __init__(self, section: OidcSection, clock: Clock) -> None:
         self._section = section
         self._clock = clock
-        self._pending: OrderedDict[str, PendingSignIn] = OrderedDict()  #: by state
+        self._pending: OrderedDict[str, PendingSignIn] = OrderedDict()  #: parameter ``state`` | sign-in
         self._metadata: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._fetch_lock = asyncio.Lock()

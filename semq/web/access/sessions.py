@@ -34,9 +34,8 @@ class Sessions:
         self._database = database
         self._clock = clock
         self._is_tls = is_tls
-        self._cache: OrderedDict[bytes, tuple[float, AccountSession]] = (
-            OrderedDict()
-        )  #: by hash; with the time of reading
+        #: hash of the secret | monotonic time of reading, session
+        self._cache: OrderedDict[bytes, tuple[float, AccountSession]] = OrderedDict()
         prefix = "__Host-" if is_tls else ""
         self.cookie = f"{prefix}semq_{address.type}_{address.id}"
         self.form_cookie = f"{prefix}semq_form_{address.type}_{address.id}"

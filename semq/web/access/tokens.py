@@ -23,9 +23,8 @@ class Tokens:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._cache: OrderedDict[bytes, tuple[float, Token | None]] = (
-            OrderedDict()
-        )  #: by hash; with the time of reading
+        #: hash of the text | monotonic time of reading, token; None: there is no such token
+        self._cache: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
 
     def forget(self) -> None:
         """Look up each token again at its next use, because a token was revoked. ``knows`` still returns the same."""

@@ -1,6 +1,6 @@
 """The sender of a request and its rights: a person in a session, or a program with a token, certificate or password.
 
-Roles are the rights to operations of the node; scopes are rights of programs to endpoints without an operation.
+Roles are the rights to pages and operations of the node; scopes are rights of programs to other endpoints of the API.
 """
 
 from collections.abc import Iterable

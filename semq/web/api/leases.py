@@ -34,7 +34,7 @@ class DocumentLease:
 
 
 class Leases:
-    """All leases, by id."""
+    """All leases, keyed by id."""
 
     def __init__(self, at_most: int) -> None:
         """``at_most``: largest number of documents that one owner may lease."""

@@ -152,7 +152,7 @@ async def read_body(request: Request, at_most: int) -> bytes:
 
 
 class ChunkedResponse(StreamingResponse):
-    """An answer that is sent in chunks. ``on_end`` is called when it was sent, or cannot be sent."""
+    """An answer that is sent in chunks. ``on_end`` is called when the answer was sent, or cannot be sent."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ RETRY_MS = 2000  # pause of the browser before it connects again
 _closing: set[asyncio.Task[None]] = set()  # keeps the tasks alive until they end
 
 
-def event(name: str, data: str, id: str = "") -> str:  # ``id``, like the field
+def event(name: str, data: str, id: str = "") -> str:
     """Return one event; the browser sends ``id`` as Last-Event-ID when it reconnects."""
     lines = [f"id: {_one_line(id)}"] if id else []
     lines += [f"event: {_one_line(name)}"] if name else []

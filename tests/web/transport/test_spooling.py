@@ -138,7 +138,7 @@ async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
 
     async def downloaded() -> httpx.Response | None:
-        """Return None until the document has arrived."""
+        """Return the answer with the body; None until the document has arrived."""
         rows = (await program.get("/msg/list?side=inbound")).json()
         answer = await program.get(f"/documents/{rows[0]['lk0']}/body") if rows else None
         return answer if answer is not None and answer.status_code == 200 else None
