@@ -97,9 +97,9 @@ async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> 
     return defects
 
 
-async def _compare(judge: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
+async def _compare(place: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
     say("Spark compares the ledgers of all nodes, which takes some seconds")
-    result = await _run("run", "--config", judge.config, *DATE, "--memory", "1g")
+    result = await _run("run", "--config", place.config, *DATE, "--memory", "1g")
     verdicts = {name: number for name, number in result["verdicts"].items() if number}
     seen = count_exceptions(Path(result["report"]).parent / "exceptions.csv", planted, hub_died=hub_died)
     return Reconciliation(result["outcome"], result["messages"], verdicts, result["report"], planted, *seen)

@@ -149,7 +149,7 @@ class Scenario:
         return self._places
 
     async def _send_away(self) -> None:
-        """Send while 56001 is offline, and start it again."""
+        """Send while 56001 is offline, and start 56001 again. With a direct link, the hub is killed before."""
         if self._options.direct:
             await self._kill_hub()
         await self._stop_receiver()
@@ -215,7 +215,7 @@ class Scenario:
         """Write each document of a receiver to a file, then acknowledge the document. Each receiver has one task."""
         async for delivered in documents:
             self._tracker.delivery(delivered)
-            # With the locator in its name, the same file is written if the document is delivered again.
+            # The name of the file contains the locator, so that a repeated delivery writes the same file.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
             await asyncio.to_thread(path.write_bytes, delivered.payload)
             # If the connection was lost, the document is delivered again, marked as redelivered.

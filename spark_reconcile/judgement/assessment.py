@@ -209,7 +209,7 @@ def _scope_by_clocks(window: Window) -> Column:
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
     """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
     # A ledger without a line about the message counts as missing in three cases: it was not delivered; it begins after
-    # the message, or after the end of the evidence of an earlier run; every earlier run lacked a needed ledger.
+    # the message and after the last date whose run had all needed ledgers; every earlier run lacked a needed ledger.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
     begins_later = {
         side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"

@@ -107,8 +107,8 @@ FACTS = (
         "bit_or",
         f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
     ),
-    # If earlier runs left the message open: the end of the evidence of the last one (0: no run did), and whether one of
-    # them reported it as an exception.
+    # For a message that an earlier run left open: the end of the last date whose run had all needed ledgers (without
+    # such a run NEVER_COMPLETE, for other messages 0), and whether a run reported the message as an exception.
     Fact("carried", "max", "0L"),
     Fact("reported", "bit_or", "0"),
     # the first time of each event, by the clock of the writing node

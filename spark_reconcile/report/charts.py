@@ -151,7 +151,9 @@ def _named(field: str, **axis: Any) -> Spec:
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """Return an axis of whole numbers. It has at most as many ticks as messages, so that no tick is at a fraction."""
+    """Return an axis of whole numbers. The ticks are at most as many as the largest number, so that none is at a
+    fraction.
+    """
     most = max((row[field] for row in rows), default=0)
     axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS_MAX)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}

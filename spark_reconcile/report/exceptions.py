@@ -88,8 +88,8 @@ def write_exceptions(
 
 
 class _Sample:
-    """A choice of exceptions: the first ones of every finding; and for every shown pair, PER_PAIR exceptions of as many
-    findings as possible.
+    """A choice of exceptions: the first ones of every finding; and for every shown pair, up to PER_PAIR exceptions of
+    as many findings as possible.
     """
 
     def __init__(self, per_finding: int, pairs: Collection[str]) -> None:

