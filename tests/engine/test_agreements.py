@@ -29,7 +29,7 @@ def test_the_hub_admits_the_rate_of_one_day_at_once() -> None:
     assert admitted(Meter(DAY_MINUTES), Terms(per_minute=1), 0.0, 2000) == 1440
 
 
-def test_without_a_rate_nothing_is_counted() -> None:
+def test_terms_without_a_rate_allow_any_number() -> None:
     assert admitted(Meter(1.0), Terms(), 0.0, 1000) == 1000
 
 

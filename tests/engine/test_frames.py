@@ -60,7 +60,7 @@ def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
         passed = reread(routing_key, header, body)
         assert (passed.envelope, passed.body) == (ENVELOPE, b"payload")
         assert write_frame(passed, version=1)[1] is passed.header
-        assert write_frame(passed)[1] is passed.header  # an unknown table is passed on to newer peers unchanged
+        assert write_frame(passed)[1] is passed.header  # a table is passed on unchanged, also to a newer peer
 
 
 def test_a_packet_comes_back_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Outgoing records: those of one turn for one peer are sent as one packet."""
+"""Outgoing records: the records of one turn for one peer are sent in one packet, or in several of bounded size."""
 
 from semq.engine.mail import Mail
 from semq.umx_t.address import Address
@@ -23,7 +23,7 @@ def test_records_for_one_peer_are_one_packet_of_bounded_size() -> None:
     assert mail.flush() == []
 
 
-def test_the_driver_is_notified_once_for_each_flush() -> None:
+def test_the_driver_is_notified_of_the_first_record_after_a_flush_and_of_other_work() -> None:
     woken: list[bool] = []
     mail = Mail(HERE, 3, lambda: woken.append(True))
     mail.add(A, *KIND, Presence(node="1"))

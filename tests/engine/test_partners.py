@@ -1,4 +1,4 @@
-"""The directory at a local node: bounded memory, and no target beyond the bounds is refused as unknown."""
+"""The directory at a local node: its memory is bounded, and no target beyond the bounds is refused as unknown."""
 
 import pytest
 

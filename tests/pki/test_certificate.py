@@ -1,4 +1,4 @@
-"""Reading of certificates of nodes, and refusal of others."""
+"""Reading of certificates of nodes, and refusal of other input."""
 
 import warnings
 from contextlib import suppress

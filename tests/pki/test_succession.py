@@ -53,7 +53,7 @@ def test_the_issuer_of_a_certificate_is_recognised_by_its_signature() -> None:
 
 
 def test_a_trusted_authority_with_an_unsupported_key_signs_no_statement() -> None:
-    """The statement is a hub's input: a kind of key that SEMQ does not support must not end in another error."""
+    """The statement comes from a hub: a kind of key that SEMQ does not support must not cause an untyped error."""
     key = ed25519.Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())

@@ -1,11 +1,13 @@
 """Handshakes between contexts, in memory: the negotiated version, and refusals by either side."""
 
 import ssl
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
+from semq.pki.authority import Authority
 from semq.pki.errors import KeyRefused, NoIdentity
 from semq.pki.keys import Passphrase
 from semq.pki.names import node_of
@@ -60,9 +62,9 @@ def test_a_client_without_a_certificate_is_accepted_without_a_name(hub: ssl.SSLC
     ids=["expired", "early", "foreign"],
 )
 def test_a_client_with_an_invalid_certificate_is_refused(
-    tmp_path: Path, hub: ssl.SSLContext, at: "object", by: "object"
+    tmp_path: Path, hub: ssl.SSLContext, at: datetime, by: Authority
 ) -> None:
-    keys = ring(tmp_path / "a", by, at=at)  # type: ignore[arg-type]
+    keys = ring(tmp_path / "a", by, at=at)
     with pytest.raises(ssl.SSLError):
         handshake(client_context(trust(OURS), keys), hub)
 

@@ -23,7 +23,7 @@ def key_of(kind: str, owner: str) -> PrivateKey:
 
 @dataclass
 class SealingPair:
-    """Two institutions, of which A sends to B."""
+    """Two institutions; A sends to B."""
 
     kind: str = "P256"
 

@@ -1,4 +1,4 @@
-"""The key in the text of a refusal: its signatures are no longer valid, and the sender reads it from the text."""
+"""A refusal names the key whose signatures are no longer valid; the sender reads the key from the text."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def test_every_address_is_read_back_from_its_text(address: Address) -> None:
         ("7.a-b_C/x", Address(7, "a-b_C", "x")),
     ],
 )
-def test_the_type_of_an_institution_may_be_left_out(text: str, address: Address) -> None:
+def test_an_address_is_read_with_and_without_its_optional_parts(text: str, address: Address) -> None:
     assert parse_address(text) == address
 
 
@@ -70,5 +70,5 @@ def test_the_node_of_a_user_is_the_address_without_the_user() -> None:
     assert Address(1, "a").node == Address(1, "a")
 
 
-def test_the_type_of_an_address_distinguishes_hubs_from_nodes() -> None:
+def test_the_type_of_an_address_distinguishes_hubs_from_institutions() -> None:
     assert [kind for kind in NodeType if is_hub(Address(kind, "x"))] == [NodeType.PLATFORM]

@@ -39,11 +39,8 @@ def test_every_field_has_one_row() -> None:
     of_envelope = [row.field for row in ATTRIBUTES if row.field and not row.is_of_document]
     envelope = {each.name for each in fields(Envelope)} - {"attributes"}
     assert envelope <= set(of_envelope)
-    assert set(of_envelope) - envelope == {
-        "token",
-        "not_before",
-        "ident",
-    }  # attributes of the submission, and a property
+    # Two attributes of a submission, and a property of the envelope.
+    assert set(of_envelope) - envelope == {"token", "not_before", "ident"}
     assert len({row.name for row in ATTRIBUTES}) == len(ATTRIBUTES)
 
 

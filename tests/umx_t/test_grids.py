@@ -1,6 +1,6 @@
-"""Visits to every cell of every grid: all are decided, states are reachable, final states stay, statuses only rise.
+"""Every cell of every grid: each cell is decided, every state is reached, final states stay, and statuses only rise.
 
-The exceptions are named one by one, with the rule of PROTOCOL.md that allows them.
+The tests name each exception, with the rule of PROTOCOL.md that allows it.
 """
 
 import ast
@@ -91,19 +91,19 @@ UNSETTLED = (
     SenderState.GONE,
     SenderState.AWAY,
 )
-FORWARD = (SenderState.SS_SENT, SenderState.SS_ACK_FWD)
+UNDER_WAY = (SenderState.SS_SENT, SenderState.SS_ACK_FWD)
 
 # The only events after which a sender's row returns to SS_INIT, with the columns (PROTOCOL.md section 5.1).
 RETURNS_TO_INIT: dict[SenderEvent, tuple[SenderState, ...]] = {
-    SenderEvent.fwd_failed: FORWARD,  # S3b
-    SenderEvent.not_here: (*FORWARD, SenderState.GONE, SenderState.AWAY),  # S8
+    SenderEvent.fwd_failed: UNDER_WAY,  # S3b
+    SenderEvent.not_here: (*UNDER_WAY, SenderState.GONE, SenderState.AWAY),  # S8
     SenderEvent.not_here_bare: (SenderState.GONE,),  # S8: as a void marker
-    SenderEvent.offline: (*FORWARD, SenderState.AWAY),  # S9
+    SenderEvent.offline: (*UNDER_WAY, SenderState.AWAY),  # S9
     SenderEvent.refused_again: (SenderState.SS_SENT,),  # section 18: as a void marker
     SenderEvent.returned: UNSETTLED,  # S15: as a void marker
     SenderEvent.cancel: UNSETTLED,  # S10: as a void marker
     # an operator requests another copy, which is always safe
-    SenderEvent.resend: (*FORWARD, SenderState.SS_ACK, SenderState.GONE, SenderState.AWAY),
+    SenderEvent.resend: (*UNDER_WAY, SenderState.SS_ACK, SenderState.GONE, SenderState.AWAY),
 }
 FROM_HUB = (
     SenderEvent.fwd,
@@ -235,7 +235,7 @@ def test_refusals_are_reported_to_every_inquiry() -> None:
     assert reported == {HubEvent.again, HubEvent.inquired, HubEvent.asked, HubEvent.ask, HubEvent.refuse}
 
 
-def test_in_custody_a_not_of_the_receiver_sends_nothing_again() -> None:
+def test_the_answer_not_sends_nothing_again_while_a_store_has_custody() -> None:
     rule = SENDER.step(SenderState.SS_ACK, SenderEvent.not_here)
     assert (rule.after, rule.deed) == (SenderState.SS_ACK, None)
 
@@ -245,7 +245,7 @@ def test_evidence_is_always_answered() -> None:
         assert {SENDER.step(state, event).deed for state in SENDER.columns} == {SenderDeed.reack2}
 
 
-def reach(grid: AnyGrid, start: Any) -> set[Any]:
+def states_reached(grid: AnyGrid, start: Any) -> set[Any]:
     """Return all states to which events lead from ``start``."""
     reached, added = {start}, {start}
     while added:
@@ -276,14 +276,14 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
     ids=lambda value: value.name if isinstance(value, Grid) else "",
 )
 def test_every_state_is_reached(grid: AnyGrid, start: Any, missing: set[Any]) -> None:
-    assert reach(grid, start) == set(start.__class__) - missing
+    assert states_reached(grid, start) == set(start.__class__) - missing
 
 
 @pytest.mark.parametrize("state", UNSETTLED)
 def test_every_unsettled_row_sends_or_asks_and_can_end(state: SenderState) -> None:
     deed = SENDER.step(state, SenderEvent.claim if state is SenderState.SS_INIT else SenderEvent.ask).deed
     assert deed in (SenderDeed.send, SenderDeed.ask_target, SenderDeed.ask_custodian)
-    assert ENDS & reach(SENDER, state)
+    assert ENDS & states_reached(SENDER, state)
 
 
 def test_the_hub_deletes_rows_only_after_a_statement_of_the_receiver_or_a_noted_refusal() -> None:

@@ -7,8 +7,8 @@ from semq.umx_t.status import SendStatus
 
 
 def test_the_states_of_a_message_are_distinct_keys() -> None:
-    places = {standing: place for place, standing in enumerate(SenderState)}
-    assert [places[standing] for standing in SenderState] == list(range(len(SenderState)))
+    places = {state: place for place, state in enumerate(SenderState)}
+    assert [places[state] for state in SenderState] == list(range(len(SenderState)))
 
 
 def test_statuses_are_keys_like_their_numbers() -> None:

@@ -1,4 +1,6 @@
-"""Ack-Fwd: sent once, if no Ack2 has passed for a moment, and never after a better statement."""
+"""Ack-Fwd: it is sent once, if no Ack2 has passed within the delay; it is not sent after the session of the target has
+ended.
+"""
 
 from dataclasses import replace
 
@@ -13,12 +15,12 @@ from tests.flows.trio import SETTINGS, Trio, records
 HOLD_S = SETTINGS.forward_note_s
 
 
-def silent(trio: Trio) -> None:
-    """Drop all frames of B."""
+def drop_frames_of_b(trio: Trio) -> None:
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
 def notes(trio: Trio) -> list[HubFlag | None]:
+    """Return the flags of the notes that the hub has sent to A."""
     assert trio.a.down is not None
     return [r.flag for r in records(trio.a.down.sent) if isinstance(r, Receipt) and r.flag is not None]
 
@@ -42,7 +44,7 @@ def test_an_ack2_makes_the_note_superfluous() -> None:
 
 def test_without_an_ack2_the_note_is_sent_once_after_the_delay() -> None:
     trio = Trio()
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.a.send(b"x")
     trio.settle()
     assert (notes(trio), status(trio)) == ([], SendStatus.SS_SENT)
@@ -54,7 +56,7 @@ def test_without_an_ack2_the_note_is_sent_once_after_the_delay() -> None:
 
 def test_each_attempt_has_its_own_delay() -> None:
     trio = Trio(replace(SETTINGS, forward_note_s=100, inquiry_s=600))
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.a.send(b"x")
     trio.settle()
     trio.later(60)
@@ -69,7 +71,7 @@ def test_each_attempt_has_its_own_delay() -> None:
 
 def test_the_end_of_the_session_is_reported_instead_of_the_held_note() -> None:
     trio = Trio()
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.a.send(b"x")
     trio.settle()
     trio.cut(trio.b)
@@ -80,7 +82,7 @@ def test_the_end_of_the_session_is_reported_instead_of_the_held_note() -> None:
 
 def test_a_third_node_cannot_drop_a_held_note() -> None:
     trio = Trio()
-    silent(trio)
+    drop_frames_of_b(trio)
     trio.a.send(b"x")
     trio.settle()
     assert trio.a.down is not None

@@ -1,4 +1,6 @@
-"""Reports of the users of an institution who receive now, from their node by the hub to the partners."""
+"""Reports about the users of an institution who receive documents now: from their node through the hub to the
+partners.
+"""
 
 from semq.engine.hub.user_reports import PAUSE_S
 from semq.umx_t.address import Address
@@ -27,7 +29,7 @@ def report(made: Trio, *users: str) -> None:
 
 
 def present(made: Trio) -> tuple[str, ...]:
-    """Return the users of B of whom A knows that they receive now."""
+    """Return the users of B who receive documents now, as far as A knows."""
     return made.a.engine.partners.present.get(str(B), ())
 
 

@@ -1,6 +1,6 @@
-"""Documents that wait for a missing predecessor: they cause no work when others are delivered, for any number of them.
+"""Documents that wait for a missing predecessor cause no work when other documents are delivered, however many wait.
 
-Searches in the table of orders and pieces of work are counted; no time is measured.
+The tests count searches in the table of orders, and pieces of work; they measure no time.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SEARCHES_MAX = 20  # maximum of searches for orders that one document with an or
 
 
 class CountingOrders(dict[OrderId, Order]):
-    """Orders, and the number of searches for one of them."""
+    """The table of orders; it counts the searches for an order."""
 
     searches = 0
 
@@ -48,7 +48,8 @@ class CountingOrders(dict[OrderId, Order]):
 
 
 def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
-    """Give B this number of order keys of A; the next document of each waits for a predecessor that does not arrive."""
+    """Return a trio in which B has this number of order keys of A; the next document of each key waits for a
+    predecessor that does not arrive."""
     trio = Trio()
     handover = trio.b.engine.handover
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])

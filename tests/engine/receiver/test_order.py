@@ -1,6 +1,4 @@
-"""Order entries that wait for a position are released once, at a cost that depends only on the number of released
-entries.
-"""
+"""Orders that wait for a position are freed once, at a cost that depends only on the number of freed orders."""
 
 from typing import Any
 
@@ -57,7 +55,7 @@ def test_the_end_of_an_incarnation_frees_orders_that_wait_for_unsent_positions()
     assert names(orders, 6, 6) == ["k5"]
 
 
-def test_the_rest_of_a_closed_stream_costs_nothing_when_its_floor_rises() -> None:
+def test_the_cost_of_a_rising_floor_depends_only_on_the_freed_orders() -> None:
     orders = blocked(*range(COUNT))
     assert names(orders, 0, COUNT) == []
     CountedSid.comparisons = 0

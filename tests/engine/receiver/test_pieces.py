@@ -38,22 +38,22 @@ async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
     return str(await until(reason))
 
 
-async def sent(channel: ClientChannel, key: str, size: int = SIZE) -> None:
+async def send_document(channel: ClientChannel, key: str, size: int = SIZE) -> None:
     assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}")
 
 
-async def test_pieces_beyond_the_quota_of_their_source_refuse_their_document_only(inprocess: InProcess) -> None:
+async def test_only_the_document_whose_pieces_exceed_the_quota_is_refused(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     config = PIECES + f"quota_piece_bytes_per_partner = {QUOTA}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
     await linked(a, b)
     channel = await confirming(inprocess, a)
-    await sent(channel, "K1")
+    await send_document(channel, "K1")
     await until(lambda: counted(b, MANIFESTS) == 1)
-    await sent(channel, "K2")
+    await send_document(channel, "K2")
     assert "SEMQ-1234" in await refusal(inprocess, a, "K2")
     assert counted(b, STORED) <= QUOTA
-    await sent(channel, "K3", 500)  # one message
+    await send_document(channel, "K3", 500)  # one message
     await until(lambda: counted(b, MANIFESTS) == 2)
     assert await published(await confirming(inprocess, b), "56001", body_of(SIZE), AppKey="a/b/c/K4")
     await until(lambda: counted(b, MANIFESTS) == 3)  # another source has its own quota
@@ -70,7 +70,7 @@ async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProces
     )
     a, b = await local(inprocess, "10008", hub.port), await inprocess.started(settings)
     await linked(a, b)
-    await sent(await confirming(inprocess, a), "K1")
+    await send_document(await confirming(inprocess, a), "K1")
     await until(lambda: counted(b, MANIFESTS))
     held = b.engine.core.pieces.of("1.10008")
     assert held >= SIZE
@@ -85,7 +85,7 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
     limit = "max_large_document_bytes = 3000000\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, PIECES + limit)
     await linked(a, b)
-    await sent(await confirming(inprocess, a), "K1")
+    await send_document(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     assert not counted(b, MANIFESTS)
     assert counted(b, STORED) <= 3_300_000
@@ -112,7 +112,7 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
     config = PIECES + f"max_large_document_bytes = {SIZE - 1}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, config)
     await linked(a, b)
-    await sent(await confirming(inprocess, a), "K1")
+    await send_document(await confirming(inprocess, a), "K1")
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     await until(lambda: b.engine.core.pieces.notices)
     assert counted(b, STORED) == SIZE
@@ -129,7 +129,7 @@ async def test_the_pieces_of_a_document_are_deleted_in_portions_also_after_a_res
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    await sent(await confirming(inprocess, a), "K1")
+    await send_document(await confirming(inprocess, a), "K1")
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     kept = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND app_status = 320"

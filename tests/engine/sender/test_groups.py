@@ -19,7 +19,7 @@ from semq.umx_t.records import Presence
 from tests.flows.trio import Trio
 
 MEMBERS = ["1.10008", "1.56001", "1.56002", "1.56003"]
-DEST = [each for each in MEMBERS if each != "1.10008"]
+TARGETS = [each for each in MEMBERS if each != "1.10008"]
 
 
 class GroupTrio(Trio):
@@ -50,7 +50,7 @@ def test_one_submission_becomes_a_message_for_each_member_but_the_own_institutio
     trio.settle()
     (accepted,) = trio.a.accepted
     assert accepted.members == 3
-    assert trio.targets == [f"{each}/desk" for each in DEST]
+    assert trio.targets == [f"{each}/desk" for each in TARGETS]
     tables = trio.a.store.tables
     assert [row.object_id - accepted.lk0.object_id for row in tables.outbound.values()] == [1, 2, 3]
     lines = [line for line in tables.ledger if line.event is Event.ACCEPTED]
@@ -102,7 +102,7 @@ def test_a_group_that_no_longer_exists_is_unknown() -> None:
     assert list(trio.a.engine.partners.groups) == ["3.other"]
 
 
-def test_a_group_waits_until_the_hub_has_named_all_groups() -> None:
+def test_a_group_is_refused_temporarily_until_the_hub_has_named_all_groups() -> None:
     trio = GroupTrio()
     trio.cut(trio.a)
     trio.a.crash()
@@ -134,7 +134,7 @@ def test_a_document_is_accepted_for_all_members_or_none() -> None:
     assert trio.targets == []
 
 
-def test_a_member_without_room_makes_all_wait() -> None:
+def test_a_document_is_refused_temporarily_if_a_member_has_reached_its_limit() -> None:
     trio = GroupTrio()
     partners = trio.a.engine.partners
     partners.terms["1.56003"] = (Terms(waiting_max=1),)
@@ -153,7 +153,7 @@ def test_a_member_without_room_makes_all_wait() -> None:
     assert str(QuotaReached.code) not in trio.codes
 
 
-def test_the_token_of_a_submission_is_that_of_the_group() -> None:
+def test_a_token_belongs_to_the_submission_to_the_group() -> None:
     trio = GroupTrio()
     for body in (b"x", b"x", b"other"):
         trio.a.send(body, to="3.retailers", token="t")
@@ -209,7 +209,7 @@ def test_memory_for_documents_to_groups_is_bounded(monkeypatch: pytest.MonkeyPat
     assert [each.members for each in trio.a.accepted] == [3, 3]
 
 
-def test_a_process_that_ends_before_the_commit_has_sent_to_no_member_and_after_it_to_all() -> None:
+def test_a_crash_before_the_commit_sends_to_no_member_and_a_crash_after_it_to_all() -> None:
     trio = GroupTrio()
     trio.a.send(b"lost", to="3.retailers", token="1")
     trio.a.crash()
@@ -263,7 +263,7 @@ def test_a_document_to_all_users_of_an_institution_has_a_receipt_for_each() -> N
     assert details == [f"member {n} of 2 of {accepted.lk0} to 4.56001" for n in (1, 2)]
 
 
-def test_a_document_to_all_users_of_the_own_institution() -> None:
+def test_a_document_to_all_users_of_the_own_institution_is_delivered_to_each() -> None:
     trio = UsersTrio()
     trio.a.send(b"x", to="4.10008")
     trio.settle()

@@ -98,14 +98,14 @@ def test_a_scheduled_document_delays_no_other_and_gets_its_position_when_it_is_s
     ]
 
 
-def test_a_time_that_has_passed_is_no_time() -> None:
+def test_a_document_whose_time_has_passed_is_sent_immediately() -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(-5))
     trio.send(b"2", trio.at(0))
     assert trio.b.app.payloads == [b"1", b"2"]
 
 
-def test_documents_outlive_the_process_and_what_became_due_meanwhile_is_sent_at_its_start() -> None:
+def test_scheduled_documents_outlive_the_process_and_are_sent_if_they_became_due_meanwhile() -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(5))
     trio.send(b"2", trio.at(500))
@@ -115,9 +115,7 @@ def test_documents_outlive_the_process_and_what_became_due_meanwhile_is_sent_at_
     trio.wait(10)
     assert trio.b.app.payloads == [b"1"]
     assert len(trio.scheduled) == 1
-    assert (
-        trio.b.app.deliveries[0].envelope.lk0.inc == trio.a.engine.core.inc
-    )  # the locator has the present incarnation
+    assert trio.b.app.deliveries[0].envelope.lk0.inc == trio.a.engine.core.inc
 
 
 def test_the_same_token_is_the_same_document_before_and_after_its_time() -> None:
@@ -200,7 +198,7 @@ def test_a_scheduled_document_that_expired_while_the_node_was_down_is_refused_un
     assert (number, refusal.lk0, refusal.reason[0]) == (first.lk0.object_id, first.lk0, "SEMQ-1206")
 
 
-def test_a_search_reads_due_rows_and_the_next_one_only() -> None:
+def test_more_due_documents_than_one_unit_releases_are_all_sent() -> None:
     trio = ScheduledTrio()
     for number in range(1200):
         trio.send(b"%d" % number, trio.at(5))

@@ -1,6 +1,6 @@
-"""A burst of documents: each is sent in the commit that accepts it, as long as the link has room.
+"""A burst of documents: as long as the link has room, each document is marked as sent in the commit that accepts it.
 
-Changes of rows are counted: a document that waits in SS_INIT costs an update, and its body is read again.
+The tests count changes of rows: a document that waits in SS_INIT costs an update, and its body is read again.
 """
 
 from semq.store.unit import Unit
@@ -10,7 +10,7 @@ from tests.memory_store.store import MemoryStore
 COUNT = 3000
 
 
-def test_a_burst_leaves_without_a_change_of_its_rows() -> None:
+def test_a_burst_is_sent_without_a_change_of_its_rows() -> None:
     trio = Trio()
     written: list[Unit] = []
 

@@ -1,5 +1,5 @@
-"""Cleanup: a row is deleted by the unit that meets its last condition; the cleaner deletes the rest, after a restart or
-an end.
+"""Cleanup: the unit that meets the last condition of a row deletes the row. The cleaner deletes rows that remain, for
+instance those that it finds after a restart.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ def test_finished_documents_leave_no_row_for_the_cleanup() -> None:
     assert [node.engine.cleaner.next_due for node in trio.nodes] == [None, None]
 
 
-def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
+def test_documents_stored_at_the_hub_and_given_late_leave_no_row_for_the_cleanup() -> None:
     trio = Trio(NEVER_CLEANS)
     trio.cut(trio.b)
     trio.b.app.places = 0
@@ -42,7 +42,7 @@ def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
 def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
     """The change to the last status and the deletion are one statement."""
     trio = Trio(NEVER_CLEANS)
-    written = _watched(trio)
+    written = _units_written(trio)
     trio.a.send(b"x")
     trio.settle()
     ended = [deletion for unit in written for deletion in unit.deleted_outbound.values()]
@@ -52,7 +52,7 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
 
 
 def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
-    """Rows that a node of an older version left: ended, and not deleted."""
+    """A node of an older version may have left such rows: they have ended, but are not deleted."""
     trio = Trio(replace(SETTINGS, clean_rows=BATCH))
     trio.b.app.acks = False
     trio.lose = lambda wire, frame: wire is trio.a.down  # A does not receive their receipts
@@ -61,13 +61,13 @@ def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
     _end_by_hand(trio.a.store.tables, trio.b.store.tables)
     for node in trio.nodes:
         node.crash()
-    written = _watched(trio)
+    written = _units_written(trio)
     trio.later(5)
     assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (0, 0)
     assert max(len(unit.deleted_outbound) + len(unit.deleted_pending) for unit in written) == BATCH
 
 
-def _watched(trio: Trio) -> list[Unit]:
+def _units_written(trio: Trio) -> list[Unit]:
     """Return all units that the local nodes write from now on."""
     written: list[Unit] = []
     for node in trio.nodes:

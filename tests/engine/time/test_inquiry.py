@@ -1,4 +1,6 @@
-"""Inquiries about messages in custody, while their target is offline: the rate does not grow with their number."""
+"""Inquiries about messages in custody, while their target is offline: their rate does not grow with the number of
+messages.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,13 +38,14 @@ def inquired(trio: Trio) -> list[str]:
 
 def test_inquiries_about_a_backlog_in_custody_keep_the_slower_pace() -> None:
     trio = waiting()
-    trio.later(60)  # each once, to see that it is in custody
+    trio.later(60)  # A inquires once about each message
     first = inquired(trio)
     assert set(first) == {str(row.lk0) for row in trio.a.store.tables.outbound.values()}
     trio.later(400)
     later = inquired(trio)[len(first) :]
     assert len(later) <= PER_S * 400 + PACED.ask_rows
-    assert len(later) >= PER_S * 400 / 2  # in turn, not some again and again
+    assert len(later) >= PER_S * 400 / 2
+    # Each message has its turn, so their numbers of inquiries are nearly equal.
     assert max(later.count(ident) for ident in set(later)) - min(later.count(ident) for ident in set(later)) <= 1
 
 
@@ -51,7 +54,7 @@ def test_inquiries_about_messages_under_way_do_not_wait_for_a_backlog() -> None:
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        """Lose the statement of custody of the hub."""
+        """Lose the hub's Ack-Save."""
         notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 
@@ -108,7 +111,7 @@ def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
 
 @pytest.mark.parametrize("is_online", [False, True])
 def test_a_lost_copy_makes_its_sender_inquire_about_all_messages_soon(is_online: bool) -> None:
-    """The hub was restored: the newest copies are missing. The target is away, or denies the messages."""
+    """The hub was restored, and its newest copies are missing. The target is offline, or denies the messages."""
     trio = waiting()
     trio.later(60)
     trio.crash_hub()

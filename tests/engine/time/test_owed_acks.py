@@ -1,4 +1,4 @@
-"""Rows that wait for an application are examined at a rate that does not grow with their number."""
+"""Rows that wait for an application are examined at a rate that does not grow with the number of rows."""
 
 from dataclasses import replace
 
@@ -45,9 +45,9 @@ def test_documents_that_wait_for_an_application_have_the_slower_pace() -> None:
     assert sum(examined) <= PER_S * 30 + PACED.ask_rows
 
 
-def test_unconfirmed_acknowledgements_to_senders_do_not_wait_for_them() -> None:
+def test_inquiries_about_unconfirmed_acknowledgements_do_not_wait_for_such_documents() -> None:
     trio = without_application()
-    trio.lose = lambda wire, frame: wire is trio.b.up  # the receipt
+    trio.lose = lambda wire, frame: wire is trio.b.up  # the receipt is lost
     trio.a.send(b"owed")
     trio.settle()
     trio.lose = lambda wire, frame: False

@@ -51,7 +51,7 @@ def test_a_backlog_of_hours_has_few_slices() -> None:
     assert schedule.next_due() is not None
 
 
-def test_a_reconnect_makes_all_due_at_once() -> None:
+def test_a_reconnect_makes_all_rows_due_together() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     for n in range(10):
         schedule.add(n, now=float(n * 10))
@@ -61,7 +61,7 @@ def test_a_reconnect_makes_all_due_at_once() -> None:
     Schedule(FIRST_S, MAX_S).hurry(0.0)  # an empty schedule has nothing due
 
 
-def test_a_span_made_due_replaces_what_was_planned_inside_it() -> None:
+def test_a_span_that_is_made_due_replaces_the_slices_inside_it() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(5, now=0.0)
     schedule.add(50, now=100.0)
@@ -114,7 +114,7 @@ def test_slow_inquiries_delay_no_others() -> None:
 
 
 def test_slices_of_different_pace_do_not_merge() -> None:
-    """A merge would delay inquiries about the rows of one of them, even if the slices overlap."""
+    """A merge would delay inquiries about the rows of one slice, even if the slices overlap."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.again(Slice(0, 99, 0.0, 5, patient=True), 0.0, MIDDLE)
     schedule.again(Slice(40, 50, 0.0, 5), 0.0, MIDDLE)
@@ -138,7 +138,7 @@ def test_a_reconnect_leaves_the_slower_pace_to_slices_that_have_it_and_takes_a_s
     assert schedule.take(100.0) == Slice(20_000, 29_999, 100.0, patient=True)
 
 
-def test_with_the_full_budget_no_span_keeps_the_slower_pace() -> None:
+def test_a_rush_ends_the_slower_pace_of_all_slices() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.put_back(Slice(0, 99, 900.0, 5, patient=True), 900.0)
     schedule.rush(3.0)
@@ -155,7 +155,7 @@ def test_spans_in_custody_begin_at_the_slower_pace() -> None:
 
 
 def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:
-    """Rows of one moment, or of one age, are not merged over a distance as long as there are few slices."""
+    """As long as there are few slices, distant rows are not merged, even if they were sent at the same time."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)
     schedule.add(1_000_000, now=0.1)

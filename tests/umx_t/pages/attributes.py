@@ -44,7 +44,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {"README.md": of_applications, "
 
 
 def printed(name: str, page: str) -> str:
-    """Return the text of a page with its table as derived now."""
+    """Return the text of a page, with its table replaced by the present one."""
     table = "\n".join(PAGES[name]()) + "\n"
     between = re.compile(r"(<!-- attributes -->\n).*?(<!-- end of attributes -->\n)", re.DOTALL)
     page, count = between.subn(lambda match: match[1] + table + match[2], page)

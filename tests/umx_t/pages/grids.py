@@ -44,7 +44,7 @@ def lines_of(grid: Grid[Any, Any, Any]) -> Iterator[str]:
 
 
 def printed(protocol: str) -> str:
-    """Return the text of PROTOCOL.md with every grid as derived now."""
+    """Return the text of PROTOCOL.md, with every grid replaced by the present one."""
     for grid in GRIDS:
         between = re.compile(rf"(<!-- grid {grid.name} -->\n).*?(<!-- end of grid -->\n)", re.DOTALL)
         text = "\n".join(lines_of(grid)) + "\n"
