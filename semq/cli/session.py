@@ -23,7 +23,7 @@ from semq.errors import SemqError
 if TYPE_CHECKING:
     from semq.config import Settings
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # default of --timeout
 # Variables of the command line. Variables of settings also begin with SEMQ_, so ``environment`` leaves these two out.
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 

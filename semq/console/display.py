@@ -19,6 +19,7 @@ from semq.web.pages import languages
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
+# Seconds of a unit of time | text of a number of these units
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
 # Statuses by the colour of their tag, which also shows them as text
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})

@@ -19,7 +19,7 @@ from semq.web.transport.event_stream import event
 
 ASK_S = 3.0  # interval between two requests for the state
 HASH_MAX = 40  # characters
-# Parts of ``node.status`` that are not in the hash: they change all the time, and no page shows them.
+# Parts of ``node.status`` that are not in the hash: they change all the time, which is no reason to refresh a page.
 NOT_HASHED = ("store", "waiting_work", "http")
 LIVE = "/live"  # address of the stream
 

@@ -57,6 +57,7 @@ OUTCOMES = {
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
     "running": "running or interrupted", "failed": "failed",
 }  # fmt: skip
+# Kind of a verdict of the reconciliation | its description
 KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
 # States and names of acts on many messages (``bulk``)
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}

@@ -23,11 +23,11 @@ from semq.web.transport.response_headers import ResponseHeaders
 
 log = structlog.get_logger("semq.web")
 API = "/api/"
-STATIC_S = 3600
+STATIC_S = 3600  # time for which browsers may cache static files
 
 
 class CachedFiles(StaticFiles):
-    """Static files that browsers may cache for STATIC_S seconds."""
+    """Static files with a header Cache-Control."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)

@@ -21,8 +21,8 @@ from semq.store.postgres import roles, schema_version
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import SchemaTooOld
 
-CONNECT_S = 5
-SKEW_S_MAX = 2.0
+CONNECT_S = 5  # longest wait for a connection
+SKEW_S_MAX = 2.0  # largest difference of the clocks without a warning
 NODE_CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 
 

@@ -21,7 +21,7 @@ from semq.cli.session import Session, on_node
 from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
-PREFETCH = 16
+PREFETCH = 16  # documents that the node sends before the first is acknowledged
 UNWRITTEN_MAX = 16  # unwritten documents after which the command ends: the folder itself has a fault
 
 

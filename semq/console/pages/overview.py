@@ -13,7 +13,7 @@ from semq.console.live import LIVE, live
 from semq.console.words import CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.web.pages.visit import Visit, page
 
-CAUSES_MAX, OFFLINE_MAX = 8, 8
+CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page
 # Causes of failed documents, which have their own figure
 FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
 # Kind of node | counters of its engine

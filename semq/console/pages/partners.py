@@ -10,7 +10,7 @@ from semq.console.display import show
 from semq.console.live import LIVE
 from semq.web.pages.visit import Visit, page
 
-USERS_SHOWN = 200
+USERS_SHOWN = 200  # largest number of users on the page
 
 
 async def partners(visit: Visit) -> Response:

@@ -17,7 +17,7 @@ from spark_reconcile.judgement.verdicts import VERDICT
 
 DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 14, 200  # dates of the table and of the chart; pairs of a run
 EXCEPTIONS_MAX = 50  # exceptions on a page
-CHART_WIDTH, CHART_HEIGHT = 640, 120
+CHART_WIDTH, CHART_HEIGHT = 640, 120  # of the picture, in its units
 
 
 async def reconciliation(visit: Visit) -> Response:

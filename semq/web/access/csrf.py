@@ -12,7 +12,7 @@ from starlette.requests import Request
 from semq.web.access.secret import derived, is_same
 from semq.web.errors import ForeignForm
 
-FIELD, HEADER = "csrf", "x-csrf-token"
+FIELD, HEADER = "csrf", "x-csrf-token"  # names of the form field and of the header with the token
 OWN_SITES = ("same-origin", "none")  # values of Sec-Fetch-Site; none: the user entered the address
 
 

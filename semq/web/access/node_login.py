@@ -11,7 +11,7 @@ from semq.config.settings import Settings
 from semq.web.access.limits import Attempts
 
 LOGIN_S = 10.0  # longest wait for a connection to the node
-PASSWORD_MAX = 1000
+PASSWORD_MAX = 1000  # characters
 
 
 class LoginServices(Protocol):

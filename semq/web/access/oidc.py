@@ -29,11 +29,13 @@ from semq.web.access.limits import OIDC_SIGN_IN_S
 from semq.web.access.secret import hash_of, is_same, new_secret
 from semq.web.errors import OidcAway, OidcRefused
 
+# Accepted algorithms of the signature of an ID token
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
-PENDING_MAX = 1000
+PENDING_MAX = 1000  # sign-ins in progress
 CACHE_S = 3600.0  # for metadata and keys of the provider
 KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys of the provider
-ANSWER_MAX, TIMEOUT_S, SKEW_S = 1 << 20, 10.0, 60
+ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
+SKEW_S = 60  # tolerated difference between the clocks of the provider and of this machine
 TEXT_MAX = 100  # characters of a name, or of a text of the provider in an error
 
 

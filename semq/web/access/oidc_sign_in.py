@@ -16,7 +16,7 @@ from semq.web.errors import BadRequest, NoSuchPage, OidcRefused
 from semq.web.pages.visit import Visit
 
 BEGIN, CALLBACK = "/sign-in/oidc", "/sign-in/oidc/callback"
-VIA = "oidc"
+VIA = "oidc"  # means of sign-in, in the audit log
 
 
 async def begin(visit: Visit) -> Response:

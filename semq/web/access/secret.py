@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 
 from semq.clock import draw_secret
 
-SIZE = 32
+SIZE = 32  # bytes of a secret
 
 
 def new_secret() -> str:

@@ -24,7 +24,7 @@ log = structlog.get_logger("semq.web")
 
 NODE_ROLES = ("admin", "payload")  # roles of a user who may administer the node
 LINK_ROLES = ("admin", "payload")  # roles of the session that the one-time link begins
-NAME_MAX = 64
+NAME_MAX = 64  # characters of a name; the rest is ignored
 REFUSED = "User or password is wrong, or the user is disabled."
 
 

@@ -18,7 +18,7 @@ from semq.trace_context import trace_context
 from semq.umx_t.app_key import AppKey
 from semq.web.errors import BadRequest
 
-PREFIX = b"semq-"
+PREFIX = b"semq-"  # prefix of the headers of attributes
 OWN_PREFIX = b"semq-header-"  # prefix of the application's own headers
 KEY_HEADER = b"idempotency-key"  # the same as SEMQ-Token
 # Arguments of msg.submit without a header SEMQ-…
@@ -26,6 +26,7 @@ NOT_PREFIXED = ("body_base64", "headers", "sender", "content_type", "content_enc
 NAMES = tuple(
     field.encode_name for field in msgspec.structs.fields(SubmitDocument) if field.encode_name not in NOT_PREFIXED
 )
+# Header | argument of msg.submit
 STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
 BY_HEADER = (
     {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {KEY_HEADER: "token"} | STANDARD_HEADERS

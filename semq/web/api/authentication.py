@@ -20,8 +20,8 @@ from semq.web.transport.connection import CERTIFICATE
 if TYPE_CHECKING:
     from semq.web.services import Web
 
-SAFE = ("GET", "HEAD")
-HEADER_MAX = 4096
+SAFE = ("GET", "HEAD")  # methods that change nothing, so that sessions need no CSRF token for them
+HEADER_MAX = 4096  # characters of the header Authorization
 
 
 async def authenticated(request: Request, web: "Web") -> Visitor:

@@ -17,6 +17,7 @@ ABOUT = (
     "Errors are application/problem+json with a stable code (`semq errors lookup CODE`) and a remedy. `retry` states"
     " whether the same request may succeed later; Retry-After states when."
 )
+# The schema of a problem document (RFC 9457)
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "code", "remedy", "retry", "facts"],
@@ -36,6 +37,7 @@ SECURITY = {
     "user": {"type": "http", "scheme": "basic", "description": "A user of the node ([amqp.users])."},
     "certificate": {"type": "mutualTLS", "description": "A client certificate ([http.certificates])."},
 }
+# Status | its meaning
 MEANINGS = {
     400: "The request is wrong.",
     401: "The request has no valid login.",
@@ -52,6 +54,7 @@ MEANINGS = {
     504: "The node does not answer in time.",
     507: "There is no room for the body.",
 }
+# Status | name of the response in the document
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
 COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that needs a right
 CONVERTOR = re.compile(r":[a-z]+}")  # the end of a parameter in Starlette's paths, for instance in {name:path}

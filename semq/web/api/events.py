@@ -30,7 +30,7 @@ from semq.web.transport.event_stream import event, stream
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX, ID_MAX = 255, 400  # bytes of a pattern, characters of an identifier
 GAP = "Events between the previous stream and this one may be missing. With a queue (?queue=NAME) the node keeps them."
-EXPIRES_S = 7 * 86_400
+EXPIRES_S = 7 * 86_400  # time for which the node keeps a queue without a connection
 PREFETCH = BEHIND + 64  # the sent events, which are acknowledged later, and some that are on their way
 
 

@@ -23,7 +23,7 @@ from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
-WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
+WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0  # largest values of wait_s, max and lease_s in the query
 RAW = "application/octet-stream"
 # The parts of the answer around the attributes and bodies of the documents
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"

@@ -17,6 +17,7 @@ from semq.web.api.node_operations import endpoints_of, parameters, schemas
 PATH = "/api/v1"
 # Rights of which one is needed to read the state and the trace of a sent document
 VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
+# The parameter of a path that names a document
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )

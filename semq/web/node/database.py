@@ -19,7 +19,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.reader import KEEPALIVE, UNAVAILABLE
 from semq.web.errors import BadRequest, QueryTooSlow
 
-READERS, WRITERS = 4, 2
+READERS, WRITERS = 4, 2  # connections of each pool, with a thread for each
 READ_MS, WRITE_MS = 2_000, 5_000  # statement_timeout of each pool
 
 P = ParamSpec("P")

@@ -29,7 +29,8 @@ SHARED_S = 1.0  # time for which requests share an answer
 ASK_S = 5.0  # longest wait for the node; below the usual time limits of orchestrators and scrapes
 OPENMETRICS = "application/openmetrics-text"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-READY_CHECKS = ("node", "store", "intake")
+READY_CHECKS = ("node", "store", "intake")  # checks that must be ok for /readyz
+# The health of a node that does not answer
 NO_ANSWER = {"verdict": "failing", "checks": [{"check": "node", "verdict": "failing", "detail": "it does not answer"}]}
 
 

@@ -16,7 +16,7 @@ from semq.web.access.visitor import Visitor
 from semq.web.errors import NoSuchPage, RoleMissing
 from semq.web.node.audit import Audit
 
-CREATE_TOKEN = "token.create"
+CREATE_TOKEN = "token.create"  # the operation that grants rights to a program
 ASK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
 
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 COOKIE = "semq_language"
 ENGLISH = "en"
+# Language | its name
 CHOICES = {"en": "English", "zh": "中文"}
 
 _current: ContextVar[str] = ContextVar("semq_web_language", default=ENGLISH)

@@ -34,8 +34,8 @@ from semq.web.transport.failures import failure_page
 log = structlog.get_logger("semq.web")
 
 NOTICE = "semq_notice"  # cookie with a notice for the next page
-NOTICE_MAX = 500
-FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20
+NOTICE_MAX = 500  # characters
+FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20  # fields and files of a form, bytes of one field
 FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes of a form; the second for visitors who are not signed in
 P = ParamSpec("P")
 T = TypeVar("T")

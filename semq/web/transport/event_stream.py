@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import StreamingResponse
 
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 15.0  # longest time without a byte
 RETRY_MS = 2000  # pause of the browser before it connects again
 _closing: set[asyncio.Task[None]] = set()  # keeps the tasks alive until they end
 

@@ -16,7 +16,7 @@ from semq.foreign_text import shown
 from semq.web.errors import ForeignHost
 from semq.web.transport.failures import problem
 
-ANY = "*"
+ANY = "*"  # in http.hosts: all names are accepted
 ACCEPTED_MAX = 1000  # headers that are remembered
 PORT = re.compile(r":[0-9]*$")
 

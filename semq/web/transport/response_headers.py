@@ -19,7 +19,7 @@ ALWAYS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
-UNSTORED = (b"cache-control", b"no-store")
+UNSTORED = (b"cache-control", b"no-store")  # for responses that do not set Cache-Control
 TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 

@@ -20,9 +20,9 @@ from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection
 
 log = structlog.get_logger("semq.web")
-BACKLOG = 1024
-HANDSHAKE_S = 10.0
-KEEP_ALIVE_S = 75
+BACKLOG = 1024  # connections that wait to be accepted
+HANDSHAKE_S = 10.0  # longest TLS handshake
+KEEP_ALIVE_S = 75  # an idle connection is closed after this time
 GRACE_S = 5.0  # longest wait for requests in progress when the server stops
 
 
