@@ -59,7 +59,7 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     logging.getLogger().addHandler(logging.NullHandler())  # warnings about lost connections are expected
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    # A connection that failed early is closed without an await.
+    # aio-pika does not await the close of a connection that failed early.
     warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
 
     def say(line: str) -> None:

@@ -131,7 +131,7 @@ class Submitter:
             await asyncio.sleep(pause_s * 2 * chance.random())
 
     async def submit(self, document: CrashDocument) -> None:
-        """Publish a document until it is accepted."""
+        """Publish a document until it is accepted or refused."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
         target = self._group if document.is_to_group else self._target
         while True:

@@ -126,7 +126,7 @@ class DocumentStream:
         return CrashDocument(self._seed, self.source, targets, self._number, save_fwd, ack2, order_key, size, sealed)
 
     def next_large(self) -> CrashDocument:
-        """Return the next document of a random size that is sent in pieces."""
+        """Return the next document, with a random size that is sent in pieces."""
         return self.large(self._chance.randint(*LARGE))
 
     def large(self, size: int) -> CrashDocument:

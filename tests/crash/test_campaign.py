@@ -134,8 +134,9 @@ def judge_with_direct_link(factor: int) -> None:
 
 
 def test_roll_over_revocation_and_changes_of_the_way_lose_and_repeat_nothing(factor: int) -> None:
-    """TLS, sealed documents, signed receipts; also for an offline target. The two campaigns take turns by day; with
-    --deep both run.
+    """Campaigns with TLS, sealed documents and signed receipts: one by the hub alone, one also with a direct link.
+
+    The two take turns by day; with --deep both run.
     """
     campaigns = (judge_by_the_hub, judge_with_direct_link)
     for campaign in campaigns if factor > 1 else (campaigns[SEED % len(campaigns)],):

@@ -51,7 +51,7 @@ def number_from(world: CrashWorld, node: str, query: str) -> int:
 
 
 async def until_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
-    """Wait until a table of a node has this number of pieces."""
+    """Wait until a table of a node has at least this number of pieces."""
     condition = {"tb_0030": " WHERE target_user = '_pieces'", "tb_0031": " WHERE dest_user = '_pieces'"}.get(table, "")
     await until(lambda: number_from(world, node, f"SELECT count(*) FROM {table}{condition}") >= at_least)
 

@@ -52,7 +52,7 @@ class Peer:
         return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.records)
 
 
-async def by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
+async def log_in_by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
     """Log in as 10008; return its end of the link, which keeps all frames that arrive, and sends none on its own."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()

@@ -200,7 +200,7 @@ def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable
     once = play(scene)
     with twice(set()):
         again = play(scene)
-    for result in (once, again):  # an event is prepared at each decision, so twice
+    for result in (once, again):  # an event is prepared at each decision, and may be listed twice
         result["events"] = [sorted(set(events)) for events in result["events"]]
     assert again == once
 

@@ -205,7 +205,7 @@ def test_an_unknown_target_is_refused_at_submit_after_the_directory_has_arrived(
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_an_unknown_target_is_refused_by_the_hub_before_that_and_the_body_is_kept() -> None:
+def test_an_unknown_target_is_refused_by_the_hub_if_the_sender_has_no_directory_yet() -> None:
     trio = Trio(connected=False)
     trio.connect(trio.b)
     trio.a.send(b"x", to="77777")

@@ -30,7 +30,7 @@ def test_documents_without_a_row_are_remembered_up_to_a_bound(monkeypatch: pytes
     assert sorted(trio.a.engine.rows.unkept) == [accepted.lk0.object_id for accepted in trio.a.accepted[1:]]
 
 
-def test_a_marker_is_no_second_document_and_no_attempt_is_left_out() -> None:
+def test_a_marker_is_reported_only_by_its_end_and_its_attempt_is_in_the_ledger() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

@@ -17,7 +17,7 @@ from semq.service.node import PACKET_BYTES_MAX
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import AppStatus, Arrival, Outcome
-from tests.flows.by_hand import by_hand, message
+from tests.flows.by_hand import log_in_by_hand, message
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import SETTINGS, Trio, TrioWire
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
@@ -121,7 +121,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
 async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
     """The frames are a marker with a body, and a packet above the size limit of packets."""
     hub = await inprocess.hub(SMALL_HUB)
-    peer = await by_hand(inprocess, hub)
+    peer = await log_in_by_hand(inprocess, hub)
     genuine = message(1)
     marker = Data(changed(genuine.envelope, void=True), bytes(DRAINED))
     await peer.send_frame(marker)

@@ -44,7 +44,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (2, 0)
 
 
-def test_a_message_forwarded_again_is_the_newest() -> None:
+def test_a_message_forwarded_again_counts_as_the_newest() -> None:
     """Otherwise this message would prevent later messages from freeing their places."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True

@@ -9,7 +9,7 @@ from semq.engine.frames import read_frame
 from semq.umx_t.envelope import Data
 from semq.umx_t.headers import PACKED
 from semq.umx_t.version import PROPERTY, offer
-from tests.flows.by_hand import ME, by_hand
+from tests.flows.by_hand import ME, log_in_by_hand
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
@@ -24,7 +24,7 @@ async def test_a_forwarded_document_has_the_form_of_its_receiver_s_version(
     hub = await inprocess.hub()
     sender = await inprocess.local("56001", hub.port)
     await linked(sender)
-    peer = await by_hand(inprocess, hub, **properties)
+    peer = await log_in_by_hand(inprocess, hub, **properties)
     async with Client(f"amqp://guest:guest@127.0.0.1:{sender.port}") as client:
         await client.send(str(ME), b"payload", app_key="a/b/c/d", headers={"colour": "red"})
     await until(lambda: peer.documents)

@@ -64,7 +64,7 @@ def test_a_document_cannot_be_sealed_before_the_first_session_and_can_be_after_a
     assert trio.a.rows["tb_0031"] == 1
 
 
-def test_a_renewed_certificate_arrives_by_the_session_that_lives() -> None:
+def test_a_renewed_certificate_arrives_in_the_present_session() -> None:
     trio = world()
     trio.a.send(b"1", encrypt=True)
     trio.settle()

@@ -12,7 +12,7 @@ from tests.house.sources import imports, modules, unmirrored
 
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules of the product that each module imports, also for type checking alone."""
+    """Return the modules of the product that each module imports, also only for type checking."""
     names = set(modules())
     graph: dict[str, set[str]] = {}
     for name, file in modules().items():
@@ -86,7 +86,7 @@ def figures() -> dict[str, object]:
 
 
 def main() -> int:
-    """Print the figures, with the members of each circle unless as JSON; return the exit status."""
+    """Print the figures as JSON, or as text with the members of each circle; return the exit status."""
     values = figures()
     if "--json" in sys.argv[1:]:
         print(json.dumps(values))

@@ -1,4 +1,4 @@
-"""Names: a word of the list means one thing, and is defined where it does; class names and names of tests."""
+"""Names: some words may be names only where they have their meaning; class names are unique; tests state facts."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def test_a_word_means_one_thing() -> None:
 
 
 def test_every_class_has_a_name_of_its_own() -> None:
-    """Classes of tests and benchmarks inside functions and classes may have names that others have."""
+    """Only nested classes of tests and benchmarks may have the name of another class."""
     places: defaultdict[str, set[str]] = defaultdict(set)
     product = set(modules().values())
     for file in committed():

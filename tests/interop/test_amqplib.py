@@ -1,4 +1,4 @@
-"""Node's amqplib: installed once, by its lock file, into the project's cache folder."""
+"""amqplib of Node.js: installed once, by its lock file, into the project's cache folder."""
 
 import fcntl
 import json

@@ -1,4 +1,5 @@
-"""A large document through real processes: bounded memory, and exactly one document despite kills of both processes.
+"""A large document through real processes: bounded memory, and exactly one document despite kills of the
+node and of its web process.
 
 The size in MiB may be given: ``./run python -m tests.interop.test_documents_over_http 1024``.
 """

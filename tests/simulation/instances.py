@@ -240,7 +240,7 @@ class InstancesWorld(World):
 
     @property
     def hub(self) -> HubHost:
-        """An instance: nodes dial any."""
+        """A random instance, for a node that dials."""
         return self._of_instances.choice(self.sites).host
 
     def instances(self) -> list[InstanceHost]:
@@ -260,7 +260,7 @@ class InstancesWorld(World):
         super().take_over(old_lives_s)
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """Move the home of a node, whatever waits for it; end an instance, unless ``keep_old``."""
+        """Move the home of a node, also while documents wait for the node; end an instance, unless ``keep_old``."""
         self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.sites))
         if not keep_old:
             self.hub.crash(restart_s=60.0)
@@ -354,7 +354,7 @@ class InstancesWorld(World):
         self._restore_carrier()
 
     def _serve_sites(self) -> None:
-        """Do nothing: affected node reaches affected store."""
+        """Do nothing: every node reaches every store."""
 
 
 def simulate_instances(

@@ -233,7 +233,7 @@ def resend_always(no: Any) -> Any:
 
 
 def done_at_once(insert: Any) -> Any:
-    """Give VOID and REJ no turn in the order."""
+    """Count a message recorded as VOID or REJ as handled at once, before its turn in the order."""
 
     def inserts(arrivals: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
         bref: int = insert(arrivals, envelope, slot, entry, opened)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Runs:
-    """The process; a context manager."""
+    """The other process; a context manager that ends it."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"))

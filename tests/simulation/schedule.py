@@ -66,7 +66,7 @@ class ScheduleBooks:
     def __init__(self, oracle: "Oracle") -> None:
         self._oracle = oracle
         self.tokens: set[str] = set()  #: tokens of all documents that were ever scheduled
-        self.asked: set[tuple[str, int]] = set()  #: a person has asked to release or cancel them
+        self.asked: set[tuple[str, int]] = set()  #: documents that a person has asked to release or cancel
         self._waiting: dict[tuple[str, int], Submitted] = {}
         self._names: set[str] = set()
         self._released: set[tuple[str, int]] = set()

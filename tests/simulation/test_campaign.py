@@ -44,7 +44,7 @@ def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int
 
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
-    """The first share, then a drill for each cell that it does not reach."""
+    """The test runs the first share, then drills each cell that the share does not reach."""
     totals = runs(run_with_drills, size)
     expect_no_violation(totals, size)
     coverage = totals.report()["coverage"]
@@ -78,7 +78,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: Runs) -> None:
-    """Also in another process, so that a failing seed can be replayed."""
+    """A seed has the same run in another process, too, so that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "12")
     alone = [runs(run_share, seed, 1).report() for seed in (40, 51)]
     others = run("--first", "41", "--seeds", "10")

@@ -104,7 +104,7 @@ class World:
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """Return the receiving end of the present session between two nodes; None if no open session is there."""
+        """Return the receiving end of the present session between two nodes; None if they have no open session."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         link: SimLink | None

@@ -96,7 +96,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     trio.a.send(b"y")
     trio.settle()
     assert trio.b.app.payloads == [b"y"]
-    assert lines(trio, Event.FORWARDED) == [""]  # the direct path is open
+    assert lines(trio, Event.FORWARDED) == [""]  # the hub forwards the next document, because no copy waits any more
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
@@ -374,7 +374,7 @@ def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
 
 @pytest.mark.parametrize("trigger", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
 def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_same_commit(trigger: str) -> None:
-    """The hub reports after the commit. Later work of the same unit has then put the sender's marker into the row."""
+    """The hub reports after the commit, when later work of the same unit has put the sender's marker into the row."""
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)

@@ -62,7 +62,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
-def owed(trio: Trio) -> bool:
+def is_ack_owed(trio: Trio) -> bool:
     """Whether B still waits for the hub to note its Ack."""
     (row,) = trio.b.store.tables.pending.values()
     return row.p_ack_status is AckStatus.AS_INIT
@@ -87,7 +87,7 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
     trio.lose = listen
     first = move(trio, 2, MemoryStore())
     trio.later(HOUR, STEP)
-    assert (received, owed(trio)) == ([], True)
+    assert (received, is_ack_owed(trio)) == ([], True)
     assert trio.hub.custody.stores.missed[1, 1] > 1
     move(trio, 1, MemoryStore(first.tables))
     trio.later(HOUR, STEP)

@@ -14,7 +14,7 @@ from tests.flows.trio import HUB, TrioWire
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
 def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
-    """The hub forwards the document, and reports to A that it has refused it."""
+    """The hub forwards the document, but reports a refusal to A."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.a.down and isinstance(frame, Packet) and frame.source == HUB:

@@ -14,7 +14,7 @@ from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, InquiryRole, Receipt
-from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
+from tests.flows.by_hand import HUB, ME, OTHER, Peer, log_in_by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -85,7 +85,7 @@ async def test_a_flood_of_packets_does_not_stop_the_documents_of_others(inproces
     other, neighbour = await inprocess.local("56001", hub.port), await inprocess.local("88001", hub.port)
     await linked(other)
     await linked(neighbour)
-    peer = await by_hand(inprocess, hub)
+    peer = await log_in_by_hand(inprocess, hub)
     admin, receiver = await inprocess.client(neighbour), await inprocess.client(other)
     flooding = True
 

@@ -30,7 +30,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
-    """B has signed it for C; the hub delivers it to A, unchanged."""
+    """B has signed the ReAck2 for C; the hub delivers it to A, unchanged."""
     world.a.receive(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
     assert violations(world.a) == 1
     assert not is_ignoring_b(world)

@@ -21,12 +21,12 @@ from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.headers import packet_type
 from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, InquiryRole, Receipt
 from semq.umx_t.version import PROPERTY
-from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand, message
+from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, log_in_by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 NEVER_OURS = "1.10008.1.1.5.{}"  # the name of a message that 10008 may have sent, but did not
-# the name of a message that 56001 may have sent, in an incarnation that did not exist
+# The name of a message that 56001 may have sent, in an incarnation that did not exist.
 NEVER_THEIRS = "1.56001.1.1.5.{}"
 
 
@@ -41,7 +41,7 @@ class NonsenseScene:
 async def scene(inprocess: InProcess) -> NonsenseScene:
     hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)
-    peer = await by_hand(inprocess, hub)
+    peer = await log_in_by_hand(inprocess, hub)
     await linked(other)
     return NonsenseScene(hub, other, peer)
 

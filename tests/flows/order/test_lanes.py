@@ -34,7 +34,7 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """Return a trio in which A's first row is SS_SENT, its message is lost, and a second row waits; and both rows.
+    """Return a trio and two rows of A: the first is SS_SENT, and its message is lost; the second waits.
 
     The second row waits for the window if ``window`` is 1, and otherwise for room on the link.
     """

@@ -59,7 +59,7 @@ class InstanceProcesses:
     inprocess: InProcess
     new_database: Callable[[], str]
     broker_port: int
-    running_broker: AsyncExitStack  #: closed, it ends the broker
+    running_broker: AsyncExitStack  #: closing it ends the broker
     databases: dict[int, str] = field(default_factory=dict)
     processes: list[InstanceProcess] = field(default_factory=list)
 

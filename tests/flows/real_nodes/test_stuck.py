@@ -24,7 +24,7 @@ from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Answer, InquiryRole, Receipt
 from tests.cli.command import semq_aside
-from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
+from tests.flows.by_hand import HUB, ME, OTHER, Peer, log_in_by_hand, message
 from tests.flows.losing import LosingProxy
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
@@ -109,7 +109,7 @@ async def test_a_target_that_is_offline_or_silent(inprocess: InProcess, scene: S
     hub = await inprocess.client(scene.hub)
     rows = (await ask(hub, "stuck.list"))["result"]
     assert [row["stuck"]["cause"] for row in rows] == ["TARGET_OFFLINE"]
-    await by_hand(inprocess, scene.hub)
+    await log_in_by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     silent = await scene.submit("10008")
     await scene.expect_cause(silent, "NO_ACK2")
@@ -124,7 +124,7 @@ async def refuse(peer: Peer, lk0: str, code: str) -> None:
 
 
 async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: StuckScene) -> None:
-    peer = await by_hand(inprocess, scene.hub)
+    peer = await log_in_by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
     await refuse(peer, unreadable, KeyUnknown.code)
@@ -160,7 +160,7 @@ async def test_a_document_that_waits_for_its_turn(inprocess: InProcess, scene: S
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
     scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
     scene.admin = await inprocess.client(scene.node)
-    await by_hand(inprocess, scene.hub)
+    await log_in_by_hand(inprocess, scene.hub)
     await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     await scene.submit("10008")
@@ -174,7 +174,7 @@ async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: I
     settings = inprocess.settings("88001", text + OVERDUE)
     scene.node = await inprocess.started(settings)
     scene.admin = await inprocess.client(scene.node)
-    peer = await by_hand(inprocess, scene.hub)
+    peer = await log_in_by_hand(inprocess, scene.hub)
     await linked(scene.node)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     first, second = await scene.submit("10008"), await scene.submit("10008")
@@ -211,7 +211,7 @@ async def test_a_document_that_its_target_never_records(
     monkeypatch.setattr(engine.core, "settings", with_settings(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")
     await until(lambda: engine.custody.held.get("1.10008"))
-    peer = await by_hand(inprocess, scene.hub)
+    peer = await log_in_by_hand(inprocess, scene.hub)
     admin, denied = await inprocess.client(scene.hub), 0
 
     async def is_shown() -> bool:
@@ -234,7 +234,7 @@ async def test_a_document_that_its_target_never_records(
 
 
 async def test_a_document_refused_by_the_application(inprocess: InProcess, scene: StuckScene) -> None:
-    peer = await by_hand(inprocess, scene.hub)
+    peer = await log_in_by_hand(inprocess, scene.hub)
     channel = await scene.admin.open_channel()
     await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
     await peer.send_frame(message(1, 0))
@@ -248,7 +248,7 @@ async def test_a_document_refused_by_the_application(inprocess: InProcess, scene
 
 
 async def test_a_document_that_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
-    peer = await by_hand(inprocess, scene.hub)
+    peer = await log_in_by_hand(inprocess, scene.hub)
     await peer.send_frame(message(1, 0))
     after = message(2, 2)
     attributes = replace(after.envelope.attributes, order_key="k")

@@ -64,8 +64,8 @@ def truth_packet(link: "SimLink", row: Outbound, known: Answer) -> Packet:
 
 
 def hint_packet(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
-    """Return a hint about a row as a valid packet, with its attempt, last nonce and custodian. ``code`` is that of a
-    refusal.
+    """Return a hint about a row as a valid packet, with its attempt, last nonce and custodian. ``code``: error
+    code of a refusal.
     """
     owner, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, HubFlag):

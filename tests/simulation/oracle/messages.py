@@ -64,7 +64,7 @@ class SimulatedMessage:
 
     @property
     def may_void(self) -> bool:
-        """Whether its own node may have requested a marker."""
+        """Whether its sender may have requested a void marker."""
         return self.cancelled or self.expires_at > 0
 
     @property

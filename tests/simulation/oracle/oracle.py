@@ -96,12 +96,12 @@ class Oracle:
         self.demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
 
     def cancelling(self, lk0: LK0) -> None:
-        """Note that the application asks to cancel."""
+        """Note that the application asks to cancel a message."""
         if lk0 in self.messages:
             self.messages[lk0].cancelled = True
 
     def reported(self, host: "LocalHost", event: AppEvent) -> None:
-        """Check an event for the application: committed and true."""
+        """Check that the outcome in an event for the application is committed."""
         message = self.messages.get(event.lk0) if event.lk0 is not None else None
         if message is None or event.kind not in ("delivered", "failed"):
             return

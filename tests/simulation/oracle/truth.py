@@ -13,7 +13,7 @@ NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Ou
 
 
 def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: bool) -> bool:
-    """Return whether the oracle's records agree at the time of the commit; ``rough``: frames may arrive twice."""
+    """Return whether the oracle's records agree with an outcome at its commit; ``rough``: frames may arrive twice."""
     ever = message.ever
     match outcome:
         case Outcome.DELIVERED:
