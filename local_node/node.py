@@ -88,7 +88,7 @@ class LocalNode(Node[LocalEngine]):
 
     table = OPERATIONS
     companion_sections = ("folders", "webhooks", "http")
-    who: NodeIdentity | None = None  #: None if the node uses no certificates
+    node_identity: NodeIdentity | None = None  #: None if the node uses no certificates
     renewing: Renewing | None = None  #: None without a hub, or if the link to the hub has no TLS
     sealing: Sealing | None = None  #: None without certificates
     offering: OfferingEnd | None = None  #: for datagrams of partners that dial; None without [direct] or [datagrams]
@@ -100,19 +100,19 @@ class LocalNode(Node[LocalEngine]):
         if self.settings.direct:
             self.vhosts = (APPLICATIONS, UMX, VIRTUAL_HOST)
         if self.settings.amqp.tls or self.settings.direct or (hub is not None and hub.is_tls):
-            self.who = NodeIdentity(self.settings, self.clock)
+            self.node_identity = NodeIdentity(self.settings, self.clock)
         elif hub is not None and hub.allow_plain:
             log.warning("link_without_tls", hub=hub.url, text="everyone on the network path can read the messages")
 
-        if self.who is None and ring_of(self.settings).is_enrolled:
+        if self.node_identity is None and ring_of(self.settings).is_enrolled:
             # The link has no TLS; documents can still be sealed.
-            self.who = NodeIdentity(self.settings, self.clock)
-        if self.who is not None:
+            self.node_identity = NodeIdentity(self.settings, self.clock)
+        if self.node_identity is not None:
             partner_certificates = await self.store.execute(certificates)
-            self.sealing = sealing_of(self.who, self.address, self.settings, self.clock, partner_certificates)
+            self.sealing = sealing_of(self.node_identity, self.address, self.settings, self.clock, partner_certificates)
 
     def tls(self) -> ssl.SSLContext | None:
-        return self.who.server() if self.who is not None and self.settings.amqp.tls else None
+        return self.node_identity.server() if self.node_identity is not None and self.settings.amqp.tls else None
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if self.engine_starts == 1:
@@ -192,8 +192,8 @@ class LocalNode(Node[LocalEngine]):
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
             questions_vhost = self.server.vhosts[VIRTUAL_HOST]
             questions_vhost.register(PartnerQuestions(answers).exchange(questions_vhost))
-        if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
-            self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
+        if self.node_identity is not None and self.settings.hub is not None and self.settings.hub.is_tls:
+            self.renewing = Renewing(self.node_identity, self._hub_address, self.clock, self.uplink.restart)
 
     def _partner_link(self, partner: Address, addresses: DialAddresses) -> Uplink:
         settings = self._uplink_settings(self.settings.direct[partner.id])
@@ -224,7 +224,7 @@ class LocalNode(Node[LocalEngine]):
         hub = self.settings.hub
         if hub is None:
             return DialAddresses([])
-        tls = self.who.client() if self.who is not None and hub.is_tls else None
+        tls = self.node_identity.client() if self.node_identity is not None and hub.is_tls else None
         limits = link_limits(self.link_bytes_max)
         configs = hub_dial_configs(hub, self.address, tls, UMX)
         return DialAddresses([replace(config, limits=limits) for config in configs])
@@ -256,8 +256,8 @@ class LocalNode(Node[LocalEngine]):
     def dial(self) -> None:
         """Start the links to the hub and to partners."""
         self.uplink.start()
-        if self.direct is not None and self.who is not None:
-            self.direct.dial(self.address, self.who.client(), self.link_bytes_max)
+        if self.direct is not None and self.node_identity is not None:
+            self.direct.dial(self.address, self.node_identity.client(), self.link_bytes_max)
 
     async def end_sessions(self) -> None:
         self.engine.acceptance.stop()
@@ -291,7 +291,7 @@ class LocalNode(Node[LocalEngine]):
         ]
         if self.settings.database.url is None:
             jobs.append(ScheduledJob("disk", DISK_CHECK_S, self.check_disk))
-        if self.who is not None:
+        if self.node_identity is not None:
             jobs.append(ScheduledJob("certificate", CHECK_S, self._maintain_certificate))
         return jobs
 
@@ -306,18 +306,18 @@ class LocalNode(Node[LocalEngine]):
             await self.direct.check(self.clock.wall())
         if self.renewing is not None:
             await self.renewing.renew_if_due()
-        elif self.who is not None:
-            self.who.maintain()
+        elif self.node_identity is not None:
+            self.node_identity.maintain()
         if self.sealing is not None and self.sealing.introduction() != self._introduced:
             self._introduced = self.sealing.introduction()
             self.engine.introduce()
 
     async def _adopt_certificate(self) -> None:
         """Use a certificate that ``semq node enroll`` has installed since the last check."""
-        if self.who is None or not self.who.is_outdated():
+        if self.node_identity is None or not self.node_identity.is_outdated():
             return
         try:
-            self.who.adopt()
+            self.node_identity.adopt()
         except SemqError as error:
             log.error("certificate_not_adopted", error=error.advice())
             return
@@ -332,13 +332,13 @@ class LocalNode(Node[LocalEngine]):
 
     def trust_widened(self) -> None:
         """Apply changed authorities to new connections and partners' certificates; links that exist stay."""
-        if self.who is not None:
+        if self.node_identity is not None:
             if self.settings.amqp.tls:
-                self.server.listener.use(self.who.server())
+                self.server.listener.use(self.node_identity.server())
             if self.settings.hub is not None and self.settings.hub.is_tls:
-                self.uplink.use(self.who.client())
+                self.uplink.use(self.node_identity.client())
             if self.direct is not None:
-                self.direct.use(self.who.client())
+                self.direct.use(self.node_identity.client())
         if self.sealing is not None:
             self.sealing.check_all()
 
@@ -367,9 +367,9 @@ class LocalNode(Node[LocalEngine]):
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the node's certificates and authorities. Raises NoIdentity."""
-        if self.who is None:
+        if self.node_identity is None:
             raise NoIdentity("The node uses no certificates (hub.url is amqp://).")
-        return self.who
+        return self.node_identity
 
     def schedule_of(self, side: str) -> Schedule:
         """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
@@ -394,8 +394,8 @@ class LocalNode(Node[LocalEngine]):
         sent = self.engine.uplink.sent_directly
         base["direct"] = self.direct.status(sent) if self.direct is not None else {}
         base["drained"] = self.engine.acceptance.stopping
-        if self.who is not None:
-            base["certificate"] = self.who.status()
+        if self.node_identity is not None:
+            base["certificate"] = self.node_identity.status()
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.execute(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
@@ -439,7 +439,7 @@ class LocalNode(Node[LocalEngine]):
     def latency(self) -> Mapping[Stage, Histogram]:
         return self.engine.core.latency.histograms
 
-    async def drained(self, timeout_s: float) -> bool:
+    async def wait_drained(self, timeout_s: float) -> bool:
         """Wait until no document is under way; return False after the time limit."""
         deadline = self.clock.monotonic() + timeout_s
         while any(lane.flight for lane in self.engine.rows.pump.lanes.values()):

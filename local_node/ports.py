@@ -42,5 +42,5 @@ class OperatedLocalNode(ReadableNode, Protocol):
     def trust_widened(self) -> None:
         """Use more authorities than before; the link stays."""
 
-    async def drained(self, timeout_s: float) -> bool:
+    async def wait_drained(self, timeout_s: float) -> bool:
         """Wait until no document is under way; return False after the time limit."""

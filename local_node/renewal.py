@@ -24,10 +24,14 @@ class Renewing:
     """The renewal of the certificate of one identity by the hub."""
 
     def __init__(
-        self, who: NodeIdentity, hub: Callable[[], HubAddress], clock: Clock, renewed: Callable[[], Awaitable[None]]
+        self,
+        identity: NodeIdentity,
+        hub: Callable[[], HubAddress],
+        clock: Clock,
+        renewed: Callable[[], Awaitable[None]],
     ) -> None:
         """``hub`` returns the address in use; ``renewed`` is called when a new certificate is in use."""
-        self._who = who
+        self._identity = identity
         self._hub = hub
         self._clock = clock
         self._renewed = renewed
@@ -37,20 +41,20 @@ class Renewing:
 
     async def renew_if_due(self) -> None:
         """Renew the certificate if it is due (job)."""
-        self._who.maintain()
-        if self._who.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
+        self._identity.maintain()
+        if self._identity.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:
                 await self.renew_now()
             except (SemqError, OSError) as error:
                 self._failures += 1
                 pause_s = retry.backoff(self._failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
                 self._not_before = self._clock.monotonic() + pause_s
-                log.warning("not_renewed", error=str(error), state=self._who.state, again_in_s=round(pause_s))
+                log.warning("not_renewed", error=str(error), state=self._identity.state, again_in_s=round(pause_s))
 
     async def renew_now(self) -> None:
         """Renew now. Raises the hub's refusal or the error of the connection."""
         async with self._busy:
-            await renew(self._who.ring, self._hub(), self._who.trust, self._clock)
-            self._who.rotate()
+            await renew(self._identity.ring, self._hub(), self._identity.trust, self._clock)
+            self._identity.rotate()
             self._failures = 0
             await self._renewed()

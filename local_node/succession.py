@@ -57,24 +57,24 @@ class SuccessionDuty:
 
         Raises WrongAuthority, NoIdentity.
         """
-        who, succession = self._node.identity_in_use(), question.succession
+        identity, succession = self._node.identity_in_use(), question.succession
         new = succession.new
         fingerprint, former = succession.fingerprint, succession.former
-        if fingerprint not in who.trust.fingerprints:
-            self._trust(who, [*who.trust.authorities, verify_succession(succession, who.trust)])
-        is_renewed = is_issued_by(who.certificate, new)
+        if fingerprint not in identity.trust.fingerprints:
+            self._trust(identity, [*identity.trust.authorities, verify_succession(succession, identity.trust)])
+        is_renewed = is_issued_by(identity.certificate, new)
         if question.step != "believe" and not is_renewed:
             self._renew()
-        if question.step == "withdraw" and is_renewed and former in who.trust.fingerprints:
-            verify_succession(succession, who.trust)
-            authorities = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
-            self._trust(who, [authority for name, authority in authorities if name != former])
-        trusted = who.trust.fingerprints
+        if question.step == "withdraw" and is_renewed and former in identity.trust.fingerprints:
+            verify_succession(succession, identity.trust)
+            authorities = zip(identity.trust.fingerprints, identity.trust.authorities, strict=True)
+            self._trust(identity, [authority for name, authority in authorities if name != former])
+        trusted = identity.trust.fingerprints
         return {"trusts_new": fingerprint in trusted, "trusts_former": former in trusted, "fault": self._fault}
 
-    def _trust(self, who: NodeIdentity, authorities: list[Any]) -> None:
+    def _trust(self, identity: NodeIdentity, authorities: list[Any]) -> None:
         try:
-            who.replace_authorities(authorities)
+            identity.replace_authorities(authorities)
         except OSError as error:
             raise unusable(error) or error from error
         self._node.trust_widened()

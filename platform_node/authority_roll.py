@@ -147,11 +147,11 @@ class AuthorityRoll:
 
     async def _apply(self, roll: Roll) -> None:
         """Trust, sign with and drop authorities as the phase requires."""
-        who, registry = self._hub.identity_in_use(), self._hub.registry
+        identity, registry = self._hub.identity_in_use(), self._hub.registry
         new, former = roll.succession.fingerprint, roll.succession.former
-        trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
+        trusted = dict(zip(identity.trust.fingerprints, identity.trust.authorities, strict=True))
         if new not in trusted:
-            who.replace_authorities([*trusted.values(), roll.succession.new])
+            identity.replace_authorities([*trusted.values(), roll.succession.new])
             self._hub.trust_widened()
         if roll.phase is Phase.BELIEVE:
             return
@@ -159,12 +159,12 @@ class AuthorityRoll:
         if registry.authority.fingerprint != new:
             registry.authority = read_authority(folder_of(self._folder, roll.generation), self._passphrase())
             self._hub.announce_authority()
-        if not is_issued_by(who.certificate, roll.succession.new):
+        if not is_issued_by(identity.certificate, roll.succession.new):
             self._hub.renew_own()
         if roll.phase is Phase.RENEW:
             return
         if former in trusted:
-            who.replace_authorities([authority for name, authority in trusted.items() if name != former])
+            identity.replace_authorities([authority for name, authority in trusted.items() if name != former])
             await self._hub.trust_changed()
             log.warning("authority_withdrawn", former=former)
         if roll.phase is Phase.DONE:

@@ -75,7 +75,7 @@ class HubNode(Node[HubEngine]):
 
     vhosts = (APPLICATIONS, UMX, ENROLL)
     table = OPERATIONS
-    who: NodeIdentity | None = None  #: None without amqp.tls
+    node_identity: NodeIdentity | None = None  #: None without amqp.tls
     registry: Registry
     membership: Membership | None = None  #: None without [cluster]
     control: Execute  #: runs queries and changes on the control database
@@ -87,8 +87,8 @@ class HubNode(Node[HubEngine]):
         authority = None
         if self.settings.amqp.tls:
             authority = await asyncio.to_thread(prepare_authority, self.settings, self.clock)
-            self.who = NodeIdentity(self.settings, self.clock)
-            log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
+            self.node_identity = NodeIdentity(self.settings, self.clock)
+            log.info("authorities", fingerprints=self.node_identity.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
         stored = await self.store.execute(certificates)
@@ -112,7 +112,7 @@ class HubNode(Node[HubEngine]):
             self.control = self.membership.execute
 
     def tls(self) -> ssl.SSLContext | None:
-        return self.who.server() if self.who is not None else None
+        return self.node_identity.server() if self.node_identity is not None else None
 
     def greeting(self) -> Mapping[str, Any]:
         # For nodes that enrol: they compare the certificate of the authority with the operator's fingerprint.
@@ -141,7 +141,7 @@ class HubNode(Node[HubEngine]):
         return HubLogins(
             self.users,
             self.is_node,
-            self.registry if self.who is not None else None,
+            self.registry if self.node_identity is not None else None,
             allow_plain=self.settings.amqp.allow_plain,
         )
 
@@ -160,7 +160,7 @@ class HubNode(Node[HubEngine]):
         if self.settings.nodes != before.nodes:
             served = set(self.directory.nodes())
             self.directory.configure(self.settings.nodes)
-            self.defined(served)
+            self.apply_definitions(served)
 
     def is_node(self, name: str) -> bool:
         """Whether this is the address of an institution of this hub."""
@@ -188,8 +188,8 @@ class HubNode(Node[HubEngine]):
         vhost = self.server.vhosts[ENROLL]
         self.ask_service = AskService(self)
         vhost.register(self.ask_service.exchange(vhost))
-        if self.who is not None:
-            vhost.register(EnrolmentService(self.registry, self.who.trust).exchange(vhost))
+        if self.node_identity is not None:
+            vhost.register(EnrolmentService(self.registry, self.node_identity.trust).exchange(vhost))
 
     def _register_queues(self) -> None:
         """Create the queues of new institutions."""
@@ -199,7 +199,7 @@ class HubNode(Node[HubEngine]):
             if queue.name not in vhost.queues:
                 vhost.register(queue)
 
-    def defined(self, before: set[Address]) -> None:
+    def apply_definitions(self, before: set[Address]) -> None:
         """Apply changed institutions and agreements; ``before``: the institutions until now."""
         if self.engine_starts:
             self._register_queues()
@@ -227,7 +227,7 @@ class HubNode(Node[HubEngine]):
         ]
         if self.membership is not None:
             jobs += self.membership.jobs(self._fail)
-        if self.who is not None:
+        if self.node_identity is not None:
             jobs += [
                 ScheduledJob("revocation", REVOCATION_S, self._check_links),
                 ScheduledJob("certificate", 5.0, self._maintain_certificate),
@@ -238,24 +238,24 @@ class HubNode(Node[HubEngine]):
 
     def _check_certificate(self, node: Address, pem: str) -> datetime:
         """Return the time until which the directory may pass a certificate on. Raises Untrusted and subclasses."""
-        if self.who is None:
+        if self.node_identity is None:
             return NEVER
         first, chain = split(pem)
-        certificate = self.who.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
+        certificate = self.node_identity.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
         self.registry.check(certificate)
         return min(certificate.not_after, *(issuer.not_valid_after_utc for issuer in chain), NEVER)
 
     def notified(self, channel: str) -> None:
         if channel == DEFINED:
             self.clockwork.hasten("definitions")
-        elif channel == REVOKED and self.who is not None:
+        elif channel == REVOKED and self.node_identity is not None:
             self.clockwork.hasten("revocation")
 
     async def _check_links(self) -> None:
         if await self.registry.refresh():
-            self.revoked()
+            self.apply_revocations()
 
-    def revoked(self) -> None:
+    def apply_revocations(self) -> None:
         """End the links of revoked certificates, and inform partners, which then stop sealing for the keys."""
         self.guard.check()
         self._check_certificates()
@@ -266,10 +266,12 @@ class HubNode(Node[HubEngine]):
 
     def _maintain_certificate(self) -> None:
         """Renew the hub's own certificate when due (the hub signs it itself), and act on expired certificates."""
-        if self.who is not None:
-            if self.registry.authority is not None and (self.who.is_due() or self.who.is_outdated()):
+        if self.node_identity is not None:
+            if self.registry.authority is not None and (
+                self.node_identity.is_due() or self.node_identity.is_outdated()
+            ):
                 self.renew_own()
-            self.who.maintain()
+            self.node_identity.maintain()
             self.guard.check()  # expired certificates count as revoked
             if self.certificates.is_due(self.clock.wall()):  # not more often: the check blocks the event loop
                 self._check_certificates()
@@ -294,29 +296,29 @@ class HubNode(Node[HubEngine]):
 
     def trust_widened(self) -> None:
         """Apply additional authorities to new connections and to the institutions' certificates; links stay."""
-        if self.who is not None:
-            self.server.listener.use(self.who.server())
+        if self.node_identity is not None:
+            self.server.listener.use(self.node_identity.server())
         self._check_certificates()
 
     async def trust_changed(self) -> None:
         """Apply changed authorities as ``trust_widened`` does, and end every session with a certificate."""
         self.trust_widened()
-        self.guard.end_all("the hub trusts other authorities now")
+        self.guard.end_sessions("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub itself, or use the one that another instance has issued.
 
         Raises NoAuthority if the authority is elsewhere.
         """
-        if self.who is None or self.registry.authority is None:
+        if self.node_identity is None or self.registry.authority is None:
             raise NoAuthority
         with locked(self.settings.pki_dir / LOCK_FILE):
-            if self.who.is_outdated():
-                self.who.adopt()
+            if self.node_identity.is_outdated():
+                self.node_identity.adopt()
                 self.trust_widened()
             else:
-                sign_own(self.who.ring, self.registry.authority, self.settings, self.clock)
-                self.who.rotate()
+                sign_own(self.node_identity.ring, self.registry.authority, self.settings, self.clock)
+                self.node_identity.rotate()
 
     @property
     def store_name(self) -> str:
@@ -371,9 +373,9 @@ class HubNode(Node[HubEngine]):
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the hub's certificates and authorities. Raises NoAuthority."""
-        if self.who is None:
+        if self.node_identity is None:
             raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        return self.who
+        return self.node_identity
 
     def schedule_of(self, side: str) -> Schedule | None:
         """Return the engine's schedule of inquiries about ``outbound`` rows; None for ``inbound``."""
@@ -416,8 +418,8 @@ class HubNode(Node[HubEngine]):
             base["carrier"] = self.membership.carrier.status()
         if self.datagrams is not None:
             base["datagrams"] = self.datagrams.status()
-        if self.who is not None:
-            base["certificate"] = self.who.status()
+        if self.node_identity is not None:
+            base["certificate"] = self.node_identity.status()
             base["certificates"] = await self.registry.days_left()
         return base
 

@@ -44,10 +44,10 @@ class OperatedHub(ReadableNode, Protocol):
     def is_node(self, name: str) -> bool:
         """Return whether this is the address of an institution of this hub."""
 
-    def defined(self, before: set[Address]) -> None:
-        """Apply imported definitions; ``before`` are the institutions until now."""
+    def apply_definitions(self, before: set[Address]) -> None:
+        """Apply changed institutions and agreements; ``before``: the institutions until now."""
 
-    def revoked(self) -> None:
+    def apply_revocations(self) -> None:
         """End the links of revoked certificates, and inform partners."""
 
     def renew_own(self) -> None:

@@ -50,7 +50,7 @@ class Guard:
                 return certificate
         return None
 
-    def end_all(self, why: str) -> None:
+    def end_sessions(self, why: str) -> None:
         """End every session with a certificate. Nodes reconnect if their certificates are still valid."""
         for session in list(self._sessions):
             del self._sessions[session]

@@ -25,10 +25,10 @@ class CertificateOperations:
 
     async def rotate(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Activate the certificate in the slot ``next``, and open a new link with it."""
-        who = self._node.identity_in_use()
-        who.rotate()
+        identity = self._node.identity_in_use()
+        identity.rotate()
         await self._node.uplink.restart()
-        return who.status()
+        return identity.status()
 
     async def renew(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Renew the node's certificate now."""

@@ -206,7 +206,7 @@ class LocalOperations:
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
         """Stop accepting documents, and wait until none is under way."""
         self._node.engine.acceptance.stop()
-        return {"drained": await self._node.drained(arguments.timeout_s)}
+        return {"drained": await self._node.wait_drained(arguments.timeout_s)}
 
 
 MESSAGES = (

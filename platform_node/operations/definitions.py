@@ -69,7 +69,7 @@ class DefinitionOperations:
         before = set(self._node.directory.nodes())
         self._node.directory.apply(version, definitions)
         self._document = document
-        self._node.defined(before)
+        self._node.apply_definitions(before)
         log.info("definitions_in_force", version=version, changes=changed)
 
     async def export(self, arguments: Arguments) -> dict[str, Any]:

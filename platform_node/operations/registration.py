@@ -124,7 +124,7 @@ class RegistryOperations:
     async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
         """Revoke the certificates of an institution, or one by its serial number; their links end immediately."""
         revoked = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
-        self._node.revoked()
+        self._node.apply_revocations()
         return {
             "revoked": [certificate.serial for certificate in revoked],
             "nodes": sorted({certificate.node for certificate in revoked}),
@@ -136,9 +136,9 @@ class RegistryOperations:
 
     async def rotate(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Make the hub's certificate in slot next active."""
-        who = self._node.identity_in_use()
-        who.rotate()
-        return who.status()
+        identity = self._node.identity_in_use()
+        identity.rotate()
+        return identity.status()
 
     async def renew(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Renew the hub's own certificate now."""

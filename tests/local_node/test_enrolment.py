@@ -116,8 +116,8 @@ async def test_a_renewal_whose_certificate_was_revoked_uses_another_key(inproces
 
 
 def hub_trust(hub: HubNode) -> TrustStore:
-    assert hub.who is not None
-    return hub.who.trust
+    assert hub.node_identity is not None
+    return hub.node_identity.trust
 
 
 async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
@@ -191,10 +191,10 @@ async def test_a_running_node_that_is_enrolled_again_continues_with_the_new_cert
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
-    assert a.who is not None
-    before = a.who.certificate
+    assert a.node_identity is not None
+    before = a.node_identity.certificate
     await hub.registry.revoke("10008", "the key is lost")
-    hub.revoked()
+    hub.apply_revocations()
     await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
     await inprocess.enrol(a.settings, hub)  # as another process does, without notifying the node
     await linked(a)
@@ -203,17 +203,17 @@ async def test_a_running_node_that_is_enrolled_again_continues_with_the_new_cert
     assert status["serial"] == ring_of(a.settings).identity().certificate.serial_text != before.serial_text
     checks = {check["check"]: check["verdict"] for check in (await ask(admin, "node.health"))["result"]["checks"]}
     assert (checks["certificate"], checks["link"]) == ("ok", "ok")
-    assert before.key_id in a.who.current.keys  # documents sealed for the old key can still be opened
+    assert before.key_id in a.node_identity.current.keys  # documents sealed for the old key can still be opened
 
 
 async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
-    assert a.who is not None
-    before = a.who.certificate
+    assert a.node_identity is not None
+    before = a.node_identity.certificate
     await inprocess.enrol(a.settings, hub)
-    a.who.ring.certificate_path(a.who.ring.slots().active or "").write_text("no certificate")
+    a.node_identity.ring.certificate_path(a.node_identity.ring.slots().active or "").write_text("no certificate")
     await a._maintain_certificate()
-    assert a.who.certificate == before
+    assert a.node_identity.certificate == before
     assert a.uplink.link is not None

@@ -41,11 +41,11 @@ async def until_done(hub: HubNode) -> None:
 
 def uses_new_authority(node: LocalNode, hub: HubNode) -> bool:
     authority = hub.registry.authority
-    assert node.who is not None
+    assert node.node_identity is not None
     assert authority is not None
-    return is_issued_by(node.who.certificate, authority.certificate) and node.who.trust.fingerprints == [
-        authority.fingerprint
-    ]
+    return is_issued_by(
+        node.node_identity.certificate, authority.certificate
+    ) and node.node_identity.trust.fingerprints == [authority.fingerprint]
 
 
 async def submit(link: ClientLink, target: str, count: int, name: str) -> list[str]:
@@ -78,8 +78,8 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     after = (await ask(await inprocess.client(hub), "ca.show"))["result"]
     assert after["authority"] == answer["new"] != before["authority"]
     assert {row["state"] for row in after["nodes"]} == {"trusts the new one only"}
-    assert hub.who is not None
-    assert hub.who.trust.fingerprints == [answer["new"]]
+    assert hub.node_identity is not None
+    assert hub.node_identity.trust.fingerprints == [answer["new"]]
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
     await until_delivered(app, sent + await submit(app, "56001", 20, "after"))
@@ -157,11 +157,11 @@ async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProces
         await until_done(first)
         await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
         for hub in (first, second):
-            assert hub.who is not None
+            assert hub.node_identity is not None
             assert hub.registry.authority is not None
             assert hub.registry.authority.fingerprint == answer["new"]
-            await until(lambda who=hub.who: who.trust.fingerprints == [answer["new"]])  # type: ignore[misc]
-            assert is_issued_by(hub.who.certificate, hub.registry.authority.certificate)
+            await until(lambda identity=hub.node_identity: identity.trust.fingerprints == [answer["new"]])  # type: ignore[misc]
+            assert is_issued_by(hub.node_identity.certificate, hub.registry.authority.certificate)
         states = {row["state"] for row in (await status_of(second))["nodes"]}
         assert states == {"trusts the new one only"}
         await linked(a, b)
@@ -186,11 +186,11 @@ async def test_a_change_waits_for_every_running_instance(inprocess: InProcess, t
 
 async def test_a_certificate_that_one_instance_has_issued_is_used_by_all(inprocess: InProcess, tmp_path: Path) -> None:
     async with two_instances(inprocess, tmp_path) as (first, second, *_):
-        assert first.who is not None
-        assert second.who is not None
+        assert first.node_identity is not None
+        assert second.node_identity is not None
         first.renew_own()
         second._maintain_certificate()  # as the job does every few seconds
-        assert second.who.certificate.serial_text == first.who.certificate.serial_text
+        assert second.node_identity.certificate.serial_text == first.node_identity.certificate.serial_text
 
 
 class ProcessEnded(Exception):
@@ -226,8 +226,8 @@ async def test_a_change_continues_after_an_end_at_any_write(
             break
         # The steps of a start that read the files.
         hub.registry.authority = prepare_authority(hub.settings, hub.clock)
-        hub.who = NodeIdentity(hub.settings, hub.clock)
-        hub.server.listener.use(hub.who.server())
+        hub.node_identity = NodeIdentity(hub.settings, hub.clock)
+        hub.server.listener.use(hub.node_identity.server())
         hub.authority_roll = AuthorityRoll(hub)
         hub.announce_authority()
         try:

@@ -216,10 +216,10 @@ async def test_host_names_come_from_the_token_and_are_kept_at_renewal(inprocess:
     await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), result["fingerprint"], result["token"], CLOCK)
     node = await inprocess.started(settings)
     await linked(node)
-    assert node.who is not None
-    before = node.who.certificate
+    assert node.node_identity is not None
+    before = node.node_identity.certificate
     assert before.host_names[0] == "node.example.org"
     assert (await ask(await inprocess.client(node), "cert.renew"))["ok"]
-    assert node.who.certificate.host_names == before.host_names
-    assert node.who.certificate.serial != before.serial
+    assert node.node_identity.certificate.host_names == before.host_names
+    assert node.node_identity.certificate.serial != before.serial
     assert before.not_after - before.not_before < timedelta(days=91)

@@ -32,7 +32,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     await linked(a, b)
     app = await inprocess.client(a)
     await submit(app, "56001", 3)
-    assert b.who is not None
+    assert b.node_identity is not None
     # By SQL, without a NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
@@ -61,9 +61,9 @@ async def test_a_revocation_by_another_process_of_the_hub_applies_immediately(
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
-    assert a.who is not None
+    assert a.node_identity is not None
     with engine_of(hub.store.url).connect() as connection:
-        identities.revoke(connection, [a.who.certificate.serial_text], hub.clock.wall(), "lost")
+        identities.revoke(connection, [a.node_identity.certificate.serial_text], hub.clock.wall(), "lost")
     await until(lambda: "1.10008" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
 
@@ -74,10 +74,10 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     app = await inprocess.client(a)
-    assert a.who is not None
-    assert b.who is not None
-    assert hub.who is not None
-    before = {node.who.certificate.serial for node in (a, b, hub) if node.who is not None}
+    assert a.node_identity is not None
+    assert b.node_identity is not None
+    assert hub.node_identity is not None
+    before = {node.node_identity.certificate.serial for node in (a, b, hub) if node.node_identity is not None}
     sending = asyncio.create_task(submit(app, "56001", 24))
     for node in (a, b):
         assert node.renewing is not None
@@ -85,7 +85,11 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
     hub.renew_own()
     sent = await sending
     await linked(a, b)
-    assert not before & {a.who.certificate.serial, b.who.certificate.serial, hub.who.certificate.serial}
+    assert not before & {
+        a.node_identity.certificate.serial,
+        b.node_identity.certificate.serial,
+        hub.node_identity.certificate.serial,
+    }
 
     async def all_delivered() -> bool:
         counts = (await ask(app, "queue.counts"))["result"]
@@ -98,7 +102,7 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
         ).fetchone()
     assert lines_and_messages == (len(sent), len(sent)) == (24, 24)
     for link in (hub.links.links["1.10008"], hub.links.links["1.56001"]):
-        assert link.session.peer.certificate in (a.who.certificate.der, b.who.certificate.der)
+        assert link.session.peer.certificate in (a.node_identity.certificate.der, b.node_identity.certificate.der)
 
 
 async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> None:
@@ -106,9 +110,9 @@ async def test_certificates_are_renewed_by_the_jobs(inprocess: InProcess) -> Non
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
         a = await inprocess.secure_local("10008", hub)
-        assert a.who is not None
-        first: NodeCertificate = a.who.certificate
-        await until(lambda: a.who is not None and a.who.certificate.serial != first.serial)
+        assert a.node_identity is not None
+        first: NodeCertificate = a.node_identity.certificate
+        await until(lambda: a.node_identity is not None and a.node_identity.certificate.serial != first.serial)
     assert any(line["event"] == "certificate_active" for line in logs)
 
 
@@ -142,7 +146,7 @@ async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) 
     expired = issued(hub_authority, at=now - timedelta(days=9), days=1)
     assert hub.directory.introduce(node, [expired.pem.decode(), valid.pem.decode()]) is None
     hub.registry.revoked.add(valid.serial_text)
-    hub.revoked()
+    hub.apply_revocations()
     assert hub.directory.certificates(node) == ()
     # A node that enrols again presents its new certificate, and the revoked one that is still in its slot.
     new = issued(hub_authority, at=now).pem.decode()

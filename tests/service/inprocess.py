@@ -117,8 +117,8 @@ class InProcess:
     async def client(self, node: LocalNode | HubNode, **settings: Any) -> ClientLink:
         """Return a connection of an application to a node."""
         defaults: dict[str, Any] = {"user": "guest", "password": "guest"}
-        if node.settings.amqp.tls and node.who is not None:
-            defaults["tls"] = client_context(node.who.trust)
+        if node.settings.amqp.tls and node.node_identity is not None:
+            defaults["tls"] = client_context(node.node_identity.trust)
         config = DialConfig("127.0.0.1", node.port, **(defaults | settings))
         link = await dial(config, node.clock, node.turn)
         self.stack.push_async_callback(link.close)

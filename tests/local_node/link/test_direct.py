@@ -223,9 +223,9 @@ async def test_an_institution_that_is_not_configured_gets_no_session(scene: Dire
 
 
 async def test_a_partner_logs_in_at_the_virtual_host_of_links_only(scene: DirectScene) -> None:
-    assert scene.a.who is not None
+    assert scene.a.node_identity is not None
     for vhost, is_admitted in ((UMX, True), ("/", False)):
-        login = {"user": "", "password": None, "tls": scene.a.who.client(), "virtual_host": vhost}
+        login = {"user": "", "password": None, "tls": scene.a.node_identity.client(), "virtual_host": vhost}
         if is_admitted:
             await scene.inprocess.client(scene.b, **login)
         else:
@@ -267,9 +267,9 @@ async def test_the_session_of_a_revoked_partner_ends_and_no_other_begins(scene: 
 
 
 async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolled_again(scene: DirectScene) -> None:
-    assert scene.a.who is not None
+    assert scene.a.node_identity is not None
     assert scene.b.sealing is not None
-    stolen = scene.a.who.client()
+    stolen = scene.a.node_identity.client()
     login = {"user": "", "password": None, "virtual_host": UMX}
     before = scene.b.sealing.known(A)
     await revoke(scene, A)
@@ -280,8 +280,8 @@ async def test_a_revoked_certificate_opens_no_session_after_its_node_has_enrolle
     await until(lambda: scene.is_direct)
     with pytest.raises((AmqpError, LinkLost)):
         await scene.inprocess.client(scene.b, **login, tls=stolen)
-    assert scene.a.who is not None
-    await scene.inprocess.client(scene.b, **login, tls=scene.a.who.client())
+    assert scene.a.node_identity is not None
+    await scene.inprocess.client(scene.b, **login, tls=scene.a.node_identity.client())
 
 
 def test_a_certificate_that_left_the_directory_is_withdrawn_unless_it_is_newer() -> None:

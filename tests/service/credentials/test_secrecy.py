@@ -86,8 +86,8 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
     file, document, trust = tmp_path / "proof.json", tmp_path / "document", tmp_path / "trust.pem"
     file.write_text(proof)
     document.write_text(SECRET)
-    assert a.who is not None
-    trust.write_bytes(a.who.trust.pem)
+    assert a.node_identity is not None
+    trust.write_bytes(a.node_identity.trust.pem)
 
     def verify(*arguments: str) -> int:
         return run(["verify", str(file), *arguments])
@@ -167,7 +167,7 @@ async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_no
     await until(is_reported)
     await sent(inprocess, a)
     await hub.registry.revoke("56001", "test")
-    hub.revoked()
+    hub.apply_revocations()
 
     async def is_gone() -> bool:
         return a.sealing is not None and a.sealing.keys.receiver("1.56001") is None

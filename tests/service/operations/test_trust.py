@@ -36,8 +36,8 @@ async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: 
 async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess: InProcess, tmp_path: Path) -> None:
     hub, a, b = await pair(inprocess)
     nodes = (hub, a, b)
-    assert hub.who is not None
-    (old,) = hub.who.trust.fingerprints
+    assert hub.node_identity is not None
+    (old,) = hub.node_identity.trust.fingerprints
     for node in nodes:
         answer = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
         assert answer["result"]["fingerprints"] == [old, NEW.fingerprint]
@@ -65,8 +65,8 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         await dial(link, CLOCK, Turn())
     await a.stop()
     restarted = await inprocess.started(a.settings)
-    assert restarted.who is not None
-    assert restarted.who.trust.fingerprints == [NEW.fingerprint]
+    assert restarted.node_identity is not None
+    assert restarted.node_identity.trust.fingerprints == [NEW.fingerprint]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
     inprocess: InProcess, operation: str, value: str, code: str
 ) -> None:
     hub = await inprocess.secure_hub()
-    assert hub.who is not None
-    before = hub.who.trust.fingerprints
-    values = {"own": before[0], "node": hub.who.certificate.pem.decode()}
+    assert hub.node_identity is not None
+    before = hub.node_identity.trust.fingerprints
+    values = {"own": before[0], "node": hub.node_identity.certificate.pem.decode()}
     name = {"trust.add": "pem", "trust.remove": "fingerprint"}[operation]
     answer = await ask(await inprocess.client(hub), operation, {name: values.get(value, value)})
     assert answer["error"]["code"] == code
-    assert hub.who.trust.fingerprints == before
+    assert hub.node_identity.trust.fingerprints == before
