@@ -95,6 +95,7 @@ def _template(calendar: Calendar) -> Any:
         lstrip_blocks=True,
     )
     environment.filters["thousands"] = lambda number: f"{number:,}"
+    environment.filters["counted"] = lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}"
     environment.filters["percent"] = percent
     environment.filters["seconds"] = lambda at: f"{calendar.local(at)[:19]} {calendar.local(at)[23:]}"
     environment.filters["minutes"] = lambda at: f"{calendar.local(at)[:16]} {calendar.local(at)[23:]}"

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
+from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.sheets import SheetSize
@@ -256,6 +257,15 @@ def test_exceptions_precede_the_pairs_and_pairs_without_exceptions_are_folded(re
 # ---------------------------------------------------------------- without Spark
 
 
+def rendered(found: Findings, repair: dict[str, int] | None = None) -> str:
+    """Return the page of findings without pairs and exceptions, with single spaces."""
+    pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [])
+    nothing = Exceptions(SheetSize(0, 0), [])
+    facts = summary(found, pairs, nothing)
+    content = PageContent(found, facts, pairs, nothing, {}, [], repair or {})
+    return " ".join(render(content, ReconcileSettings()).split())
+
+
 def test_the_page_is_bounded_with_many_breaches_and_missing_sources() -> None:
     nodes = [f"1.{number}" for number in range(1000)]
     found = findings(
@@ -263,16 +273,18 @@ def test_the_page_is_bounded_with_many_breaches_and_missing_sources() -> None:
         absent=[Gap(f"{node}.1.1", DAY, 1) for node in nodes],
         breaches=[Breach(f"{node}>1.x", "MATCHED", "max_count", 1, 0) for node in nodes],
     )
-    pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [])
-    nothing = Exceptions(SheetSize(0, 0), [])
-    facts = summary(found, pairs, nothing)
-    text = " ".join(
-        render(PageContent(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), ReconcileSettings()).split()
-    )
+    text = rendered(found, dict.fromkeys(nodes, 1))
     assert "and 970 other thresholds" in text
     assert "and no ledger of 970 others" in text
     assert "and 700 others: summary.json has all of them" in text
     assert len(text) < 200_000
+
+
+def test_a_number_of_one_has_a_noun_in_the_singular() -> None:
+    row = {"scope": "date", "verdict": "MATCHED", "finding": "all_agree", "messages": 3, "bytes": 0, "resends": 0,
+           "turned": 0, "pieces": 2, "oldest_at": None, "age": None, "latency": None}  # fmt: skip
+    assert "3 messages: 1 document and 2 pieces of large ones;" in rendered(findings(tally=tally([row])))
+    assert "<p>1 message; 1 matched" in rendered(findings(tally=tally([{**row, "messages": 1, "pieces": 0}])))
 
 
 # ---------------------------------------------------------------- the other files
