@@ -85,7 +85,7 @@ def test_variables_hold_for_one_or_for_all_institutions(file: Path) -> None:
         ("protocol.overdue = 1", "protocol.overdue"),
     ],
 )
-def test_settings_of_the_process_in_the_table_of_an_institution_are_refused(file: Path, line: str, fault: str) -> None:
+def test_faults_in_the_table_of_an_institution_concern_no_other_institution(file: Path, line: str, fault: str) -> None:
     file.write_text(f'{FILE}[institutions."88001"]\nhub.password = "c"\n{line}\n')
     with pytest.raises(ConfigInvalid, match=fault):
         load(file, {}, "88001")
@@ -107,7 +107,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_faults_of_a_server_file_are_named(tmp_path: Path, text: str) -> None:
+def test_a_server_file_with_a_fault_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.toml"
     path.write_text(text)
     with pytest.raises(ConfigInvalid):

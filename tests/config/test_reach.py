@@ -1,4 +1,4 @@
-"""The address of a node that is read from a file without the checks equals that of the checked settings."""
+"""The address of a node, read from a file without the checks, equals the address in the checked settings."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ ENDPOINTS = {
 @pytest.mark.parametrize("amqp", ENDPOINTS.values(), ids=ENDPOINTS)
 @pytest.mark.parametrize("env", [{}, {"SEMQ_AMQP__USERS__APP": "other"}, {"SEMQ_AMQP__PORT": "99"}], ids=str)
 @pytest.mark.parametrize("data_dir", ["", 'data_dir = "../data"'])
-def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
+def test_the_address_read_alone_equals_the_address_in_the_settings(
     file: Path, amqp: str, env: dict[str, str], data_dir: str
 ) -> None:
     settings = read(file, LOCAL.replace('id = "10008"', f'id = "10008"\n{data_dir}') + amqp, **env)
@@ -46,7 +46,7 @@ def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
     "amqp",
     ["[amqp", "[amqp]\nport = 'x'", "[amqp]\nusers = 3", "[amqp.users.a]\nadmin = 2", "amqp = 1", "[amqp]\nhost = 1"],
 )
-def test_an_unreadable_endpoint_is_reported_with_the_faults_of_the_file(file: Path, amqp: str) -> None:
+def test_an_unreadable_address_is_reported_as_a_fault_of_the_file(file: Path, amqp: str) -> None:
     file.write_text(amqp)
     with pytest.raises((ConfigInvalid, ConfigUnreadable)):
         reach.admin_address_in(file, {})
@@ -54,6 +54,6 @@ def test_an_unreadable_endpoint_is_reported_with_the_faults_of_the_file(file: Pa
         reach.admin_address_in(file.with_name("absent.toml"), {})
 
 
-def test_a_fault_in_another_key_does_not_hide_the_endpoint(file: Path) -> None:
+def test_a_fault_in_another_key_does_not_hide_the_address(file: Path) -> None:
     file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
     assert reach.admin_address_in(file, {}).port == 7

@@ -19,7 +19,7 @@ from semq.config.sections import DatabaseSection
         ("postgresql://one/semq", "postgresql://one/semq"),
     ],
 )
-def test_a_url_with_several_hosts_selects_the_one_that_takes_writes(url: str, dsn: str) -> None:
+def test_a_url_with_several_hosts_selects_the_host_that_accepts_writes(url: str, dsn: str) -> None:
     assert DatabaseSection(url=SecretStr(url)).dsn == dsn
     control = ClusterSection(carrier=[SecretStr("amqp://u:p@127.0.0.1:5672/x")], control=SecretStr(url)).control
     assert control == SecretStr(dsn)

@@ -1,4 +1,4 @@
-"""The section [telemetry]: valid values, and faults by their keys, without secrets."""
+"""The section [telemetry]: valid values, and faults that name the key and no secret."""
 
 from pathlib import Path
 

@@ -47,7 +47,7 @@ class MemoryPort(SessionPort):
 
 
 class TwoEnds:
-    """A hub that has offered a channel, and a node that has taken it."""
+    """A hub that has offered a channel, and a node that has accepted it."""
 
     def __init__(self, times: DatagramTimes | None = None) -> None:
         self.now = 0.0
@@ -55,8 +55,8 @@ class TwoEnds:
         self.ports = [MemoryPort(), MemoryPort()]
         self.received: list[list[CarriedDocument]] = [[], []]
         self.has_room = True
-        self.records: list[ChannelRecord] = []  # of the hub
-        self.reports = 0  # of the node
+        self.records: list[ChannelRecord] = []  # sent by the hub
+        self.reports = 0  # number of records sent by the node
         self.hub, self.node = [
             DatagramSession(
                 self.ports[end], times, DatagramCounts(), send_record, partial(self._on_document, end),
@@ -97,7 +97,7 @@ class TwoEnds:
         return self
 
     def send_for(self, seconds: int, per_s: int, lost_of_10: int = 0) -> None:
-        """Send documents from the node each second, and lose some of each ten of the datagrams."""
+        """Send ``per_s`` documents from the node each second, and lose ``lost_of_10`` of each ten datagrams."""
         for _ in range(seconds):
             for number in range(per_s):
                 if self.node.send(document()) and number % 10 < lost_of_10:
@@ -166,7 +166,7 @@ def test_the_address_of_the_highest_number_counts() -> None:
     assert [document.body for document in ends.received[0]] == [b"later", b"early"]
 
 
-def test_the_other_end_is_followed_only_where_the_channel_was_offered() -> None:
+def test_only_the_end_that_offered_the_channel_follows_a_changed_address() -> None:
     ends = TwoEnds().settle()
     ends.hub.send(document())
     datagram, _ = ends.ports[0].sent.pop()

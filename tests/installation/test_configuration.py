@@ -44,7 +44,7 @@ def test_a_secure_installation_has_no_passwords_of_links(tmp_path: Path) -> None
     assert places["a"].url.startswith("amqp://")
 
 
-def test_applications_trust_every_instance_of_a_hub_by_the_keys_that_it_uses(tmp_path: Path) -> None:
+def test_applications_find_the_authorities_of_an_instance_in_the_folder_of_its_keys(tmp_path: Path) -> None:
     places = InstallationPlan({"a": "10008"}, LOGIN, secure=True, instances=2, carrier="amqp://u:p@localhost").write(
         tmp_path
     )

@@ -10,8 +10,8 @@ from semq.transport.errors import LinkLost
 
 
 class ConfirmFutures:
-    """Callbacks of a channel that pass confirms to the futures that are tokens, and other tokens to the callbacks
-    of the test.
+    """Callbacks of a channel. A token that is a future receives its confirm; confirms of other tokens are passed to
+    the callbacks of the test.
     """
 
     def __init__(self, channel: ClientChannel) -> None:

@@ -212,13 +212,13 @@ async def test_a_too_large_content_is_reported_in_order_without_its_body() -> No
         deliveries: list[tuple[int, bytes]] = []
         done = asyncio.Event()
 
-        def take(batch: list[Delivered]) -> None:
+        def on_delivered(batch: list[Delivered]) -> None:
             deliveries.extend((delivered.header.body_size, bytes(delivered.body)) for delivered in batch)
             channel.ack(batch[-1].delivery_tag, multiple=True)
             if len(deliveries) == len(bodies):
                 done.set()
 
-        await channel.consume(queue, take)
+        await channel.consume(queue, on_delivered)
         async with asyncio.timeout(60):
             await done.wait()
         assert deliveries == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]

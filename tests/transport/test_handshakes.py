@@ -156,8 +156,8 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
         assert next(failures, None) is None
 
 
-async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:
-    """Frames of an old link, replayed byte by byte, are not a handshake."""
+async def test_a_recorded_connection_cannot_be_replayed(tmp_path: Path, server: ssl.SSLContext) -> None:
+    """The recorded bytes of an old TLS connection, sent again, complete no handshake."""
     recorded = bytearray()
 
     async with pair(tls=server) as endpoints:
@@ -179,21 +179,21 @@ async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, se
             link = await endpoints.dial(tls=client(tmp_path), port=proxy.sockets[0].getsockname()[1])
             await link.open_channel()
             await link.close()
-            before = endpoints.server.counts()["connections_accepted"]
+            accepted_before = endpoints.server.counts()["connections_accepted"]
             reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
             writer.write(bytes(recorded))
             async with asyncio.timeout(60):
                 while await reader.read(65536):
                     pass
             writer.close()
-            assert endpoints.server.counts()["connections_accepted"] == before
+            assert endpoints.server.counts()["connections_accepted"] == accepted_before
 
 
 async def test_nothing_is_sent_to_a_peer_with_an_unexpected_name(tmp_path: Path, server: ssl.SSLContext) -> None:
-    def only_56001(peer: PeerInfo) -> None:
+    def refuse(peer: PeerInfo) -> None:
         raise WrongName(expected="2.other")
 
     async with pair(tls=server) as endpoints:
         with pytest.raises(WrongName):
-            await endpoints.dial(tls=client(tmp_path), check=only_56001)
+            await endpoints.dial(tls=client(tmp_path), check=refuse)
         await until(lambda: not endpoints.server.sessions)

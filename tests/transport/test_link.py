@@ -65,9 +65,9 @@ async def test_malformed_frames_close_the_connection(data: bytes) -> None:
 async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int) -> None:
     async with pair(connection=ConnectionLimits(close_s=3600)) as endpoints:
         loop = asyncio.get_running_loop()
-        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened())
+        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in())
         await loop.run_in_executor(None, client.socket.sendall, FRAME_HEAD.pack(FRAME_BODY, 1, claimed))
-        closed = await loop.run_in_executor(None, client.closed)
+        closed = await loop.run_in_executor(None, client.wait_closed)
         assert closed.error is not None
         assert closed.error.reply_code == 501
         # the end of the connection follows
@@ -80,7 +80,7 @@ async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() 
         frame(FRAME_METHOD, 0, encode_method(result)) for result in (m.ConnectionClose(200), m.ConnectionCloseOk())
     )
     async with pair() as endpoints:
-        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened())
+        client = await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in())
         client.socket.sendall(close)
         reply = await asyncio.to_thread(client.socket.recv, len(answer), socket.MSG_WAITALL)
         client.socket.sendall(close + close)
@@ -123,7 +123,7 @@ async def test_the_last_bytes_reach_a_peer_whose_own_bytes_are_unread() -> None:
         writer.close()
 
 
-async def test_the_link_of_a_silent_peer_ends_and_that_of_an_answering_peer_remains() -> None:
+async def test_the_link_of_a_silent_peer_ends_and_the_link_of_an_answering_peer_remains() -> None:
     async with pair(connection=ConnectionLimits(heartbeat=1)) as endpoints:
         silent, answering = await endpoints.dial(), await endpoints.dial()
         silent.link._turn = MutedTurn()  # type: ignore[assignment]  # its heartbeats are never written
@@ -170,7 +170,7 @@ async def test_a_flooding_connection_is_read_in_turns_with_other_connections() -
     """
     async with pair() as endpoints:
         flooding, modest = [
-            await asyncio.to_thread(lambda: RawClient(endpoints.server.port).opened()) for _ in range(2)
+            await asyncio.to_thread(lambda: RawClient(endpoints.server.port).log_in()) for _ in range(2)
         ]
         received: list[tuple[object, int]] = []
         for session in endpoints.server.sessions:
@@ -234,7 +234,7 @@ async def test_a_peer_that_does_not_answer_a_close_is_dropped(sent: bytes, close
             assert endpoints.server.sessions == {}
 
 
-async def test_a_peer_that_hangs_up_in_the_pause_is_forgotten() -> None:
+async def test_a_peer_that_disconnects_during_the_pause_is_forgotten() -> None:
     async with pair(pause_s=0.1) as endpoints:
         for _ in range(3):
             dialling = asyncio.ensure_future(endpoints.dial(password="wrong"))
@@ -243,7 +243,7 @@ async def test_a_peer_that_hangs_up_in_the_pause_is_forgotten() -> None:
         await until(lambda: not endpoints.server.sessions)
 
 
-async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
+async def test_a_closed_channel_ignores_late_answers() -> None:
     async with pair() as endpoints:
         link = await endpoints.dial()
         channel = await link.open_channel()
