@@ -10,7 +10,7 @@ from tests.broker.served import RunningBroker, run_broker
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[RunningBroker]:
-    """Return the server of all tests that leave nothing behind: their queues are exclusive or deleted."""
+    """Return the server that tests share. Each test leaves no queue behind: its queues are exclusive or are deleted."""
     with run_broker() as running_broker:
         yield running_broker
 

@@ -1,4 +1,4 @@
-"""A broker's store in dictionaries: the second implementation of ``MessageStore``, on which tests restart a broker."""
+"""A broker's store in dictionaries: an implementation of ``MessageStore`` on which tests restart a broker."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,10 +38,10 @@ class MemoryBrokerStore(BodiesInMemory):
         self.messages: dict[tuple[int, int], AddMessage] = {}
         self.handed_out: dict[int, int] = {}
         self.next_queue_id = 1
-        self.ended = False
-        self.eager = 1 << 60  # number of messages that ``load`` returns
-        self.batches = 0
-        self.failure: BaseException | None = None
+        self.ended = False  # whether the last broker stopped in an orderly way
+        self.eager = 1 << 60  # number of messages that ``load`` returns; the later ones are in the backlogs
+        self.batches = 0  # number of lists that were saved
+        self.failure: BaseException | None = None  # error with which the store answers, None for success
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
         error = self.failure
@@ -112,7 +112,7 @@ class MemoryBrokerStore(BodiesInMemory):
         for position in op.positions:
             self.messages.pop((op.queue_id, position), None)
 
-    def mark_delivered(self, op: SetDeliveryCount) -> None:
+    def set_delivery_count(self, op: SetDeliveryCount) -> None:
         row = self.messages.get((op.queue_id, op.position))
         if row is not None:
             self.messages[op.queue_id, op.position] = replace(row, delivery_count=op.delivery_count)
@@ -130,7 +130,7 @@ _APPLY: dict[type, Callable[[MemoryBrokerStore, Any], None]] = {
     Unbind: MemoryBrokerStore.unbind,
     AddMessage: MemoryBrokerStore.add_message,
     DropMessages: MemoryBrokerStore.drop_messages,
-    SetDeliveryCount: MemoryBrokerStore.mark_delivered,
+    SetDeliveryCount: MemoryBrokerStore.set_delivery_count,
     MarkHandedOut: MemoryBrokerStore.mark_handed_out,
     AddBodyChunk: MemoryBrokerStore.add_chunk,
     DropBody: MemoryBrokerStore.drop_body,

@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Method)
 
 
 class RawClient:
-    """A blocking client; all received events stay in ``events`` until they are requested."""
+    """A blocking client; received events stay in ``events`` until ``until`` returns them."""
 
     def __init__(self, port: int, user: str = "guest", limits: ConnectionLimits | None = None, **settings: Any) -> None:
         response = sasl.plain(user, settings.pop("password", user))
@@ -57,11 +57,11 @@ class RawClient:
             checked = len(self.events)
             self.read()
 
-    def closed(self) -> ConnectionClosed:
+    def wait_closed(self) -> ConnectionClosed:
         """Wait for the end of the connection."""
         return self.until(ConnectionClosed)
 
-    def opened(self, channels: int = 1) -> "RawClient":
+    def log_in(self, channels: int = 1) -> "RawClient":
         """Log in and open channels 1 to ``channels``."""
         self.until(Opened)
         for number in range(1, channels + 1):
@@ -74,7 +74,7 @@ class RawClient:
         self.machine.send(channel, method)
         self.flush()
 
-    def ask(self, method: Method, reply: type[M], channel: int = 1) -> M:
+    def request(self, method: Method, reply: type[M], channel: int = 1) -> M:
         self.send(method, channel)
         result = self.until(MethodReceived, lambda event: isinstance(event.method, reply))
         return result.method  # type: ignore[return-value]

@@ -50,7 +50,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 def test_every_argument_has_good_and_bad_values() -> None:
-    needs_exchange = {"x-dead-letter-routing-key"}  # has a good value only together with an exchange: see below
+    needs_exchange = {"x-dead-letter-routing-key"}  # valid only together with an exchange; has a test of its own below
     assert {name for name, _, _ in GOOD} | needs_exchange == {name for name, _ in BAD} == set(QUEUE_ARGUMENTS)
 
 

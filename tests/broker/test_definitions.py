@@ -75,7 +75,7 @@ def test_deleting_an_exchange_deletes_its_bindings_on_both_sides() -> None:
     assert (vhost.binding_count, queue.incoming, model.store.bindings, model.store.exchanges) == (0, {}, {}, {})
 
 
-def test_auto_delete_exchanges_are_deleted_with_their_last_binding_and_so_are_chains_of_them() -> None:
+def test_auto_delete_exchanges_are_deleted_with_their_last_binding_also_in_a_chain() -> None:
     model = Model()
     vhost, queue = model.vhost, model.queue()
     for name in ("first", "second"):
@@ -110,7 +110,7 @@ def test_clients_cannot_change_definitions_of_services() -> None:
             act()
 
 
-def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_calls_are_deep() -> None:
+def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_the_recursion_limit() -> None:
     model = Model()
     vhost = model.vhost
     names = [f"e{number}" for number in range(2000)]

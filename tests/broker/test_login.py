@@ -19,7 +19,7 @@ def test_all_wrong_logins_are_refused_in_the_same_way(broker: RunningBroker, use
 
 def test_a_client_without_the_capability_for_the_reason_gets_no_reason(broker: RunningBroker) -> None:
     with broker.raw(password="wrong", client_properties={"capabilities": {}}) as client:
-        error = client.closed().error
+        error = client.wait_closed().error
     assert error is not None
     assert error.reply_code == 320
 
@@ -54,25 +54,25 @@ def test_unreadable_login_responses_close_the_connection(
     broker: RunningBroker, mechanism: str, response: bytes, code: int
 ) -> None:
     with broker.raw(mechanism=mechanism, response=response) as client:
-        error = client.closed().error
+        error = client.wait_closed().error
     assert error is not None
     assert error.reply_code == code
 
 
 @pytest.mark.parametrize("secret", [b"guest", b"another"])
 def test_a_new_secret_is_accepted_and_changes_no_permission(broker: RunningBroker, secret: bytes) -> None:
-    with broker.raw("narrow").opened() as client:
+    with broker.raw("narrow").log_in() as client:
         client.machine.send(0, ConnectionUpdateSecret(secret, "expired"))
         client.flush()
         client.until(MethodReceived, lambda event: isinstance(event.method, ConnectionUpdateSecretOk))
         client.send(QueueDeclare("not.mine"))
         assert client.until(ChannelClosed).error is not None  # the user and its permissions are the same as before
     with broker.raw("narrow", password="another") as client:
-        assert client.closed().error is not None  # the new secret is no new password
+        assert client.wait_closed().error is not None  # the new secret does not change the password
 
 
 def test_the_server_announces_its_properties(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
+    with broker.raw().log_in() as client:
         properties = client.machine.peer_properties
     assert {"product", "version", "platform", "copyright", "information", "capabilities"} <= set(properties)
     assert all(isinstance(value, str) for name, value in properties.items() if name != "capabilities")

@@ -28,7 +28,7 @@ def test_the_first_slice_is_done_at_once_and_later_slices_take_turns() -> None:
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]
-    assert notified == [1]  # a task that has begun continues until its end
+    assert notified == [1]  # once: the driver runs slices until no task waits
     while len(long_tasks):
         long_tasks.run()
     assert done == ["a0", "b0", "a1", "b1", "a2"]
@@ -58,11 +58,11 @@ class MeasuringStore(MemoryBrokerStore):
 @pytest.mark.parametrize("act", ["hang up", "nack", "purge", "delete"])
 def test_neighbours_are_served_between_slices(act: str) -> None:
     store = MeasuringStore()
-    with run_broker(store) as broker, broker.raw().opened() as neighbour, broker.raw().opened() as client:
-        neighbour.ask(m.QueueDeclare("other", durable=True), m.QueueDeclareOk)
-        neighbour.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
-        client.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
-        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+    with run_broker(store) as broker, broker.raw().log_in() as neighbour, broker.raw().log_in() as client:
+        neighbour.request(m.QueueDeclare("other", durable=True), m.QueueDeclareOk)
+        neighbour.request(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.request(m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
+        client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
         for _ in range(COUNT):
             client.publish("", "q", b"x", delivery_mode=2)
         client.until(Acked, lambda event: event.delivery_tag == COUNT)
@@ -75,26 +75,26 @@ def test_neighbours_are_served_between_slices(act: str) -> None:
         neighbour.publish("", "other", b"x", delivery_mode=2)
         neighbour.until(Acked)
         expected = COUNT if act in ("hang up", "nack") else 0
-        with broker.raw().opened() as observer:
+        with broker.raw().log_in() as observer:
             messages = -1
             while messages != expected:
-                messages = observer.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
+                messages = observer.request(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
     assert store.messages_max <= 2 * SLICE
     assert len(store.messages) == expected + 1
 
 
 def consume_and_return(client: RawClient, act: str) -> None:
     """Consume all messages; return them by a nack or by the end of the connection."""
-    client.ask(m.BasicConsume("q", "t"), m.BasicConsumeOk)
+    client.request(m.BasicConsume("q", "t"), m.BasicConsumeOk)
     tags: list[int] = []
     while len(tags) < COUNT:
         client.read()
         tags += [event.delivery_tag for event in client.events if isinstance(event, Delivered)]
         client.events.clear()
-    client.ask(m.BasicCancel("t"), m.BasicCancelOk)
+    client.request(m.BasicCancel("t"), m.BasicCancelOk)
     if act == "nack":
         client.machine.nack(1, tags[-1], True, True)
         client.flush()
-        client.ask(m.BasicQos(), m.BasicQosOk)  # the channel continues when all messages are returned
+        client.request(m.BasicQos(), m.BasicQosOk)  # the channel continues when all messages are returned
     else:
         client.socket.close()

@@ -61,7 +61,7 @@ async def test_aio_pika_can_use_transactions_and_get() -> None:
         queue = await channel.declare_queue("", exclusive=True)
         async with channel.transaction():
             await channel.default_exchange.publish(aio_pika.Message(b"1"), queue.name)
-        channel = await connection.channel()  # on the other channel, a settlement would wait for a commit
+        channel = await connection.channel()  # on the transactional channel, a settlement would wait for a commit
         queue = await channel.get_queue(queue.name)
         first = await queue.get()
         assert first is not None
@@ -104,7 +104,7 @@ async def test_durable_definitions_and_messages_survive_a_restart() -> None:
         assert new.routing_key == "k"
 
 
-async def test_expiry_has_its_own_timer() -> None:
+async def test_messages_expire_without_a_request_of_a_client() -> None:
     async with pair() as endpoints:
         channel = await (await endpoints.dial()).open_channel()
         await channel.declare_queue("dead", exclusive=True)
@@ -174,7 +174,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
         await publisher.qos(1)
         for name in ("busy", "quiet"):
             channel = await link.open_channel()
-            # Both queues are full when the consumers start.
+            # Both queues have all their messages when the consumers start.
             await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
         while len(order) < 405:  # noqa: ASYNC110 - the state causes no event
             await asyncio.sleep(0.001)

@@ -122,7 +122,7 @@ class CreditQueue(ServiceQueue):
 
 
 class RegisteredServices:
-    """An exchange, an inbox, and the sessions that hooks were called with."""
+    """An exchange and an inbox of the node, and the sessions with which the hooks were called."""
 
     def __init__(self) -> None:
         self.exchange, self.inbox = SettlingExchange(), CreditQueue()
@@ -345,7 +345,7 @@ async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
     services.inbox.is_slow = True
     async with pair(prepare=services.prepare) as endpoints:
         link = await endpoints.dial()
-        requests = asyncio.create_task((await link.open_channel()).get("inbox"))
+        getting = asyncio.create_task((await link.open_channel()).get("inbox"))
         counting = asyncio.create_task((await link.open_channel()).declare_queue("inbox", passive=True))
         await until(lambda: bool(services.inbox.getters and services.inbox.counting))
         assert services.inbox.getters[0].is_waiting
@@ -357,7 +357,7 @@ async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
         await until(lambda: bool(services.inbox.settlements))
         assert services.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
         assert services.inbox.waiting == [b"1"]
-        result = await asyncio.gather(requests, counting, return_exceptions=True)
+        result = await asyncio.gather(getting, counting, return_exceptions=True)
         assert [type(error) for error in result] == [LinkLost, LinkLost]
 
 

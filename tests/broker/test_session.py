@@ -28,20 +28,20 @@ from tests.transport.waiting_output import waiting_output
 
 
 def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broker: RunningBroker) -> None:
-    with broker.raw().opened(2) as client:
+    with broker.raw().log_in(2) as client:
         client.send(m.QueueDeclare("none", passive=True), 1)
         event = client.until(ChannelClosed)
         assert event.error is not None
         assert (event.error.reply_code, event.error.class_id, event.error.method_id) == (404, 50, 10)
-        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+        client.request(m.BasicQos(), m.BasicQosOk, 2)
         client.machine.open_channel(1)
         client.flush()
         client.until(ChannelOpened, lambda opened: opened.channel == 1)
-        client.ask(m.BasicQos(), m.BasicQosOk, 1)
+        client.request(m.BasicQos(), m.BasicQosOk, 1)
 
 
 def test_methods_after_an_error_on_the_channel_are_ignored(broker: RunningBroker) -> None:
-    with broker.raw().opened(2) as client:
+    with broker.raw().log_in(2) as client:
         client.machine.send(2, m.QueueDeclare(exclusive=True))
         client.machine.send(1, m.QueueDeclare("none", passive=True))
         client.machine.send(1, m.QueueDeclare("ignored"))
@@ -66,23 +66,23 @@ def test_methods_after_an_error_on_the_channel_are_ignored(broker: RunningBroker
     ],
 )
 def test_hard_errors_close_the_connection_with_their_code(broker: RunningBroker, data: bytes, code: int) -> None:
-    with broker.raw().opened() as neighbour, broker.raw().opened() as client:
+    with broker.raw().log_in() as neighbour, broker.raw().log_in() as client:
         client.socket.sendall(data)
-        error = client.closed().error
+        error = client.wait_closed().error
         assert error is not None
         assert error.reply_code == code
-        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+        neighbour.request(m.BasicQos(), m.BasicQosOk)
 
 
 def test_a_malformed_table_is_reported_to_its_sender_only(broker: RunningBroker) -> None:
-    with broker.raw().opened() as consumer, broker.raw().opened() as client:
-        queue = consumer.ask(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
-        consumer.ask(m.BasicConsume(queue), m.BasicConsumeOk)
+    with broker.raw().log_in() as consumer, broker.raw().log_in() as client:
+        queue = consumer.request(m.QueueDeclare(exclusive=False, auto_delete=True), m.QueueDeclareOk).queue
+        consumer.request(m.BasicConsume(queue), m.BasicConsumeOk)
         good = ContentHeader.build(1, Properties(headers={"a": 1}))
         bad = ContentHeader(good.raw.replace(b"\x01aI", b"\x01a!"), 1)
         client.machine.publish(1, "", queue, bad, b"1")
         client.flush()
-        error = client.closed().error
+        error = client.wait_closed().error
         assert error is not None
         assert error.reply_code in {501, 502}
         consumer.publish("", queue, b"fine")
@@ -90,10 +90,10 @@ def test_a_malformed_table_is_reported_to_its_sender_only(broker: RunningBroker)
 
 
 def test_a_publish_directly_before_a_close_is_processed(broker: RunningBroker) -> None:
-    with broker.raw().opened(2) as client:
-        queue = client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk).queue
-        client.ask(m.BasicConsume(queue, no_ack=True), m.BasicConsumeOk, 2)
-        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+    with broker.raw().log_in(2) as client:
+        queue = client.request(m.QueueDeclare(exclusive=True), m.QueueDeclareOk).queue
+        client.request(m.BasicConsume(queue, no_ack=True), m.BasicConsumeOk, 2)
+        client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
         header = ContentHeader.build(1, Properties())
         client.machine.publish(1, "", queue, header, b"1", mandatory=True)
         client.machine.publish(1, "", "nowhere", header, b"2", mandatory=True)
@@ -102,49 +102,49 @@ def test_a_publish_directly_before_a_close_is_processed(broker: RunningBroker) -
         client.flush()
         assert client.until(Delivered).body == b"1"
         client.until(ChannelReleased)
-        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+        client.request(m.BasicQos(), m.BasicQosOk, 2)
 
 
 def test_a_header_larger_than_the_frames_of_a_consumer_ends_its_connection(broker: RunningBroker) -> None:
-    with broker.raw(limits=ConnectionLimits(frame_max=4096)).opened() as small, broker.raw().opened() as client:
-        queue = client.ask(m.QueueDeclare(auto_delete=True), m.QueueDeclareOk).queue
-        small.ask(m.BasicConsume(queue), m.BasicConsumeOk)
-        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+    with broker.raw(limits=ConnectionLimits(frame_max=4096)).log_in() as small, broker.raw().log_in() as client:
+        queue = client.request(m.QueueDeclare(auto_delete=True), m.QueueDeclareOk).queue
+        small.request(m.BasicConsume(queue), m.BasicConsumeOk)
+        client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.publish("", queue, b"1", headers={"long": "x" * 5000})
-        error = small.closed().error
+        error = small.wait_closed().error
         assert error is not None
         assert error.reply_code == 506
-        client.ask(m.BasicQos(), m.BasicQosOk)
+        client.request(m.BasicQos(), m.BasicQosOk)
 
 
 def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
-    with run_broker(connection=ConnectionLimits(body_max=1000)) as broker, broker.raw().opened(2) as client:
+    with run_broker(connection=ConnectionLimits(body_max=1000)) as broker, broker.raw().log_in(2) as client:
         client.publish("", "q", bytes(1000))
         client.publish("", "q", bytes(1001))
         error = client.until(ChannelClosed).error
         assert error is not None
         assert error.reply_code == 311
-        client.ask(m.BasicQos(), m.BasicQosOk, 2)
+        client.request(m.BasicQos(), m.BasicQosOk, 2)
 
 
 def test_channels_and_consumers_have_limits() -> None:
     limits = BrokerLimits(consumers_per_channel=2)
     with (
         run_broker(limits=limits, connection=ConnectionLimits(channel_max=3)) as broker,
-        broker.raw().opened(3) as client,
+        broker.raw().log_in(3) as client,
     ):
-        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+        client.request(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         for _ in range(2):
-            client.ask(m.BasicConsume(), m.BasicConsumeOk)
+            client.request(m.BasicConsume(), m.BasicConsumeOk)
         client.send(m.BasicConsume())
-        error = client.closed().error
+        error = client.wait_closed().error
         assert error is not None
         assert (error.reply_code, error.text) == (530, "NOT_ALLOWED - consumer limit (2) is reached")
 
 
 def test_large_arguments_of_a_consumer_are_refused(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
-        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+    with broker.raw().log_in() as client:
+        client.request(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         client.send(m.BasicConsume(arguments={"text": "x" * 9000}))
         error = client.until(ChannelClosed).error
         assert error is not None
@@ -153,8 +153,8 @@ def test_large_arguments_of_a_consumer_are_refused(broker: RunningBroker) -> Non
 
 def test_a_client_that_does_not_read_gets_no_more_answers() -> None:
     with run_broker(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as broker:
-        with broker.raw().opened(2) as greedy, broker.raw().opened() as neighbour:
-            greedy.ask(m.QueueDeclare("q"), m.QueueDeclareOk)
+        with broker.raw().log_in(2) as greedy, broker.raw().log_in() as neighbour:
+            greedy.request(m.QueueDeclare("q"), m.QueueDeclareOk)
             greedy.publish("", "q", bytes(50_000))
             requests = b"".join(
                 frame(FRAME_METHOD, 1 + number % 2, encode_method(method))
@@ -162,15 +162,15 @@ def test_a_client_that_does_not_read_gets_no_more_answers() -> None:
                 for method in (m.BasicGet("q", False), m.BasicRecoverAsync(True))
             )
             fill(greedy, lambda: greedy.socket.sendall(requests))
-            neighbour.ask(m.BasicQos(), m.BasicQosOk)
+            neighbour.request(m.BasicQos(), m.BasicQosOk)
             assert waiting_bytes(broker) < 3_000_000
 
 
 def test_returns_wait_for_a_client_that_does_not_read() -> None:
     with run_broker(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as broker:
-        with broker.raw().opened() as flooding, broker.raw().opened() as neighbour:
+        with broker.raw().log_in() as flooding, broker.raw().log_in() as neighbour:
             fill(flooding, lambda: flooding.publish("", "nowhere", bytes(50_000), mandatory=True))
-            neighbour.ask(m.BasicQos(), m.BasicQosOk)
+            neighbour.request(m.BasicQos(), m.BasicQosOk)
             assert waiting_bytes(broker) < 3_000_000
 
 
@@ -185,12 +185,12 @@ def fill(client: RawClient, send: Callable[[], None]) -> None:
 
 
 def waiting_bytes(broker: RunningBroker) -> int:
-    """Return the bytes that the server holds for its slowest reader."""
+    """Return the number of bytes that wait for the slowest client."""
     return broker.call(lambda: max(waiting_output(session.link) for session in broker.server.sessions))
 
 
 def test_events_wait_in_order_while_the_store_works(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
+    with broker.raw().log_in() as client:
         for number in range(50):
             client.machine.send(1, m.QueueDeclare(f"pipelined.{number}", durable=True))
         client.machine.send(1, m.BasicQos())
@@ -206,7 +206,7 @@ def test_events_wait_in_order_while_the_store_works(broker: RunningBroker) -> No
 
 
 def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
-    with run_broker(limits=BrokerLimits(held_events=5)) as broker, broker.raw().opened() as client:
+    with run_broker(limits=BrokerLimits(held_events=5)) as broker, broker.raw().log_in() as client:
         for number in range(40):
             client.machine.send(1, m.QueueDeclare(f"q{number}", durable=True))
         client.flush()
@@ -215,13 +215,13 @@ def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
 
 
 def test_waiting_methods_are_dropped_with_their_channel(broker: RunningBroker) -> None:
-    with broker.raw().opened(2) as client:
+    with broker.raw().log_in(2) as client:
         client.machine.send(1, m.QueueDeclare("once", durable=True))
         client.machine.send(1, m.QueueDeclare("once", passive=True))
         client.machine.close_channel(1)
         client.flush()
         client.until(ChannelReleased)
-        client.ask(m.QueueDelete("once"), m.QueueDeleteOk, 2)
+        client.request(m.QueueDelete("once"), m.QueueDeleteOk, 2)
 
 
 CONVERSATION = [
@@ -248,24 +248,23 @@ def test_fuzzed_frames_never_disturb_another_connection(broker: RunningBroker, s
     data = bytearray(conversation_bytes())
     for _ in range(changes):
         data[generator.randrange(len(data))] = generator.randrange(256)
-    with broker.raw().opened() as neighbour:
-        with broker.raw().opened() as client:
+    with broker.raw().log_in() as neighbour:
+        with broker.raw().log_in() as client:
             client.socket.sendall(bytes(data))
-        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+        neighbour.request(m.BasicQos(), m.BasicQosOk)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_garbage_after_the_protocol_header_ends_that_connection_only(broker: RunningBroker, garbage: bytes) -> None:
-    with broker.raw().opened() as neighbour:
+    with broker.raw().log_in() as neighbour:
         with broker.raw() as client:
             client.machine.take_output()
             client.socket.sendall(garbage)
-        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+        neighbour.request(m.BasicQos(), m.BasicQosOk)
 
 
 def test_the_connections_of_earlier_tests_leave_no_state(broker: RunningBroker) -> None:
-    """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):
         counts = broker.call(broker.server.counts)

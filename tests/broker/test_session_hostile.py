@@ -153,23 +153,23 @@ SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
 @pytest.mark.parametrize("fault", HARD)
 def test_a_hard_error_closes_its_connection_only(broker: RunningBroker, fault: str) -> None:
     data, expected = HARD[fault]
-    with broker.raw().opened() as neighbour, broker.raw().opened() as client:
+    with broker.raw().log_in() as neighbour, broker.raw().log_in() as client:
         client.socket.sendall(data)
         closed = client.until(ConnectionClosed)
         assert closed.error is not None
         assert (closed.error.reply_code, *closed.error.ids) == expected
-        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+        neighbour.request(m.BasicQos(), m.BasicQosOk)
 
 
 @pytest.mark.parametrize("fault", SOFT)
 def test_a_soft_error_closes_its_channel_only(broker: RunningBroker, fault: str) -> None:
     data, expected = SOFT[fault]
-    with broker.raw().opened(2) as client:
+    with broker.raw().log_in(2) as client:
         client.socket.sendall(data)
         closed = client.until(ChannelClosed)
         assert closed.error is not None
         assert (closed.channel, closed.error.reply_code, *closed.error.ids) == (1, *expected)
-        client.ask(m.BasicQos(), m.BasicQosOk, channel=2)
+        client.request(m.BasicQos(), m.BasicQosOk, channel=2)
 
 
 def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
@@ -178,23 +178,23 @@ def test_a_client_that_opens_a_channel_before_open_ok_is_closed(
     with broker.raw() as client:
         client.until(Tuned)
         client.socket.sendall(method(20, 10, short(b"")))  # after connection.open, in one read or the next
-        closed = client.closed()
+        closed = client.wait_closed()
         assert closed.error is not None
     assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("data", [frame(4, 1, b""), frame(0, 1, b""), declare(b"")[:-1] + b"\0"])
 def test_malformed_frames_end_the_connection_without_a_reason(broker: RunningBroker, data: bytes) -> None:
-    with broker.raw().opened() as neighbour, broker.raw().opened() as client:
+    with broker.raw().log_in() as neighbour, broker.raw().log_in() as client:
         client.socket.sendall(data)
         client.socket.settimeout(60)
         assert client.socket.recv(100) == b""
-        neighbour.ask(m.BasicQos(), m.BasicQosOk)
+        neighbour.request(m.BasicQos(), m.BasicQosOk)
 
 
 @pytest.mark.parametrize("name", [b"q" * 255, "Grüße 机构".encode(), bytes(range(1, 128)), b" "])
 def test_any_text_may_be_the_name_of_a_queue(broker: RunningBroker, name: bytes) -> None:
-    with broker.raw().opened() as client:
+    with broker.raw().log_in() as client:
         client.socket.sendall(declare(name))
         client.send(m.QueueDeclare(name.decode(), passive=True))
-        assert client.ask(m.QueueDelete(name.decode()), m.QueueDeleteOk).message_count == 0
+        assert client.request(m.QueueDelete(name.decode()), m.QueueDeleteOk).message_count == 0

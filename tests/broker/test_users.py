@@ -44,7 +44,7 @@ def test_permissions_match_names_by_regular_expressions(right: Right, name: str,
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],
 )
-async def test_right_credentials_log_in(
+async def test_only_right_credentials_log_in(
     mechanism: str, credentials: Credentials, peer: PeerInfo, user: str | None
 ) -> None:
     table = UserTable([ANN, BOB, EVE])

@@ -1,7 +1,7 @@
 """A step of a script that sends bytes on a socket of its own, because no state machine would send them.
 
-It logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method until none arrives. The
-texts of closes are left out, because they may differ between brokers.
+The step logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method until none arrives.
+The texts of closes are left out, because they may differ between brokers.
 """
 
 import socket
@@ -13,8 +13,8 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.frames import FRAME_HEAD, FrameReader, frame
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
 
-QUIET_S = 0.4
-PATIENCE_S = 10.0
+QUIET_S = 0.4  # without bytes for this time, all answers have arrived
+PATIENCE_S = 10.0  # longest wait for an answer of the login
 
 
 def framed(method: m.Method, channel: int = 1) -> bytes:
@@ -23,7 +23,7 @@ def framed(method: m.Method, channel: int = 1) -> bytes:
 
 
 def message(size: int, *parts: int) -> bytes:
-    """Return a message for d.q, with its body in frames of these sizes."""
+    """Return a publish to d.q with a declared body of ``size`` bytes, sent in body frames of the sizes in ``parts``."""
     header = frame(FRAME_HEADER, 1, ContentHeader.build(size, Properties()).raw)
     return framed(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
 
@@ -33,7 +33,7 @@ def head(size: int) -> bytes:
     return FRAME_HEAD.pack(FRAME_BODY, 1, size)
 
 
-class Bare(NamedTuple):
+class RawBytes(NamedTuple):
     """Log in, answer tune with ``channel_max`` and ``frame_max``, then send the bytes of ``data``."""
 
     description: str
@@ -71,7 +71,7 @@ class Bare(NamedTuple):
 
 
 def _read_lines(connection: socket.socket, reader: FrameReader) -> list[str]:
-    """Return the events of one read; none after a quiet time or at the end."""
+    """Return one line for each method of one read; none if no bytes arrive in time, or at the end of the connection."""
     try:
         data = connection.recv(1 << 20)
     except (TimeoutError, ConnectionError):

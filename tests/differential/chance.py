@@ -35,7 +35,7 @@ def draw(seed: int, length: int = 60) -> Script:
         act = random.choices(list(_ACTS), list(_ACTS.values()))[0]
         step = act(random, tags)
         tags += isinstance(step, m.BasicGet)
-        steps += [step, Pause(0.02)]  # for dead letters, which move without a request
+        steps += [step, Pause(0.02)]  # time for dead letters, which are routed without a request
         if random.random() < 0.2:
             # An absent queue closes the channel; the new channel has no confirms, and tags from 1.
             steps += [m.QueueDeclare(random.choice(QUEUES), passive=True), m.ConfirmSelect()]

@@ -2,7 +2,7 @@
 
 A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for its answer:
 the reply of a method, the confirm of a publish in confirm mode. Events without a request (deliveries, returns, cancels)
-are recorded with the next step that waits for quiet, in the order of their channel, because their exact time may differ
+are recorded with the next step that waits for quiet, ordered by client and channel, because their exact time may differ
 between brokers. Generated names are replaced by placeholders.
 """
 
@@ -18,7 +18,7 @@ from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import LocalMisuse
 from tests.broker.raw import RawClient
-from tests.differential.bare import Bare
+from tests.differential.bare import RawBytes
 
 PATIENCE_S = 10.0  # longest wait for a required answer
 QUIET_S = 0.25  # without events for this time, all events have arrived
@@ -74,7 +74,7 @@ class On(NamedTuple):
     step: "Step"
 
 
-Step = m.Method | Publish | Quiet | Pause | HangUp | CloseChannel | Bare
+Step = m.Method | Publish | Quiet | Pause | HangUp | CloseChannel | RawBytes
 Script = Sequence["Step | On"]
 
 
@@ -82,12 +82,12 @@ class PlayedConnection:
     """One connection, with the player's state for it."""
 
     def __init__(self, port: int) -> None:
-        self.raw = RawClient(port).opened(0)
+        self.raw = RawClient(port).log_in(0)
         self.raw.events.clear()
         self.open: set[int] = set()
-        self.confirming: dict[int, int] = {}  #: number of publishes by channel in confirm mode
-        self.settled: dict[int, set[int]] = {}  #: confirmed or refused publishes by channel
-        self.passed: set[str] = set()  #: barriers that were answered
+        self.confirming: dict[int, int] = {}  #: number of publishes, keyed by channels in confirm mode
+        self.settled: dict[int, set[int]] = {}  #: confirmed or refused publishes, keyed by channel
+        self.passed: set[str] = set()  #: consumer tags of answered barriers
         self.is_over = False
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class PlayedConnection:
                 self.raw.machine.close()
                 self.raw.flush()
                 self.raw.events.clear()
-                self.raw.closed()
+                self.raw.wait_closed()
         self.raw.socket.close()
 
 
@@ -107,9 +107,9 @@ class Player:
     def __init__(self, port: int) -> None:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
-        self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, by client and channel
+        self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, keyed by client and channel
         self._unrequested: dict[tuple[int, int], list[str]] = {}  #: the same, until the next step that waits for quiet
-        self._placeholders: dict[str, str] = {}  #: by generated name
+        self._placeholders: dict[str, str] = {}  #: keyed by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
         """Return the transcript. ``is_quick``: do not wait for unrequested events at the end."""
@@ -139,7 +139,7 @@ class Player:
             self._listen(time.monotonic() + step.seconds, lambda: False)
         elif isinstance(step, Quiet):
             self._until_quiet()
-        elif isinstance(step, Bare):
+        elif isinstance(step, RawBytes):
             self._answers[on.client, on.channel] = step.perform(self._port)
         elif isinstance(step, HangUp):
             self._client(on.client).raw.socket.close()
@@ -229,7 +229,9 @@ class Player:
             pass
 
     def _listen(self, deadline: float, holds: Any, *, any_event: bool = False) -> bool:
-        """Record events until ``holds``, or with ``any_event`` until the first event; return False at the deadline."""
+        """Record events until ``holds()`` is true, or with ``any_event`` until bytes arrive. Return False at the
+        deadline.
+        """
         while not holds():
             sockets = {client.raw.socket: client for client in self._clients.values() if not client.is_over}
             readable, _, _ = select.select(list(sockets), [], [], max(0.0, deadline - time.monotonic()))
@@ -334,7 +336,7 @@ def _defaults(kind: type[m.Method]) -> m.Method | None:
 
 
 def _content(event: Any) -> str:
-    """Return a content, with the facts of its method."""
+    """Return a line for a message: the arguments of its method, its properties and its body."""
     names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
     name = names[type(event)]
     facts = [

@@ -1,4 +1,4 @@
-"""The scripts for the player, by name.
+"""The scripts for the player, keyed by name.
 
 Every name of an exchange or queue begins with ``d.``. Deliveries are awaited by ``Quiet``; no script depends on which
 of several consumers gets a message, because brokers may choose. ``removals_for`` finds the objects to be removed
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.wire import Table
-from tests.differential.bare import Bare, framed, head, message
+from tests.differential.bare import RawBytes, framed, head, message
 from tests.differential.player import CloseChannel, HangUp, On, Pause, Publish, Quiet, Script
 
 Q = m.QueueDeclare("d.q")
@@ -30,7 +30,7 @@ def exchange(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDec
 
 
 def queue_with(**arguments: object) -> m.QueueDeclare:
-    """Return the declaration of d.q with arguments; underscores become dashes."""
+    """Return the declaration of d.q with arguments; underscores become hyphens."""
     return m.QueueDeclare(
         "d.q",
         arguments={f"x-{name.replace('_', '-')}": value for name, value in arguments.items()},  # type: ignore[misc]
@@ -38,22 +38,19 @@ def queue_with(**arguments: object) -> m.QueueDeclare:
 
 
 def get(no_ack: bool = True, queue: str = "d.q") -> m.BasicGet:
-    """Return a basic.get."""
     return m.BasicGet(queue, no_ack=no_ack)
 
 
 def consume(tag: str = "t", queue: str = "d.q", **settings: object) -> m.BasicConsume:
-    """Return a basic.consume."""
     return m.BasicConsume(queue, tag, **settings)  # type: ignore[arg-type]
 
 
 def bind(key: str, exchange: str = "d.x", queue: str = "d.q", **arguments: object) -> m.QueueBind:
-    """Return a queue.bind."""
     return m.QueueBind(queue, exchange, key, arguments=arguments)  # type: ignore[arg-type]
 
 
 def matching(name: str, arguments: Table) -> m.QueueBind:
-    """Return a binding to a headers exchange."""
+    """Return a binding of the queue ``d.NAME`` to the headers exchange d.x."""
     return m.QueueBind(f"d.{name}", "d.x", "", arguments=arguments)
 
 
@@ -310,17 +307,18 @@ SCRIPTS: dict[str, Script] = {
         m.QueueUnbind("d.none", "d.gone", "k"), m.QueueUnbind("d.none", "amq.direct", "k"),
         m.QueueUnbind("d.none", "", "k"), m.ExchangeUnbind("", "d.none"), m.QueueDelete("d.none", True, True),
         m.ExchangeDelete("d.none", True), m.BasicCancel("d.none"), m.QueuePurge("d.none")],
-    "frames at their limit": [Q, *(Bare(f"body frame of {size}", message(size, size))
-        for size in (131_064, 131_065, 131_072, 131_073)), *(Bare(f"body frame of {size}, frame-max 4096",
+    "frames at their limit": [Q, *(RawBytes(f"body frame of {size}", message(size, size))
+        for size in (131_064, 131_065, 131_072, 131_073)), *(RawBytes(f"body frame of {size}, frame-max 4096",
         message(size, size), frame_max=4096) for size in (4088, 4089, 4096, 4097)),
-        Bare("a head above the limit", message(9) + head(131_073))],
+        RawBytes("a head above the limit", message(9) + head(131_073))],
     "numbers of channels": [
-        Bare("above channel-max", b"".join(framed(m.ChannelOpen(), number) for number in (11, 2048, 65_535)),
+        RawBytes("above channel-max", b"".join(framed(m.ChannelOpen(), number) for number in (11, 2048, 65_535)),
             channel_max=10),
-        Bare("too many", b"".join(framed(m.ChannelOpen(), number) for number in (7, 100, 2, 3)), channel_max=4)],
-    "repeated closes": [Bare("three times", framed(m.ConnectionClose(200), 0) * 3),
-        Bare("with others between", framed(m.ConnectionClose(200), 0) + framed(Q) + framed(m.ConnectionClose(200), 0))],
-    "update of the secret": [Bare("of another",
+        RawBytes("too many", b"".join(framed(m.ChannelOpen(), number) for number in (7, 100, 2, 3)), channel_max=4)],
+    "repeated closes": [RawBytes("three times", framed(m.ConnectionClose(200), 0) * 3),
+        RawBytes("with others between", framed(m.ConnectionClose(200), 0) + framed(Q)
+            + framed(m.ConnectionClose(200), 0))],
+    "update of the secret": [RawBytes("of another",
         framed(m.ConnectionUpdateSecret(b"another", "expired"), 0) + framed(Q)), Q],
     "flow and asynchronous recover": [m.ChannelFlow(True), m.BasicRecoverAsync(True), QUIET],
 }  # fmt: skip

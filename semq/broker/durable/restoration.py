@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodies) -> None:
-    """Restore exchanges, queues, bindings and messages, in this order; ignore virtual hosts that are not configured."""
+    """Restore exchanges, queues, bindings and messages, in this order. Rows of virtual hosts that are not configured
+    have no effect.
+    """
     for exchange in state.exchanges:
         vhost = vhosts.get(exchange.vhost)
         if vhost is not None and exchange.name not in vhost.exchanges:
@@ -45,9 +47,7 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
             _bind(binding, vhost)
     without_queue = _restore_messages(state, queues, bodies)
     if without_queue:
-        log.warning(
-            "the store has %d messages of queues that are not configured; they stay in the store", without_queue
-        )
+        log.warning("the store has %d messages of queues that were not restored; they stay in the store", without_queue)
 
 
 def _restore_messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -> int:

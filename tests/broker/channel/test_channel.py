@@ -36,7 +36,7 @@ async def test_a_transaction_continues_after_a_service_has_ended_a_consumer() ->
         assert services.inbox.settlements[1:] == [(tag, [b"1"], Disposition.ACK)]
 
 
-async def test_unacknowledged_messages_return_in_order_also_after_a_transaction() -> None:
+async def test_unacknowledged_messages_return_in_order_with_those_of_an_open_transaction() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await (await endpoints.dial()).open_channel()
@@ -51,15 +51,15 @@ async def test_unacknowledged_messages_return_in_order_also_after_a_transaction(
         assert services.inbox.settlements == [(tag, [b"1", b"2", b"3"], Disposition.LOST)]
 
 
-async def test_a_channel_that_fails_while_it_waits_returns_its_memory() -> None:
+async def test_a_channel_that_fails_while_it_waits_has_no_held_events_any_more() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await (await endpoints.dial()).open_channel()
-        asked: list[Callable[[int, int], None]] = []
+        answers: list[Callable[[int, int], None]] = []
         failing: list[AmqpError] = []
 
         def counts(answer: Callable[[int, int], None]) -> None:
-            asked.append(answer)
+            answers.append(answer)
             if failing:
                 raise failing[0]
 
@@ -68,12 +68,12 @@ async def test_a_channel_that_fails_while_it_waits_returns_its_memory() -> None:
             asyncio.ensure_future(channel.call(m.QueueDeclare("inbox", passive=True), m.QueueDeclareOk))
             for _ in range(4)
         ]
-        await until(lambda: bool(asked))
+        await until(lambda: bool(answers))
         (session,) = endpoints.server.sessions
         (broker_channel,) = session.channels.values()
         await until(lambda: len(broker_channel.held or ()) == 3)
         failing.append(NotFound("no such queue"))
-        asked[0](1, 1)
-        result = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(answer) for answer in result] == [m.QueueDeclareOk, NotFound, NotFound, NotFound]
+        answers[0](1, 1)
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(result) for result in results] == [m.QueueDeclareOk, NotFound, NotFound, NotFound]
         assert session.allowance._held == 0

@@ -177,8 +177,8 @@ def test_an_internal_exchange_is_for_bindings_only(broker: RunningBroker, channe
     channel.exchange_delete("inner")
 
 
-NARROW: list[tuple[Act, str]] = [
-    # forbidden to the user "narrow", who may use names with "my." and read amq.topic
+FORBIDDEN_TO_NARROW: list[tuple[Act, str]] = [
+    # act, part of the text; the user "narrow" may use names that begin with "my.", and read amq.topic
     (lambda c: c.queue_declare("their.q"), "access to queue 'their.q' in vhost '/' refused for user 'narrow'"),
     (lambda c: c.exchange_declare("their.x"), "exchange 'their.x'"),
     (lambda c: c.exchange_delete("their.x"), "exchange 'their.x'"),
@@ -197,7 +197,7 @@ NARROW: list[tuple[Act, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("act", "text"), NARROW)
+@pytest.mark.parametrize(("act", "text"), FORBIDDEN_TO_NARROW)
 def test_a_user_acts_only_where_its_permissions_allow(broker: RunningBroker, act: Act, text: str) -> None:
     connection = broker.connect("narrow")
     allowed = connection.channel()

@@ -1,4 +1,4 @@
-"""Confirms: every number exactly once, for any order of outcomes and of writing."""
+"""Confirms: every number is sent exactly once, whatever the order of outcomes and writes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def test_each_publish_is_settled_once_with_its_result(steps: list[str], chance: 
     assert confirmed == outcome
 
 
-def test_neighbours_are_confirmed_by_one_frame() -> None:
+def test_consecutive_numbers_are_confirmed_by_one_frame() -> None:
     confirms = Confirms()
     for _ in range(5):
         confirms.next_number()
@@ -59,7 +59,7 @@ def test_a_refusal_precedes_the_multiple_confirm_that_would_include_it() -> None
     assert confirms.take_frames() == [Confirm(2, False, False), Confirm(3, True, True)]
 
 
-def test_only_refusals_need_no_acknowledgement() -> None:
+def test_refusals_alone_are_sent_without_an_acknowledgement() -> None:
     confirms = Confirms()
     confirms.next_number()
     confirms.settle(1, False)

@@ -31,9 +31,9 @@ class PikaConsumer:
         self.channel = channel
         self.deliveries: list[tuple[bytes, bool, int]] = []
         self.tags: list[int] = []
-        self.consumer_tag = channel.basic_consume(queue, self._take, **settings)
+        self.consumer_tag = channel.basic_consume(queue, self._on_delivery, **settings)
 
-    def _take(self, _: object, method: object, properties: BasicProperties, body: bytes) -> None:
+    def _on_delivery(self, _: object, method: object, properties: BasicProperties, body: bytes) -> None:
         delivery_count = (properties.headers or {}).get("x-delivery-count", 0)
         self.deliveries.append((body, method.redelivered, delivery_count))  # type: ignore[attr-defined]
         self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def test_unacknowledged_messages_return_when_the_consumer_is_lost(
 ) -> None:
     channel.queue_declare("lost")
     publish(channel, "lost", b"1", b"2")
-    with broker.raw().opened() as other:
+    with broker.raw().log_in() as other:
         other.send(m.BasicConsume("lost"))
         other.until(Delivered)
         other.until(Delivered)
@@ -198,11 +198,11 @@ def test_an_exclusive_consumer_excludes_others(broker: RunningBroker, channel: B
 
 
 def test_a_repeated_consumer_tag_is_a_hard_error(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
-        client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
-        client.ask(m.BasicConsume(consumer_tag="mine"), m.BasicConsumeOk)
+    with broker.raw().log_in() as client:
+        client.request(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
+        client.request(m.BasicConsume(consumer_tag="mine"), m.BasicConsumeOk)
         client.send(m.BasicConsume(consumer_tag="mine"))
-        error = client.closed().error
+        error = client.wait_closed().error
     assert error is not None
     assert (error.reply_code, error.class_id, error.method_id) == (530, 60, 20)
 
@@ -233,9 +233,9 @@ def test_the_client_is_notified_that_its_queue_is_deleted(broker: RunningBroker,
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(durable: bool) -> None:
-    with run_broker(MemoryBrokerStore()) as broker, broker.raw().opened(2) as client:
-        client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
-        client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
+    with run_broker(MemoryBrokerStore()) as broker, broker.raw().log_in(2) as client:
+        client.request(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
+        client.request(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
         assert client.until(ChannelClosed).error is not None  # a refused delete delays no notices
         client.send(m.QueueDelete(queue="mine"))
@@ -257,7 +257,7 @@ def test_a_cancel_of_an_unknown_consumer_is_answered(channel: BlockingChannel) -
     assert channel.basic_cancel("nobody") == []
 
 
-def test_a_window_in_bytes_is_not_offered(broker: RunningBroker) -> None:
+def test_a_prefetch_in_bytes_is_not_implemented(broker: RunningBroker) -> None:
     connection = broker.connect()
     with pytest.raises(ConnectionClosedByBroker, match=r"540.*prefetch_size"):
         connection.channel().basic_qos(prefetch_size=10)
@@ -319,7 +319,7 @@ def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_unacknowl
 
     def raise_tags() -> None:
         consuming = channel_with_deliveries(broker)
-        settled = 10**15  # deliveries that were settled one by one before
+        settled = 10**15  # number of deliveries that were settled singly before
         consuming.unacked = {tag + settled: delivery for tag, delivery in consuming.unacked.items()}
         consuming.next_tag += settled
 
@@ -354,18 +354,18 @@ def test_successive_multiple_acknowledgements_visit_each_delivery_once(
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     publish(channel, queue, *(b"%d" % number for number in range(50)))
     consumer = PikaConsumer(channel, queue).await_deliveries(50)
-    box: list[BrokerChannel] = []
+    watched: list[BrokerChannel] = []
 
     def watch() -> None:
         consuming = channel_with_deliveries(broker)
         consuming.unacked = CountingDict(consuming.unacked)
-        box.append(consuming)
+        watched.append(consuming)
 
     broker.call(watch)
     for tag in consumer.tags:
         channel.basic_ack(tag, multiple=True)
     consumer.await_transit()
-    unacked = box[0].unacked
+    unacked = watched[0].unacked
     assert isinstance(unacked, CountingDict)
     assert (len(unacked), unacked.lookups) == (0, 100)  # one look-up for each acknowledgement and each settled tag
 

@@ -36,8 +36,8 @@ def test_a_message_without_a_queue_is_confirmed(channel: BlockingChannel) -> Non
 
 
 def test_unroutable_messages_are_confirmed_one_by_one(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
-        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+    with broker.raw().log_in() as client:
+        client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.machine.publish(1, "", "nowhere", ContentHeader.build(0, Properties()), b"")
         client.publish("", "nowhere", b"back", mandatory=True)
         assert client.until(Acked, lambda event: event.delivery_tag == 2) == Acked(1, 2, False)
@@ -95,10 +95,10 @@ def test_a_publish_to_a_missing_exchange_ends_the_channel(channel: BlockingChann
         channel.basic_qos(prefetch_count=1)
 
 
-def test_immediate_is_not_offered(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
+def test_the_flag_immediate_is_not_implemented(broker: RunningBroker) -> None:
+    with broker.raw().log_in() as client:
         client.publish("", "q", b"1", immediate=True)
-        error = client.closed().error
+        error = client.wait_closed().error
     assert error is not None
     assert (error.reply_code, error.class_id, error.method_id) == (540, 60, 40)
 
@@ -180,10 +180,10 @@ def test_direct_replies_follow_the_rules_of_rabbitmq(channel: BlockingChannel) -
 
 
 def test_a_message_refused_by_a_full_queue_is_not_unroutable(broker: RunningBroker) -> None:
-    with broker.raw().opened() as client:
+    with broker.raw().log_in() as client:
         arguments: dict[str, Any] = {"x-max-length": 0, "x-overflow": "reject-publish"}
-        queue = client.ask(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue
-        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        queue = client.request(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue
+        client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.publish("", queue, b"1", mandatory=True)
         client.until(Nacked)
         assert not [event for event in client.events if isinstance(event, Returned)]

@@ -58,7 +58,7 @@ def test_acknowledgements_take_effect_at_the_commit(channel: BlockingChannel, qu
     assert (body, method.redelivered) == (b"2", True)
 
 
-def test_uncommitted_settlements_are_undone_with_the_channel(channel: BlockingChannel, queue: str) -> None:
+def test_the_end_of_a_channel_undoes_uncommitted_settlements(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"1")
     tx = channel.connection.channel()
     tx.tx_select()
@@ -167,11 +167,11 @@ def test_the_size_of_all_open_transactions_together_is_limited() -> None:
 
 def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
-    # A publisher that waits is not read from, so only missing heartbeats show that it has ended.
+    # The server does not read from a blocked publisher, so only missing heartbeats show that the publisher has ended.
     with run_broker(limits=limits, connection=ConnectionLimits(heartbeat=1)) as broker:
         with broker.raw() as client:
-            client.opened()
-            client.ask(m.TxSelect(), m.TxSelectOk)
+            client.log_in()
+            client.request(m.TxSelect(), m.TxSelectOk)
             client.publish("", "nowhere", b"x" * 4_000_000)
             client.until(Blocked)
         until_sync(lambda: broker.call(lambda: not broker.server.in_transactions.bytes))

@@ -64,7 +64,7 @@ def test_drops_and_marks_are_combined_per_queue_and_written_last() -> None:
     assert journal._take_ops() == []
 
 
-def test_operations_on_a_deleted_queue_are_omitted() -> None:
+def test_notes_about_messages_of_a_deleted_queue_are_omitted() -> None:
     journal = Model().journal
     journal.drop(1, 5)
     journal.mark_handed_out(1, 5)
@@ -96,7 +96,7 @@ BINDING = ("/", "e", "q", False, "k", b"")
 
 
 def run_failing_turn(model: Model, *ops: StoreOp, failure: BaseException | None = None) -> None:
-    """Add operations and end the turn; the store fails."""
+    """Add operations and end the turn. The store fails with ``failure``, by default as unavailable."""
     model.store.failure = failure or Unavailable()
     for op in ops:
         model.journal.add(op)

@@ -14,6 +14,7 @@ from tests.broker.pure import Later, Model, RecordingConsumer, bodies
 
 
 async def after_restart(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
+    """Return a new broker on the store of ``first``; ``ended``: whether ``first`` stopped in an orderly way."""
     if ended:
         first.journal.add(OrderlyEnd())
     first.flush()
@@ -63,7 +64,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_other_obj
 
 
 class ConnectionOwner:
-    """Represents a connection."""
+    """The connection that owns an exclusive queue."""
 
     def __init__(self) -> None:
         self.exclusive_queues: dict[Queue, None] = {}
@@ -149,7 +150,8 @@ async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(cap
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     assert model.vhost.queues == {}
     assert model.vhost.binding_count == 0
-    assert "1 messages of queues that are not configured" in caplog.text
+    assert "1 messages of queues that were not restored" in caplog.text
+    assert list(store.messages) == [(9, 1)]
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])

@@ -38,8 +38,8 @@ STEPS = st.lists(
 )
 
 
-class HeldMessages:
-    """A queue with a dead-letter queue, and the messages that a client holds."""
+class QueueAndClient:
+    """A queue, its dead-letter queue, and the messages that a client has not settled."""
 
     def __init__(self) -> None:
         self.model = Model()
@@ -87,7 +87,7 @@ class HeldMessages:
         self.declare()
 
     def contents(self) -> dict[str, list[tuple[bytes, bool]]]:
-        """Return the content of each queue, in order, and whether messages may have been delivered."""
+        """Return for each queue the sorted bodies of its messages, each with whether it may have been delivered."""
         return {queue.name: sorted(_entries_of(queue, self.unacked)) for queue in (self.queue, self.dead)}
 
 
@@ -105,15 +105,15 @@ async def restarted(store: MemoryBrokerStore) -> Model:
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
 async def test_a_restart_restores_the_changes_made_while_the_store_was_away(steps: list[tuple[str, bool]]) -> None:
-    held = HeldMessages()
+    subject = QueueAndClient()
     for step, is_away in steps:
-        held.model.store.failure = Unavailable() if is_away else None
-        getattr(held, step)()
-        held.model.flush()
-    held.model.store.failure = None
-    held.model.flush()
-    assert not held.model.journal._unwritten
-    contents, model = held.contents(), await restarted(held.model.store)
+        subject.model.store.failure = Unavailable() if is_away else None
+        getattr(subject, step)()
+        subject.model.flush()
+    subject.model.store.failure = None
+    subject.model.flush()
+    assert not subject.model.journal._unwritten
+    contents, model = subject.contents(), await restarted(subject.model.store)
     for name, expected in contents.items():
         queue = model.vhost.queues[name]
         assert isinstance(queue, Queue)
@@ -143,11 +143,11 @@ def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
 
 
 def test_operations_of_settled_messages_are_forgotten_and_others_keep_their_order() -> None:
-    unwritten, marked = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
+    unwritten, repeated = UnwrittenOps(), DeclareQueue(1, "/", "q", False, b"")
     other = DeclareQueue(2, "/", "r", False, b"")
-    unwritten.keep([marked, other, row(1), SetDeliveryCount(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
-    unwritten.keep([MarkHandedOut(1, 3), marked])
-    assert list(unwritten.take()) == [[other, marked], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
+    unwritten.keep([repeated, other, row(1), SetDeliveryCount(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])
+    unwritten.keep([MarkHandedOut(1, 3), repeated])
+    assert list(unwritten.take()) == [[other, repeated], [MarkHandedOut(1, 5)], [DropMessages(1, [1])]]
 
 
 def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +169,7 @@ def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
     assert list(unwritten.take()) == [[DeleteQueue(1)]]
 
 
-def test_the_number_of_remembered_operations_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_number_of_kept_drops_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(module, "DROPS_MAX", 3)
     unwritten = UnwrittenOps()
     with caplog.at_level(logging.WARNING):
@@ -180,7 +178,7 @@ def test_the_number_of_remembered_operations_is_bounded(
     assert list(unwritten.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
 
 
-def test_the_drop_that_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drop_before_a_message_is_in_the_same_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_COUNT", 1)
     unwritten = UnwrittenOps()
     unwritten.keep([row(1), row(2)])

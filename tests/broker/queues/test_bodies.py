@@ -163,7 +163,7 @@ async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
         await until(lambda: len(store.bodies) == 1)
 
 
-async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_others() -> None:
+async def test_large_bodies_do_not_delay_a_small_message_on_another_channel() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as endpoints:
         publisher, link = await confirming_channel(endpoints), await endpoints.dial()
@@ -181,7 +181,7 @@ async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_oth
         await until(lambda: not store.bodies)
 
 
-async def test_a_partly_sent_message_returns_with_its_channel() -> None:
+async def test_a_partly_sent_message_is_requeued_when_its_connection_is_lost() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as endpoints:
         publisher, reader = await confirming_channel(endpoints), await endpoints.dial()
@@ -196,7 +196,7 @@ async def test_a_partly_sent_message_returns_with_its_channel() -> None:
         assert (message.body, message.redelivered) == (BIG, True)
 
 
-async def test_a_partly_received_message_is_dropped_with_its_channel() -> None:
+async def test_a_partly_received_message_is_dropped_when_its_connection_is_lost() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as endpoints:
         link = await endpoints.dial()
@@ -253,7 +253,7 @@ async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
 
 
 class SmallExchange(AcceptingExchange):
-    """An exchange that accepts smaller bodies than those that are streamed to the store."""
+    """An exchange whose limit is below the size from which bodies arrive in chunks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -343,7 +343,7 @@ async def test_a_failing_store_ends_the_channel_or_connection_that_needs_it(when
         store.failure = None
 
 
-async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
+async def test_requests_after_a_large_answer_are_answered_in_order() -> None:
     async with pair(MemoryBrokerStore(), LIMITS) as endpoints:
         channel = await confirming_channel(endpoints)
         await channel.declare_queue("q")

@@ -1,4 +1,4 @@
-"""The turns of consumers: priorities, and consumers without room are not asked again."""
+"""The turns of consumers by priority. Consumers without room are not asked again until they are resumed."""
 
 from hypothesis import given
 from hypothesis import strategies as st

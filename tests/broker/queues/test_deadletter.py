@@ -64,7 +64,7 @@ def test_invalid_x_death_headers_of_clients_are_ignored(header: Any) -> None:
     assert read_deaths(die(invalid, "q", REJECTED))[0]["count"] == 1
 
 
-def test_a_cycle_without_rejection_ends() -> None:
+def test_a_return_to_a_queue_without_a_rejection_is_a_cycle() -> None:
     expired = die(message_of(b"", "e", "k"), "a", EXPIRED)
     assert would_cycle(expired, "a")
     assert not would_cycle(expired, "b")
@@ -94,7 +94,7 @@ def test_a_long_chain_of_full_queues_causes_no_deep_recursion() -> None:
     assert len(read_deaths(next(iter(last.ready)).message)) == 100
 
 
-def test_without_the_exchange_dead_letters_are_dropped() -> None:
+def test_dead_letters_are_dropped_if_their_exchange_does_not_exist() -> None:
     model = Model()
     model.queue(max_length=0, dead_letter_exchange="nowhere")
     model.publish("q", b"1")

@@ -30,7 +30,7 @@ def test_the_fields_of_a_message_are_those_of_its_properties(
 
 
 @pytest.mark.parametrize("mode", [0, 3, 255])
-def test_a_delivery_mode_is_one_of_two(mode: int) -> None:
+def test_delivery_modes_other_than_1_and_2_are_refused(mode: int) -> None:
     with pytest.raises(PreconditionFailed, match=f"delivery_mode_unknown,{mode}"):
         message_of(delivery_mode=mode)
 
@@ -62,31 +62,31 @@ def test_a_header_without_its_announced_properties_is_refused(flags: int) -> Non
         Message("", "k", ContentHeader(b"\0\x3c" + bytes(10) + flags.to_bytes(2, "big"), 0), b"")
 
 
-def test_a_text_that_is_no_utf_8_is_refused() -> None:
+def test_a_text_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(AmqpError):
         Message("", "k", ContentHeader(message_of(app_id="a\x7fb").header.raw.replace(b"\x7f", b"\xff"), 0), b"")
     assert message_of(app_id="机构", headers={"名": "值"}).headers() == {"名": "值"}
 
 
-def test_flags_are_seen_without_decoding() -> None:
+def test_names_are_checked_if_there_is_a_reply_to_or_a_user_id() -> None:
     assert needs_name_check(message_of(reply_to="x").header)
     assert needs_name_check(message_of(user_id="x").header)
     assert not needs_name_check(message_of(app_id="x", expiration="1").header)
 
 
-def test_blind_copies_are_not_passed_on() -> None:
+def test_the_header_bcc_is_removed() -> None:
     message = message_of(headers={"BCC": ["b"], "CC": ["a"], "n": 1})
     assert message.headers() == {"CC": ["a"], "n": 1}
 
 
 @pytest.mark.parametrize("headers", [{"CC": "a"}, {"BCC": 1}, {"CC": {"a": 1}}])
-def test_copies_must_be_lists(headers: dict[str, Any]) -> None:
+def test_cc_and_bcc_must_be_lists(headers: dict[str, Any]) -> None:
     with pytest.raises(PreconditionFailed):
         message_of(headers=headers)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "ten", "4294967296", "٣"])
-def test_an_expiration_is_a_number_of_milliseconds(text: str) -> None:
+def test_an_expiration_that_is_no_number_of_milliseconds_is_refused(text: str) -> None:
     with pytest.raises(PreconditionFailed):
         read_expiration(text)
 

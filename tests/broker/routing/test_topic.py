@@ -1,4 +1,4 @@
-"""Topic patterns compared with a plain recursive matcher, and large numbers of them."""
+"""Topic patterns compared with a plain recursive matcher, and large numbers of patterns."""
 
 from collections.abc import Iterator
 from typing import Any
