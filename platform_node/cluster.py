@@ -124,7 +124,7 @@ class Membership:
 
     async def served(self) -> list[str]:
         """Return the names of the stores of all running instances."""
-        instances: list[rows.RunningInstance] = await self.execute(rows.instances)
+        instances: list[rows.InstanceRow] = await self.execute(rows.instances)
         return sorted({f"{instance.semq_id}.{instance.semq_db_id}" for instance in instances if instance.is_alive})
 
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:

@@ -191,7 +191,7 @@ class Node(Generic[E]):
             lost=self._store_lost,
             notified=self.notified,
             after_unit=lambda: self.clockwork.reschedule(),  # a lambda, because the clockwork does not exist yet
-            noted=self.spans.committed if self.spans is not None else None,
+            on_lines=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
             rest=self.host.rest(),

@@ -113,7 +113,7 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
 def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     if (schema := roles.open_schema(connection)) is not None:
         detail = f"every role may create objects in schema {schema}; the SQL calls of applications could run them"
-        yield Finding("database rights", WARNING, detail, roles.closing(schema))
+        yield Finding("database rights", WARNING, detail, roles.remedy_for_open_schema(schema))
 
 
 def _tables(url: str, settings: Settings) -> Finding:

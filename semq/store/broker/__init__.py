@@ -1,1 +1,1 @@
-"""The durable part of the broker: the port (``operations``), its ``store`` and ``statements`` on Postgres."""
+"""The durable part of the broker: the interface (``operations``); ``store`` and ``statements`` for Postgres."""

@@ -1,10 +1,10 @@
-"""The port to the durable part of a broker: row operations out, the state before a restart in.
+"""The interface of a broker to its store: operations on rows, and the state that a restart loads.
 
-The model passes lists of operations in the order in which they must take effect, with a callback for when they have
-been committed. An implementation of ``MessageStore`` decides how many lists share one transaction; each list is applied
-completely or not at all. The operations are about durable exchanges and queues, bindings between them,
-persistent messages in durable queues, and chunks of bodies. Used by the server model (``semq.broker``). Implemented by
-``store`` on Postgres, and by ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
+The server model (``semq.broker``) passes lists of operations in the order in which they must take effect, and a
+callback, which the store calls when the list is committed. An implementation of ``MessageStore`` decides how many lists
+share one transaction; each list is applied completely or not at all. The operations are about durable exchanges and
+queues, bindings between them, persistent messages in durable queues, and chunks of bodies. Implemented by ``store`` on
+Postgres, and by ``semq.broker.durable.no_store`` for a broker that keeps its queues in memory.
 """
 
 from array import array
@@ -46,8 +46,9 @@ class DeclareQueue:
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it, and ``DropMessages`` for its messages
-    follow in slices. ``load`` deletes messages of queues that do not exist.
+    """Delete a durable queue. An ``Unbind`` for each of its bindings precedes it.
+
+    ``DropMessages`` for its messages follow in slices. If the broker ends before that, ``load`` deletes the others.
     """
 
     queue_id: int
@@ -55,9 +56,7 @@ class DeleteQueue:
 
 @dataclass(slots=True, frozen=True)
 class Bind:
-    """Add a binding between durable objects. ``to_exchange`` states whether the destination is an exchange or a
-    queue.
-    """
+    """Add a binding between durable objects. ``to_exchange``: the destination is an exchange, otherwise a queue."""
 
     vhost: str
     source: str
@@ -110,8 +109,9 @@ class DropMessages:
 
 @dataclass(slots=True)  # not frozen, for speed: one is made for each message that returns a second time
 class SetDeliveryCount:
-    """Set the number of deliveries of a message that returned to its queue. After a restart the message is marked as
-    redelivered.
+    """Set the number of deliveries of a message that returned to its queue.
+
+    After a restart the message is marked as redelivered.
     """
 
     queue_id: int
@@ -121,10 +121,10 @@ class SetDeliveryCount:
 
 @dataclass(slots=True)  # not frozen, for speed: one is made for each queue and turn with deliveries
 class MarkHandedOut:
-    """Note that messages of the queue up to ``position`` may have been delivered; after a restart these messages are
-    marked as redelivered. A position below that of an earlier ``MarkHandedOut`` has no effect.
+    """Note that messages of the queue up to ``position`` may have been delivered.
 
-    The store has one row for each queue, not for each message, so a delivery needs no write of its own.
+    After a restart these messages are marked as redelivered. A lower position than in an earlier ``MarkHandedOut`` has
+    no effect. The store has one row for each queue, not for each message, so a delivery needs no write of its own.
     """
 
     queue_id: int
@@ -133,10 +133,10 @@ class MarkHandedOut:
 
 @dataclass(slots=True)
 class AddBodyChunk:
-    """Add the next bytes of a large body; ``index`` counts from 0. The chunks of a body precede the messages that refer
-    to it.
+    """Add the next bytes of a large body; ``index`` counts from 0.
 
-    Transient messages that leave memory are also stored in this way, several in one body.
+    The chunks of a body are stored before the messages that refer to it. Transient messages that leave memory are also
+    stored in this way, several in one body.
     """
 
     body_id: int
@@ -146,8 +146,10 @@ class AddBodyChunk:
 
 @dataclass(slots=True)
 class OrderlyEnd:
-    """Note an orderly end of the broker: every delivery has been settled. Without this note, all messages are marked as
-    redelivered after the restart, because the last deliveries may not have been recorded.
+    """Note an orderly end of the broker: every delivery has been settled.
+
+    Without this note, all messages are marked as redelivered after the restart, because the last deliveries may not
+    have been recorded.
     """
 
 
@@ -179,8 +181,9 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 
 
 class StoredBacklog:
-    """Messages of one queue that stay in the store until shortly before their delivery: three columns, in order of
-    position.
+    """Messages of one queue that stay in the store until shortly before their delivery, in order of position.
+
+    Only three values of each message are in memory.
     """
 
     __slots__ = ("positions", "priorities", "sizes")
@@ -199,12 +202,12 @@ class StoredBacklog:
 
 @dataclass(slots=True)
 class StoredState:
-    """Everything that survived, as the operations that create it; messages in order of queue and position.
+    """The stored state of a broker, as the operations that create it; messages in order of queue and position.
 
-    Of a long queue, ``messages`` has the first messages and all messages with large bodies, and ``backlogs`` has the
-    others. ``next_queue_id`` is above every id of a queue that was ever used, ``next_body_id`` above the ids of all
-    stored bodies. ``handed_out`` has the highest position of ``MarkHandedOut`` of each queue; ``delivery_count`` of the
-    messages includes ``SetDeliveryCount``. ``ended``: the last operation was ``OrderlyEnd``.
+    For a long queue, ``messages`` has the first messages and all messages with large bodies, and ``backlogs`` has the
+    others. ``next_queue_id`` is above every id that a queue ever had; ``next_body_id`` is above the ids of all stored
+    bodies. ``handed_out`` has the highest position of ``MarkHandedOut`` for each queue. The ``delivery_count`` of a
+    message includes ``SetDeliveryCount``. ``ended``: the last operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
@@ -229,17 +232,16 @@ class MessageStore(Protocol):
         """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:
-        """Read messages of a queue that ``save`` has stored; call ``done(messages, None)`` or ``done(None, error)``
-        later.
+        """Read stored messages of a queue; call ``done(messages, None)`` or ``done(None, error)`` later.
 
         Missing messages are left out.
         """
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
-        """Read one chunk that ``save`` has stored; call ``done(data, None)`` or ``done(None, error)`` later."""
+        """Read one stored chunk; call ``done(data, None)`` or ``done(None, error)`` later."""
 
     async def load(self) -> StoredState:
         """Return the state before the restart; called once, before the first ``save``.
 
-        Chunks of bodies that no message refers to are deleted here.
+        Delete bodies to which no message refers.
         """

@@ -1,6 +1,6 @@
-"""Statements for the durable part of the broker: its row operations, combined, in the transaction of a unit.
+"""Statements for the durable part of the broker: all row operations of a unit, combined.
 
-``store`` posts the operations and loads the result; ``postgres.changes`` calls this module.
+Called by ``postgres.changes``, for operations that ``store`` and the engine have put into ``Unit.broker``.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ BROKER: dict[str, str] = {
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
     # Ids of queues are never used twice, even if the queue with the highest id has been deleted.
     "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
-    # Its messages are deleted in slices, by DropMessages.
+    # The messages of the queue are deleted in slices, by DropMessages.
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
     "OrderlyEnd": "UPDATE semq_meta SET broker_ended = true",
     "Bind": """
@@ -98,7 +98,7 @@ class NetEffect:
         self.chunks[op.body_id][op.index] = op.data
 
     def drop_body(self, op: DropBody) -> None:
-        """Apply DropBody, to chunks of this unit and to stored ones."""
+        """Apply DropBody, to chunks of this unit and to stored chunks."""
         self.chunks.pop(op.body_id, None)
         self.bodies_dropped.add(op.body_id)
 
@@ -139,7 +139,7 @@ class NetEffect:
         self.declared.append(("Unbind", [_identity(op)]))
 
     def batch(self) -> Batch:
-        """Return the statements for everything except new rows."""
+        """Return the statements for everything except new messages and chunks."""
         batch = list(self.declared)
         batch += [
             ("drop_messages", [int8(queue), int8s(positions)]) for queue, positions in self.dropped.items() if positions
@@ -158,7 +158,7 @@ class NetEffect:
         return batch
 
     def rows(self) -> dict[str, list[Sequence[Any]]]:
-        """Return the new rows by table, as values in the order of the columns."""
+        """Return the new messages and chunks by table, as values in the order of the columns."""
         chunks: list[Sequence[Any]] = [
             (body_id, index, data) for body_id, chunks in self.chunks.items() for index, data in chunks.items()
         ]

@@ -1,7 +1,7 @@
 """The durable part of the broker on Postgres: the implementation of ``operations.MessageStore``.
 
-Row operations are posted to the store like any other work, so a publish of an application, its confirm and the events
-of the engine share units and commits. The statements are in ``statements``.
+Row operations are posted to the node's store like any other work, so messages of applications and events of the engine
+share units and commits. The statements are in ``statements``.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ COLUMNS = """
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # number of messages that are loaded at the start, without those with large bodies
-EAGER_BYTES = 16 << 20  # size of their bodies
-FETCHED = 10_000  # rows of a cursor in memory
+EAGER_MAX = 10_000  # number of messages that are loaded at the start; messages with large bodies do not count
+EAGER_BYTES = 16 << 20  # size of the bodies of these messages
+FETCHED = 10_000  # number of rows that a cursor fetches at a time
 
 
 class WriterPort(Protocol):
@@ -57,7 +57,7 @@ class WriterPort(Protocol):
         """Queue a piece of work."""
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query on a separate connection."""
+        """Call ``query`` with a connection of its own, in a thread."""
 
 
 class BodyGone(SemqError):
@@ -117,7 +117,7 @@ class PostgresMessageStore:
         return await self._store.execute(load)
 
     async def knows(self, vhost: str) -> bool:
-        """Return whether the store has anything of this virtual host."""
+        """Return whether the store has an exchange, queue or binding of this virtual host."""
         return await self._store.execute(knows, vhost)
 
     async def _read_body(self, body_id: int, index: int, done: ReadDone) -> None:
@@ -133,8 +133,8 @@ class PostgresMessageStore:
 
 def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     """Return one chunk of a large body. Raises BodyGone."""
-    # A body of 1 GiB has four thousand chunks, so each is read in one round trip, without BEGIN and ROLLBACK, and in
-    # binary format: as text, the bytes would be hexadecimal, twice as long and expensive to convert.
+    # A body of 1 GiB has four thousand chunks. So a chunk is read in one round trip, without BEGIN and ROLLBACK, and in
+    # binary format: in text format the bytes would be hexadecimal, twice as long and expensive to convert.
     connection.execution_options(isolation_level="AUTOCOMMIT")
     row = _driver(connection).execute(CHUNK, (body_id, index), binary=True).fetchone()
     if row is None:
@@ -156,14 +156,15 @@ def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
 
 
 def knows(connection: Connection, vhost: str) -> bool:
-    """Return whether the store has anything of a virtual host."""
+    """Return whether the store has an exchange, queue or binding of a virtual host."""
     tables_with_vhost = (tables.broker_exchange, tables.broker_queue, tables.broker_binding)
     return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in tables_with_vhost)
 
 
 def load(connection: Connection) -> StoredState:
-    """Return the stored state. Delete messages without a queue, and bodies without a message; remove the note of an
-    orderly end.
+    """Return the stored state, and remove the note of an orderly end.
+
+    Delete messages whose queue does not exist, and bodies to which no message refers.
     """
     message, body = tables.broker_message, tables.broker_body
     with connection.begin():
@@ -192,10 +193,9 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return the backlog of each queue: the messages that stay in the store until shortly before their delivery. Also
-    return ids of queues, and for each the last position up to which its messages are loaded now.
+    """Return the backlogs by queue, and the two parameters of ``EAGER``.
 
-    A message in a backlog needs memory for three columns only.
+    The parameters are ids of queues, and for each queue the last position up to which messages are loaded now.
     """
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """The control database of a hub with several instances: its identity, stores, homes of institutions, instances.
 
-Functions on a connection of a ``semq.store.reader.Reader``; each change is a transaction of its own. Used by
-``platform_node.cluster``.
+Functions for ``semq.store.reader.Reader.execute``; each change is a transaction of its own. Used by
+``platform_node.cluster`` and ``platform_node.operations.stores``.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +18,7 @@ from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
 
 VALID_S = 15  # an instance without a sign of life for this time counts as ended
-COMMITTED_S = 60  # the longest transaction that sets homes
+COMMITTED_S = 60  # a transaction that sets homes is committed within this time
 PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # ended instances are shown for a day
 StoreName = tuple[int, int]
@@ -40,11 +40,11 @@ class KnownStore(NamedTuple):
 
 
 class StoreState(NamedTuple):
-    """A state of a store; a later one is greater."""
+    """A state of a store. States are compared as tuples: a later state is greater."""
 
-    boot: int  #: number of its openings
-    chain_place: int  #: last link of its ledger's chain
-    chain_count: int  #: lines in this link
+    boot: int  #: how often the store has been opened
+    chain_place: int  #: number of the last link of the ledger's chain
+    chain_count: int  #: ledger lines in this link
 
 
 class OpenedStore(NamedTuple):
@@ -55,15 +55,15 @@ class OpenedStore(NamedTuple):
 
 
 class HomesRead(NamedTuple):
-    """A reading of homes."""
+    """Homes as read from the control database."""
 
     homes: dict[str, StoreName]
-    at: datetime  #: by the clock of the database
+    at: datetime  #: time of reading, by the clock of the database
 
 
 @dataclass(frozen=True, slots=True)
-class RunningInstance:
-    """One incarnation of an instance, with its last report."""
+class InstanceRow:
+    """One incarnation of an instance, which runs or has ended, with its last report."""
 
     life: int
     semq_id: int
@@ -71,12 +71,12 @@ class RunningInstance:
     host: str
     endpoint: str
     started_at: datetime
-    until: datetime
+    until: datetime  #: the instance counts as ended at this time, unless it reports again
     is_alive: bool
 
 
 def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: bytes) -> HubIdentity:
-    """Return the hub of this control database; record the given one if there is none."""
+    """Return the hub of this control database; if it belongs to no hub yet, record the hub of the arguments."""
     values = {"hub": hub, "hub_id": hub_id, "carrier_key": carrier_key}
     with connection.begin():
         connection.execute(insert(hub_identity).values(**values).on_conflict_do_nothing())
@@ -85,7 +85,7 @@ def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: 
 
 
 def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> OpenedStore:
-    """Return the hub's record of a store. Add a store that is unknown; set the UUID of one that was never opened."""
+    """Return the hub's record of a store. Add the store if it is unknown; set its UUID if it was never opened."""
     table = hub_store.c
     with connection.begin():
         values = {"semq_id": store[0], "semq_db_id": store[1], "store_uuid": store_uuid}
@@ -119,12 +119,13 @@ def weigh(connection: Connection, store: StoreName, weight: float) -> None:
 
 
 def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
-    """Return the homes that were set since ``since``, the time ``at`` of an earlier reading, and possibly some older
-    ones; without ``since``, all homes.
+    """Return all homes or, with ``since``, the homes that were set since that time, and possibly some older homes.
+
+    ``since`` is the time ``at`` of an earlier ``HomesRead``.
     """
     query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
     if since is not None:
-        # A transaction that began before the last reading may have been committed after that reading.
+        # A transaction that began before the earlier reading may have been committed after it.
         query = query.where(node_home.c.since > since - timedelta(seconds=COMMITTED_S))
     homes_read: dict[str, StoreName] = {}
     with connection.begin():
@@ -136,7 +137,7 @@ def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
 
 
 def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
-    """Give homes to those nodes in ``drawn`` that have none, or whose home is a retired store."""
+    """Set the homes in ``drawn``, except for nodes that already have a home in a store that is not retired."""
     table = node_home.c
     with connection.begin():
         for rows in _pages(drawn):
@@ -149,7 +150,7 @@ def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: C
 
 
 def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
-    """Give nodes another home, in one transaction."""
+    """Set the homes of nodes, in one transaction."""
     with connection.begin():
         for rows in _pages(moved):
             new = insert(node_home)
@@ -158,8 +159,9 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
 
 
 def retire(connection: Connection, row: RetiredStore) -> str | None:
-    """Record that a store is lost, for all instances. If an instance still serves it, record nothing and return the
-    endpoint of that instance.
+    """Record for all instances that a store is permanently lost.
+
+    If an instance still serves the store, record nothing and return the endpoint of that instance.
     """
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
@@ -197,8 +199,8 @@ def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreS
         connection.execute(table.delete().where(table.c.until < func.now() - text(f"interval '{KEPT_S} seconds'")))
 
 
-def instances(connection: Connection) -> list[RunningInstance]:
-    """Return the running instances and those that ended within the last day, the newest first."""
+def instances(connection: Connection) -> list[InstanceRow]:
+    """Return the instances that run or ended within the last day, the newest first."""
     query = select(hub_instance, (hub_instance.c.until > func.now()).label("is_alive"))
     rows = connection.execute(query.order_by(hub_instance.c.started_at.desc()))
-    return [RunningInstance(**row._mapping) for row in rows]
+    return [InstanceRow(**row._mapping) for row in rows]

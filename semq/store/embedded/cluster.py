@@ -16,7 +16,7 @@ from semq.store.files import sync_folder, write_safely
 ROLE = DATABASE = "semq"
 INITDB_S_MAX = 300
 
-# The caller's own PG… variables must not apply to this server; messages must be English, since the program reads them.
+# The caller's own PG… variables must not apply to this server. Messages must be English, because ``server`` reads them.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"})
 
 # The size of a file of the write-ahead log. If a commit needs a new file, all commits wait until the file is filled

@@ -1,5 +1,5 @@
-"""The user that runs the embedded Postgres. Postgres refuses root, so root uses another identity for it; other users
-run it themselves.
+"""The user that runs the embedded Postgres: the user of the node. If that is root, another user, as Postgres refuses
+root.
 
 Called by ``server`` before any server program runs. It adds no account to the machine and opens no directory to other
 users.
@@ -18,9 +18,7 @@ NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres l
 
 @dataclass(frozen=True)
 class SystemUser:
-    """A user: ``prefix`` precedes the command line of a server program; its files belong to uid ``owner`` on
-    the disk.
-    """
+    """A user for the server programs: their commands begin with ``prefix``, and ``owner`` is the uid of their files."""
 
     name: str
     prefix: tuple[str, ...]
@@ -30,8 +28,9 @@ class SystemUser:
         return [*self.prefix, *argv]
 
     def own(self, folder: Path) -> None:
-        """Give a folder and its content to the owner, unless the folder belongs to the owner already. An earlier start
-        may have used another identity.
+        """Give a folder and its content to the owner, unless the folder belongs to the owner already.
+
+        An earlier start may have used another identity.
         """
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return
@@ -39,7 +38,7 @@ class SystemUser:
             self.give(path)
 
     def give(self, path: Path) -> None:
-        """Give one file or folder to the owner."""
+        """Give one file or folder to the owner; do nothing if this process is not root."""
         if os.geteuid() == 0:
             os.chown(path, self.owner, self.owner, follow_symlinks=False)
 
@@ -60,7 +59,10 @@ AS_ROOT = (
 
 
 def find_identity(program: str, choices: Sequence[SystemUser] = AS_ROOT) -> SystemUser:
-    """Return the first identity under which ``program --version`` runs. Raises RootRefused(tried)."""
+    """Return the first identity under which ``program --version`` runs; if this process is not root, its own user.
+
+    Raises RootRefused(tried).
+    """
     if os.geteuid() != 0:
         return SystemUser("self", (), os.geteuid())
     for identity in choices:

@@ -17,7 +17,7 @@ POLL_S = 0.02
 
 
 def postmaster_of(data: Path) -> int | None:
-    """Return the process id of the server that runs on ``data``, or None (also if its file is stale)."""
+    """Return the process id of the server that runs on ``data``; None if none runs, even if postmaster.pid exists."""
     pid = _recorded_line(data, 1)
     return int(pid) if pid.isdigit() and is_server_of(int(pid), data) else None
 
@@ -63,13 +63,13 @@ def all_servers_of(data: Path) -> list[int]:
 
 
 def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
-    """After a killed postmaster: end its orphans, and remove its lock files in ``data`` and ``run``.
+    """End the orphans of a killed postmaster, and remove its lock files in ``data`` and ``run``.
 
-    Only for a caller who holds the owner's lock and has checked that no server runs.
+    Only for a caller that holds the owner's lock and has checked that no server runs.
 
-    Orphans end by themselves, but busy ones only after a while, and a new server cannot start before that. The file
-    must be removed because its process number may belong to another process by now (in containers it nearly always
-    does). Postgres would take that process for its predecessor.
+    Orphans end by themselves, but busy orphans only after some time, and a new server cannot start before that.
+    postmaster.pid must be removed, because the process number in it may now belong to another process (in containers
+    this is usual). Postgres would take that process for the earlier postmaster.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_servers_of(data)
@@ -101,7 +101,7 @@ def free_port(wanted: int | None) -> int:
     """Return ``wanted`` if it is free on the loopback address, otherwise a port chosen by the system."""
     for port in (wanted, 0) if wanted else (0,):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            # As Postgres itself binds, so that a port in TIME_WAIT counts as free.
+            # Postgres sets this option, too. With it, a port in TIME_WAIT counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
                 probe.bind(("127.0.0.1", port))

@@ -44,7 +44,7 @@ class Programs:
 
 
 def find_programs(data_major: int | None = None) -> Programs:
-    """Return the first usable server programs; with ``data_major``, the first that can open data of that major version.
+    """Return the first usable server programs; with ``data_major``, the first programs of that major version.
 
     Raises NoPostgres if there are none, DataVersionMismatch(data, found) if none matches the data.
     """

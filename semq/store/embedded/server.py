@@ -54,16 +54,12 @@ PASSING_FAULTS = ("could not bind", "could not create any TCP/IP sockets", "pre-
 
 
 class EmbeddedPostgres:
-    """One embedded server, identified by the data directory of its node. Not for use by two threads at the same
-    time.
-    """
+    """One embedded server, identified by the data directory of its node. Only one thread at a time may use it."""
 
     def __init__(
         self, data_dir: Path, *, start_timeout_s: float = 300.0, overrides: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare the server. ``overrides`` are Postgres settings that replace or extend SETTINGS, for benchmarks and
-        tests.
-        """
+        """``overrides``: settings of Postgres that replace or extend SETTINGS, for benchmarks and tests."""
         self.home = data_dir.resolve() / "postgres"
         self.data = self.home / "data"
         self.log = self.home / "server.log"
@@ -74,13 +70,12 @@ class EmbeddedPostgres:
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
-        """Make the cluster if it is missing, adopt its running server or start one, wait until it answers; return its
-        URL.
+        """Return the URL of the server once it answers: start the server, unless it runs already.
 
-        May be called again at any time: a running server is left alone, a killed one is started.
+        The first call makes the cluster. May be called again at any time, for instance after the server was killed. A
+        killed server first recovers; ``start`` waits for this, up to ``start_timeout_s``.
 
-        Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log). After a
-        kill the server first recovers; this is awaited for up to ``start_timeout_s``.
+        Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed(log).
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_foreign(self.home)
@@ -166,7 +161,7 @@ class EmbeddedPostgres:
     def _spawn(self, programs: Programs, identity: SystemUser) -> None:
         run = self.home / "run"
         if self._child is not None:
-            self._child.wait()  # killed from outside: Postgres would take a zombie's number for a running process
+            self._child.wait()  # it was killed: Postgres would take the number of a zombie for a running process
         clear_remains(self.data, run)
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
@@ -189,7 +184,7 @@ class EmbeddedPostgres:
             )
 
     def _await_ready(self, deadline: float) -> bool:
-        """Wait until the server accepts connections; return False if it ended instead."""
+        """Wait until the server accepts connections; return False if it has ended. Raises ServerFailed."""
         while time.monotonic() < deadline:
             pid = postmaster_of(self.data)
             starting = self._child is not None and self._child.poll() is None
@@ -201,7 +196,10 @@ class EmbeddedPostgres:
         raise ServerFailed(f"Postgres was not ready after {self._start_timeout_s:g} seconds.", log=self._log_tail())
 
     def _await_database(self, deadline: float) -> bool:
-        """Wait until a connection succeeds and the database exists; return False if the server ended instead."""
+        """Connect, and make the database if it is missing. Return False if the server has ended.
+
+        Raises ServerFailed.
+        """
         while postmaster_of(self.data) is not None:
             try:
                 self._make_database()
@@ -235,7 +233,7 @@ class EmbeddedPostgres:
         return None
 
     def _port(self) -> int | None:
-        """Return the port of the running server, or the last one."""
+        """Return the port of the running server, or its last port; None before the first start."""
         with suppress(OSError, ValueError):
             return port_of(self.data) or int(self._port_file.read_text())
         return None

@@ -1,13 +1,13 @@
-"""The store on Postgres: the implementation of the contract in ``semq.store.unit``.
+"""The store on Postgres: the implementation of ``semq.store.work.WorkStore``.
 
 | module                                   | subject                                                       |
 |------------------------------------------|---------------------------------------------------------------|
-| store                                    | opened at the start and after each loss; read-only queries    |
+| store                                    | opening, after each loss again; queries beside the writer     |
 | writer                                   | group commit: all posted work in one transaction              |
 | load, changes, statements                | what a unit loads; what it changes; the SQL of both           |
 | conversion                               | rows as values and back; Postgres' binary format              |
 | pipeline                                 | one connection in libpq's pipeline mode                       |
-| connections                              | connections of processes with one store and with many         |
+| connections                              | connections, for processes with one store and with many       |
 | recovery                                 | the state that a process needs at its start                   |
 | lease, owner                             | one writer at a time, by an epoch                             |
 | chain, ledger_partitions                 | the chain of the ledger; its partitions by day                |

@@ -1,8 +1,8 @@
 """The chain of the ledger in the store: extended by the writer in each commit with lines, and verified.
 
 A commit usually needs one statement for all its lines, because the newest link is one row, which is replaced in place.
-Lines are hashed in the form that COPY carries, so a check reads them from Postgres in the same form and nothing is
-encoded twice.
+Lines are hashed in the binary form of COPY. A check reads them from Postgres in the same form, so nothing is encoded
+twice.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -27,13 +27,13 @@ from semq.store.tables import semq_ledger
 EPOCH = date(2000, 1, 1)
 DAY_US = 86_400_000_000
 FIRST_FIELDS = Struct("!hiqiq").unpack_from  # columns, length and value of ``number``, length and value of ``at``
-LINE = names(semq_ledger)
+LINE_COLUMNS = names(semq_ledger)
 COLUMNS = "day, place, first, last, count, before, hash"
 NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
 LINKS = f"SELECT {COLUMNS} FROM semq_chain WHERE day BETWEEN %s AND %s ORDER BY first"
 BEFORE = f"SELECT {COLUMNS} FROM semq_chain WHERE first < %s ORDER BY first DESC LIMIT 1"
 ADOPTED = f"INSERT INTO semq_chain ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
-ALL_LINES = f"COPY (SELECT {LINE} FROM semq_ledger ORDER BY number) TO STDOUT (FORMAT binary)"
+ALL_LINES = f"COPY (SELECT {LINE_COLUMNS} FROM semq_ledger ORDER BY number) TO STDOUT (FORMAT binary)"
 
 
 def day_name(number: int) -> str:
@@ -42,29 +42,27 @@ def day_name(number: int) -> str:
 
 
 class Chain:
-    """The end of the chain, as known to the writer of this process. ``head`` moves after a commit is known to be
-    durable.
-    """
+    """The end of the chain, as known to this process: ``head``, set when a commit is known to be durable."""
 
     def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid
         self.head = head
 
-    def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[ChainLink]:
+    def changed_links(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[ChainLink]:
         """Return the links that these lines change or add, in order; the last one is the next ``head``.
 
         ``packed``: the same rows in the form of COPY.
         """
         lines = ((values[0], values[1], data) for values, data in zip(rows, packed, strict=True))
-        return extended(self.store_uuid, self.head, lines)
+        return changed_links(self.store_uuid, self.head, lines)
 
 
 def lacks(stored: ChainLink | None, former: ChainLink | None) -> bool:
-    """Whether a store lacks lines that it had committed: its chain ends before the end that this process knows."""
+    """Return whether the chain in a store ends before ``former``, the end that this process had committed."""
     return former is not None and (stored is None or (stored.place, stored.count) < (former.place, former.count))
 
 
-def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
+def changed_links(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
     """Return the links that these lines (number, time, bytes) change or add after ``head``."""
     links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
@@ -96,8 +94,9 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Chain the lines of a ledger that an older version wrote without a chain; return the end of the chain, or None
-    for an empty ledger. Called at a start if there are no links.
+    """Make the chain for a ledger that an older version wrote without one; return its end, or None for an empty ledger.
+
+    Called at a start if there are no links.
     """
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
@@ -105,7 +104,7 @@ async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Ch
         async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
             async for block in copy:
                 for line in _line(bytes(block)):
-                    for link in extended(store_uuid, head, [line]):
+                    for link in changed_links(store_uuid, head, [line]):
                         head = links[link.day, link.place] = link
         for link in links.values():
             values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
@@ -133,7 +132,7 @@ class Verified:
 
 
 def oldest(connection: psycopg.Connection[Any]) -> date | None:
-    """Return the day of the oldest partition, the first day whose lines are still kept; None without partitions."""
+    """Return the first day whose lines are still kept: that of the oldest partition; None without partitions."""
     row = connection.execute(ledger_partitions.PARTITIONS.encode()).fetchone()
     return None if row is None else ledger_partitions.day_of(row[0])
 
@@ -148,14 +147,15 @@ def verify(
     """Read the lines of these days and their links in one snapshot, and compare them.
 
     ``head``: the end of the chain as known to the running node; the chain in the database must not end before it.
-    ``known``: number and hash of a line as printed by an earlier check; both must be unchanged. Raises LedgerChanged,
-    with the day and the numbers of the lines between which the difference lies, as far as they are known.
+    ``known``: number and hash of a line as printed by an earlier check; both must be unchanged.
+
+    Raises LedgerChanged, with the day of the difference and the first and last line of its link, if they are known.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         ((store_uuid,),) = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchall()
         links = [_link(row) for row in connection.execute(LINKS, (first, last))]
-        # Closed before the next statement: a half-read COPY blocks its connection.
+        # ``lines`` is closed before the next statement, because a half-read COPY blocks its connection.
         with closing(_lines(connection, first, last)) as lines:
             total = _compare(store_uuid, links, lines, known)
         _check_order(connection, links)
@@ -196,7 +196,7 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link names the link before it. The link before the first one is read from the database."""
+    """Check that each link has the hash of the link before it. The link before the first is read from the database."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
@@ -215,7 +215,7 @@ def _lines(
     query = sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= {} AND at < {} ORDER BY number) TO STDOUT (FORMAT binary)"
     ).format(
-        sql.SQL(LINE),
+        sql.SQL(LINE_COLUMNS),
         sql.Literal(f"{first.isoformat()}T00:00:00Z"),
         sql.Literal(f"{(last + timedelta(1)).isoformat()}T00:00:00Z"),
     )
@@ -226,9 +226,7 @@ def _lines(
 
 
 def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, time and bytes of the line in a block of COPY; none at the end, and possibly none at the
-    beginning.
-    """
+    """Yield number, time and bytes of the line in a block of COPY; nothing for a block that contains no line."""
     data = block.removeprefix(COPY_HEAD)
     if data not in (b"", COPY_END):
         _, _, number, _, at = FIRST_FIELDS(data)

@@ -1,7 +1,7 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY. Called by ``writer``.
 
 The batch may be followed by COMMIT in the same round trip, because Postgres itself checks every expectation. Deletions
-come first, then changes, then new rows, so that a place freed in a unit can be taken in the same unit.
+come first, then changes, then new rows, so that a key that a unit frees can be used again in the same unit.
 """
 
 from collections import defaultdict
@@ -57,7 +57,7 @@ def is_read_only(unit: Unit) -> bool:
 
 
 def changes(unit: Unit) -> Batch:
-    """Return the statements for everything except new rows of large tables: deletions, changes, counters, rare rows."""
+    """Return the statements for everything except new rows of large tables and operations of the broker."""
     batch: Batch = []
     _outbound_changes(unit, batch)
     _stream_changes(unit, batch)
@@ -69,7 +69,7 @@ def changes(unit: Unit) -> Batch:
 
 
 def written(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, NewRows]:
-    """Return everything that a unit writes: the batch, and the new rows by table."""
+    """Return everything that a unit writes: the statements, and the new rows by table."""
     batch, rows = changes(unit), new_rows(unit, line_numbers)
     if unit.broker:
         net = NetEffect(unit.broker)
@@ -142,7 +142,7 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
         risen = unit.in_streams[in_key]
         batch.append(("forget", [int8(risen.number), int8(risen.floor)]))
     for slot in unit.replaced_recorded:
-        batch.append(("give_way", [int8(unit.in_streams[slot.stream].number), int8(slot.sid)]))
+        batch.append(("delete_unproved", [int8(unit.in_streams[slot.stream].number), int8(slot.sid)]))
     for in_key in unit.changed_in_streams:
         stream = unit.in_streams[in_key]
         closed = None if stream.closed is None else int8(stream.closed)
@@ -215,7 +215,7 @@ def _submission_values(row: Submitted) -> list[Param]:
     ]  # fmt: skip
 
 
-# Class | its packed values, as parameters of the statement with its name.
+# Class | packed values of its fields, as parameters of the statement with the name of the class.
 _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     KeptKey: lambda row: [row.id, row.peer.encode(), row.key_id.encode(), row.alg.encode(), row.text.encode()],
     KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
@@ -251,12 +251,12 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
 
 
 def nothing_stored(table: str, payload: bytes) -> int | None:
-    """Return None: the function for stores that write no body ahead of its row (``store.bodies_ahead``)."""
+    """Return None. Used as ``key_of`` by stores that write no bodies ahead of their rows (``store.bodies_ahead``)."""
     return None
 
 
 def use_stored_bodies(rows: NewRows, key_of: Callable[[str, bytes], int | None]) -> Batch:
-    """Remove bodies that are stored already from the new rows; return the statements that give them their row's key.
+    """Remove bodies that are stored already from the new rows; return statements that give them the keys of their rows.
 
     ``key_of`` returns the key under which a body of a table is stored, or None.
     """
@@ -280,15 +280,15 @@ def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
-    """Return the rows as one statement each: the fewest round trips, best for few rows."""
+    """Return one INSERT for each row: all in one round trip, best for few rows."""
     return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:
-    """Return the rows for COPY, one round trip per table, with COMMIT at the end: the least work per row, best for
-    many.
+    """Return a COPY for each table with a COMMIT at the end, and the data of each COPY.
 
-    ``lines``: the lines of the ledger, already packed for the chain.
+    This needs one round trip per table, but the least work per row, so it is best for many rows. ``lines``: the lines
+    of the ledger, already packed for the chain.
     """
     filled = [table for table in _TABLES if rows.get(table)]
     data: list[Buffer] = [

@@ -1,13 +1,13 @@
 """Connections of stores to Postgres, for processes with one store and for processes with many.
 
 Reading: the only store of a process uses up to four connections, of which two stay open. In a process with many stores,
-each query opens and closes a connection, at most two at a time for each store, in threads that the stores share: a
-database that does not answer occupies two threads.
+each query opens and closes a connection, in threads that the stores share. A store has at most two such connections at
+a time, so a database that does not answer occupies at most two threads.
 
 Writing: in a process with many stores, a store without work rests. It closes its connection, and keeps its lease, its
-place in the chain of the ledger and its incarnation; the next work opens the connection again, if the store's epoch is
-still the latest. ``SharedConnections`` limits the connections of all stores; a store waits for a connection until
-another store rests.
+place in the chain of the ledger and its incarnation. The next work opens the connection again, if the store's epoch is
+still the latest. ``SharedConnections`` limits the number of connections; if none is free, a store waits until another
+store rests.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-AT_ONCE = 2  # queries of one store that shares its threads
+AT_ONCE = 2  # queries that run at the same time for one store, if stores share threads
 TIMEOUT_S = 60  # time limit of one statement on the server
 
 
@@ -44,7 +44,7 @@ class OwnReaders:
 
 
 class SharedReaders:
-    """Connections that are opened for each query; one object per store, on threads of the process."""
+    """Connections that are opened for each query. Each store has an object of its own; the threads are shared."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
@@ -78,7 +78,7 @@ class RestingStore(Protocol):
 class Rest(Protocol):
     """The rule by which a store rests."""
 
-    after_s: float | None  #: seconds without work; None: never
+    after_s: float | None  #: a store rests after this time without work; None: never
     lease_s: float  #: validity of the lease of a resting store
 
     async def enter(self, store: RestingStore) -> None:
@@ -87,7 +87,7 @@ class Rest(Protocol):
     def leave(self, store: RestingStore) -> None:
         """Note that the store has no connection."""
 
-    def idle(self) -> None:
+    def note_idle(self) -> None:
         """Note that a store has become idle."""
 
 
@@ -103,7 +103,7 @@ class NeverRests:
     def leave(self, store: RestingStore) -> None:
         """Do nothing."""
 
-    def idle(self) -> None:
+    def note_idle(self) -> None:
         """Do nothing."""
 
 
@@ -136,6 +136,6 @@ class SharedConnections:
         self._taken.pop(store, None)
         self._freed.set()
 
-    def idle(self) -> None:
+    def note_idle(self) -> None:
         """Note that a store has become idle: a waiting store may take its connection."""
         self._freed.set()

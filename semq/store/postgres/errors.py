@@ -1,7 +1,7 @@
-"""Errors between SEMQ and its Postgres. Codes 3000–3099.
+"""Errors of the store on Postgres. Codes 3000–3099.
 
-Raised by most modules of this room and by ``semq.store.reader``; the engine gets the errors of its work as the argument
-of ``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise (``migrations``).
+Raised by most modules of this room and by ``semq.store.reader``. The errors of a piece of work are passed to
+``Work.abandon``. ``NotWaiting`` describes an error that the functions of SQL.md raise (``migrations``).
 """
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable

@@ -1,8 +1,8 @@
 """Deletion of rows whose retention period has ended, and the partitions of the ledger.
 
-Called by a timer of the node every few hours, on a separate connection; never on the data path. Rows of the queues are
-not deleted here, because only their acknowledgement states decide when they end. Rows are deleted in small batches, so
-that the writer never waits for a batch.
+Called by a timer of the node every few hours, on a separate connection. Rows of the queues are not deleted here: only
+their acknowledgements decide when they end. Other rows are deleted in small batches, so that the writer never waits
+long for a lock.
 
 | rows                             | kept                                                                         |
 |----------------------------------|------------------------------------------------------------------------------|
@@ -11,7 +11,7 @@ that the writer never waits for a batch.
 | idents of class 1 and 2          | the last 100,000 of each source, and ``seen_days`` (PROTOCOL.md section 3)   |
 | received streams, their ledgers  | until closed, idle for ``stream_days``, and named by no row of tb_0030       |
 | sent streams                     | while they have rows, or belong to one of the last 100 incarnations          |
-| last positions of order keys     | until their row is deleted: a settled predecessor need not be named          |
+| last positions of order keys     | while the message at the position has a row                                  |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
 | lines of the audit log           | ``audit_days``                                                               |
 | signed receipts, session keys    | as long as the lines that they prove                                         |
@@ -32,7 +32,7 @@ SEEN_KEPT = 100_000
 INCARNATIONS_KEPT = 100
 FOR_EVER_DAYS = 365_000
 
-# Each statement deletes at most one batch; it is repeated until it finds less.
+# Each statement deletes at most one batch; it is repeated until it deletes fewer rows.
 FORGET: dict[str, str] = {
     "tokens": """
         DELETE FROM tb_0031_token WHERE token IN (
@@ -85,8 +85,8 @@ FORGET: dict[str, str] = {
             FOR UPDATE SKIP LOCKED)""",
 }
 
-# In two steps: the writer may move a position between them, and then the row no longer matches. A single statement
-# would judge the new version of the row by the old snapshot, which does not show the message that it now names.
+# Deleted in two steps. If the writer moves a position between them, the row no longer matches. A single statement would
+# compare the new version of the row with an old snapshot of tb_0031, without the message at the new position.
 SETTLED_KEYS = f"""
     SELECT dest, order_key, inc, sid FROM tb_0031_order o
     WHERE NOT EXISTS (
@@ -116,11 +116,10 @@ class Keep:
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Delete what has expired, and make the partitions of the coming days; return the number of deleted rows or
-    partitions by kind.
+    """Delete expired rows, and make the partitions of the coming days; return numbers of deleted rows and partitions.
 
-    ``today`` is the date in UTC. Safe beside a running store and beside another ``tidy``. Raises psycopg.Error, also if
-    a lock was not available in time: the next call tries again.
+    ``today`` is the date in UTC. A store, and other calls of ``tidy``, may run at the same time. Raises psycopg.Error,
+    also if a lock was not available in time; the next call then tries again.
     """
     values = {
         "batch": BATCH,
@@ -144,7 +143,7 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
 
 
 async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
-    """Delete expired lines of the audit log. Its trigger allows that only with the setting ``semq.audit_retention``."""
+    """Delete expired lines of the audit log. The setting ``semq.audit_retention`` makes its trigger permit this."""
     total = 0
     while True:
         async with connection.transaction():

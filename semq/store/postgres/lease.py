@@ -1,10 +1,10 @@
 """The right to write into a store: one process at a time, by an epoch that each takeover raises (PROTOCOL.md section
 10).
 
-The writer checks its epoch in every transaction that writes (statements ``lease`` and ``renew`` of ``statements``). A
-takeover is decided by the epoch under a row lock, never by a clock: a process that was suspended for an hour either
-still has its epoch, and then no other process has written, or it is fenced. The time on the database's clock only
-decides when another process may take over. ``owner`` decides whether two processes count as the same.
+The writer checks its epoch in every transaction that writes (statements ``lease`` and ``renew`` of ``statements``). The
+epoch under a row lock decides who may write, never a clock: if a process was suspended for an hour and its epoch is
+still the latest, no other process has written; otherwise its transaction is refused (``StoreFenced``). The clock of the
+database only decides when another process may take over. An ``Owner`` identifies a process.
 """
 
 from dataclasses import dataclass
@@ -43,9 +43,9 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
 
-    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process that
-    holds the place of the former owner, which proves that this one has ended. The row lock then still waits for a
-    transaction of the former owner that may be committing.
+    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process with
+    the same place as the owner in the database, because this proves that the earlier process has ended. The row lock
+    still makes it wait for a transaction of the earlier process that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})
@@ -64,5 +64,5 @@ async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
 
 
 async def give_back(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
-    """Allow an immediate takeover; called when a process stops in an orderly way."""
+    """End the lease, so that another process may take over at once. Called when a process stops in an orderly way."""
     await connection.execute(GIVE_BACK, {"epoch": lease.epoch})

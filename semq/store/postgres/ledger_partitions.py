@@ -43,14 +43,14 @@ async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days
 
 
 async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
-    """Drop the partitions of days before ``first_kept``, and delete lines of these days from ``semq_ledger_other``;
-    return the names of the dropped partitions.
+    """Drop the partitions of days before ``first_kept``; return the names of the dropped partitions.
 
-    Links of the chain are kept, because later links name them.
+    Lines of these days are also deleted from ``semq_ledger_other``. Links of the chain are kept, because each link
+    contains the hash of the link before it.
     """
     expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in expired:
-        await _unhurried(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+        await _with_lock_timeout(connection, sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
     edge = datetime(first_kept.year, first_kept.month, first_kept.day, tzinfo=UTC)
     await connection.execute(sql.SQL("DELETE FROM {} WHERE at < %s").format(sql.Identifier(OTHER)), [edge])
     return expired
@@ -62,7 +62,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
     first, next_ = (datetime(d.year, d.month, d.day, tzinfo=UTC) for d in (day, day + timedelta(1)))
     steps = (
         "CREATE TABLE {name} (LIKE semq_ledger INCLUDING ALL)",
-        # Move lines of this day that were written before; ATTACH refuses while any are left.
+        # Move lines of this day that were written earlier; ATTACH fails while any are left in the other table.
         """WITH moved AS (DELETE FROM {other} WHERE at >= {first} AND at < {next} RETURNING *)
         INSERT INTO {name} SELECT * FROM moved""",
         "ALTER TABLE semq_ledger ATTACH PARTITION {name} FOR VALUES FROM ({first}) TO ({next})",
@@ -73,11 +73,11 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
         "first": sql.Literal(first.isoformat()),
         "next": sql.Literal(next_.isoformat()),
     }
-    await _unhurried(connection, *(sql.SQL(step).format(**words) for step in steps))
+    await _with_lock_timeout(connection, *(sql.SQL(step).format(**words) for step in steps))
     return name
 
 
-async def _unhurried(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
+async def _with_lock_timeout(connection: psycopg.AsyncConnection[Any], *steps: sql.Composed) -> None:
     """Run statements in one transaction. The transaction fails if a lock is not available within LOCK_WAIT_MS, so that
     other transactions do not wait behind it.
     """

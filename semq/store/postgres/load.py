@@ -1,7 +1,7 @@
-"""The rows that a unit must see: the batch of statements, and the result as a ``Unit``. Called by ``writer``.
+"""Loading of a unit: the statements for its needs, and their results as a ``Unit``. Called by ``writer``.
 
 Only statements that the needs require are sent. One row is one object in the whole unit, however it was found, so that
-a piece of work sees the changes of an earlier one.
+a piece of work sees the changes of earlier work.
 """
 
 from collections import defaultdict
@@ -168,7 +168,7 @@ def _bodies(keys: list[int]) -> tuple[StatementCall, ResultReader]:
     return ("bodies", [int8s(keys)]), put
 
 
-# Set of ``Needs`` | its statement. Rows by object_id precede rows by ident, so that a row in both is one object.
+# Field of ``Needs`` | its statement. "outbound" precedes "relayed", so that a row that both find is one object.
 _PLANS: dict[str, Callable[[list[Any]], tuple[StatementCall, ResultReader]]] = {
     "outbound": _outbound,
     "relayed": _relayed,
@@ -213,9 +213,7 @@ _ANY_SIZE = int8(1 << 62)
 
 
 def _track(query: Unsent) -> list[Param]:
-    """Return source and priority as parameters. Own rows of priority 0 have no such parameters, because the index of
-    tracks does not include these rows.
-    """
+    """Return source and priority as parameters; none for own rows of priority 0, which the index of tracks excludes."""
     return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
 
 

@@ -1,9 +1,10 @@
-"""Bodies at rest: encrypted when the writer writes them, decrypted when the writer loads or an operation shows them.
+"""Encryption of stored bodies: when the writer writes them. They are decrypted when the writer loads them, or when an
+operation shows them.
 
-Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body, tb_0030_body and tb_0031_piece
-and those of scheduled documents are encrypted, each for its own row; envelopes, the queues of the broker and
-submissions by SQL are not. A body that was written before there was a master key stays unencrypted until its message is
-cleaned up. With a master key, applications that receive by SQL get ciphertext.
+Without a master key nothing is encrypted. With a master key, these payloads are encrypted, each for its own row: those
+in tb_0031_body, tb_0030_body and tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker
+and submissions by SQL are not encrypted. A body that was written before there was a master key stays unencrypted until
+its message is cleaned up. With a master key, applications that receive by SQL get ciphertext.
 """
 
 import logging
@@ -25,8 +26,8 @@ SUBMITTED = "tb_0031_submit"
 PIECE = "tb_0031_piece"
 UNREADABLE = b"\xc1"  # an envelope that is not MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
-# The text that is stored encrypted in semq_meta, and the context of its encryption. The master key that decrypts the
-# stored text is the one with which the store was encrypted.
+# A text that is stored encrypted in semq_meta, and the context of its encryption. A master key is the right one if it
+# decrypts this text.
 PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"
 
 
@@ -37,7 +38,7 @@ class Locking:
         self.vault = vault
 
     def unlock(self, table: str, key: int, payload: bytes) -> bytes:
-        """Return the payload of a row. Raises VaultLocked if it was moved or altered."""
+        """Return the payload of a row, decrypted if necessary. Raises VaultLocked if it was moved or altered."""
         if self.vault is None or not self.vault.is_locked(payload):
             return payload
         try:
@@ -55,8 +56,10 @@ class Locking:
             raise VaultLocked(table=PIECE, key=document) from error
 
     def unlock_unit(self, unit: Unit) -> None:
-        """Decrypt all bodies that a unit has loaded. A body that cannot be decrypted becomes DAMAGED, which its users
-        must check; a scheduled document then has no envelope that can be read.
+        """Decrypt all bodies that a unit has loaded.
+
+        A body that cannot be decrypted becomes DAMAGED, for which the engine checks. The envelope of such a scheduled
+        document becomes UNREADABLE.
         """
         if self.vault is not None:
             for query, rows in unit.found.items():

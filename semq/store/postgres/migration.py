@@ -1,7 +1,7 @@
 """Upgrade of the tables of a database to this version of SEMQ.
 
 ``upgrade`` is called by ``semq db upgrade`` and by nodes whose tables are older. The revisions are in the package
-``migrations``; ``schema_version`` compares the revision of a database with theirs.
+``migrations``; ``schema_version`` compares the revision of a database with them.
 """
 
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
-# Below the deadlock_timeout of Postgres (1 s): if an upgrade and a node block each other, the upgrade is the one that
-# retries.
+# LOCK_MS is below the deadlock_timeout of Postgres (1 s): if an upgrade and a node block each other, the upgrade gives
+# up and tries again.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
 USERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
@@ -35,9 +35,7 @@ USERS = """
 
 
 def engine_of(url: str) -> Engine:
-    """Return a SQLAlchemy engine for a libpq URL, with everything that libpq supports (sockets, several hosts, service
-    files).
-    """
+    """Return a SQLAlchemy engine for a URL in the form of libpq, also with sockets, several hosts or service files."""
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
 
 

@@ -1,8 +1,8 @@
 """The owner of a store: a process, with a unique name, and the locked place that proves whether it has ended.
 
-Two processes of one node are two owners: the second waits for the lease of the first (``lease``). The second need not
-wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that gets
-this lock knows that the first has ended. ``semq.service.standby`` makes both objects; a store uses only ``Owner``.
+Two processes of one node are two owners: the second waits until the lease of the first has expired (``lease``). It need
+not wait if the first was killed on the same machine: the kernel has released the first owner's lock, so a process that
+gets this lock knows that the first has ended. ``semq.service.standby`` makes both objects; a store uses only ``Owner``.
 
 | lock of the earlier process          | next process in the same place | elsewhere, or on another machine         |
 |--------------------------------------|--------------------------------|------------------------------------------|
@@ -47,8 +47,7 @@ class PlaceLock:
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """Return the name of the place if this process holds its lock; NOWHERE if another process does or if locking
-        fails.
+        """Return the name of the place if this process has, or gets, its lock; NOWHERE if it cannot be locked.
 
         The name identifies the lock in the kernel: boot of the machine, file system, file. A copy of the directory is
         another place, and so is the same directory after a reboot.

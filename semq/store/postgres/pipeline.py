@@ -1,10 +1,10 @@
 """One Postgres connection, driven directly through libpq's pipeline mode on the event loop. Made by ``store`` for its
 ``writer``.
 
-Cursors are not used because a unit has about twenty small statements, and cursors cost several times more than Postgres
-needs for them. Here a whole batch is sent in one write and answered in one read. All statements are prepared when the
-connection is opened, so an incompatible schema is found at the start, not on the hot path. ``load`` and ``changes``
-make the batches.
+Cursors of psycopg are not used: a unit has about twenty small statements, and for these cursors need several times more
+time than Postgres itself. Here a whole batch is sent in one write and answered in one read. All statements are prepared
+when the connection is opened, so that an incompatible schema is found at the start. ``load`` and ``changes`` make the
+batches.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from semq.store.postgres.statements import INSERTED
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
 ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
-PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
+PIECE = 128 * 1024  # bytes of COPY data that are passed to libpq at a time
 
-# The plans of these statements must always reach each row by its index. Tables grow from nothing to millions of rows
-# within minutes, and a plan made for the empty table would read all of it until statistics are updated.
+# The plans of these statements must always find each row by an index. Tables grow from nothing to millions of rows
+# within minutes, and a plan made for an empty table would read the whole table until its statistics are updated.
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
@@ -38,8 +38,9 @@ OPTIONS = (
 
 
 class StatementRefused(Exception):
-    """Postgres refused a statement: the transaction is rolled back, the connection is usable. The work gets a typed
-    error from ``writer`` instead.
+    """Postgres refused a statement. The transaction has failed; the connection is usable.
+
+    ``writer`` replaces this error by a typed error for the work.
     """
 
     def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
@@ -107,8 +108,9 @@ class PipelineWire:
         await self._sync()
 
     def send(self, batch: Batch) -> "asyncio.Future[list[PGresult]]":
-        """Send a batch of prepared statements; return one result per statement. Raises StatementRefused for the
-        first that failed.
+        """Send a batch of prepared statements; return a future for one result per statement.
+
+        The future raises StatementRefused for the first statement that failed, StoreUnavailable for a lost connection.
         """
         try:
             for name, params in batch:
@@ -149,7 +151,7 @@ class PipelineWire:
             self._pg.finish()
 
     def break_off(self, why: str) -> None:
-        """Treat the server as lost, regardless of the socket: everything fails, and ``lost`` is called."""
+        """Treat the connection as broken, whatever the socket reports: all batches fail, and ``lost`` is called."""
         self._lose(psycopg.OperationalError(why))
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -191,7 +193,7 @@ class PipelineWire:
             self._fail(error)
 
     def _pump(self) -> None:
-        ended = False  # libpq ends each statement with one None; two in a row mean that no result is available
+        ended = False  # libpq returns None after each statement; a second None means that no result is available
         while self._exchanges and not self._pg.is_busy():
             exchange = self._exchanges[0]
             if exchange.feeding is not None:
@@ -247,7 +249,7 @@ class PipelineWire:
             exchange.future.set_exception(_refusal(exchange.error))
 
     def _fail(self, error: Exception) -> None:
-        """Give the connection up after any error: results can no longer be matched to batches."""
+        """Abandon the connection after any error, because results can no longer be matched to batches."""
         if not isinstance(error, psycopg.Error):
             self._loop.call_exception_handler({"message": "a Postgres connection is abandoned", "exception": error})
         self._lose(error)

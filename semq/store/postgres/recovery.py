@@ -1,7 +1,8 @@
 """Recovery: the state that a process reads from its store at its start, in one transaction (PROTOCOL.md S14).
 
-Takes the store over, counts the boot, commits a new incarnation before anything is accepted under it (rule N5), and
-reads the rows that earlier processes have left. Called by ``store`` at the start and after each lost connection.
+``recover`` takes the store over, counts the opening, stores a new incarnation before anything is accepted under it
+(rule N5), and reads the state that earlier processes have left. Called by ``store`` at the start and after each lost
+connection.
 """
 
 from collections.abc import AsyncIterator
@@ -24,8 +25,8 @@ COUNT_BOOT = """
     ON CONFLICT (single) DO UPDATE SET boot = m.boot + 1 RETURNING store_uuid, boot"""
 INCARNATION = "INSERT INTO semq_incarnation (inc, boot) VALUES (%s, %s)"
 
-# The unsettled positions of own streams, in the order of their index, without those that directly follow another one:
-# only the edges next to settled positions remain. A long backlog has few edges.
+# Unsettled positions of own streams: the first of each unbroken run, and the last of each stream. A long backlog has
+# few such edges. They are in the order of the index.
 EDGES = f"""
     SELECT u.dest, u.inc, u.before, u.sid, u.is_last, s.next_sid
     FROM (
@@ -36,14 +37,14 @@ EDGES = f"""
     ) u JOIN tb_0031_stream s ON s.dest = u.dest AND s.inc = u.inc
     WHERE u.before IS NULL OR u.sid > u.before + 1 OR u.is_last
     ORDER BY u.dest, u.inc, u.sid"""
-# Rows of a node of an older version, whose tables had no column ``source``.
+# Fill the column ``source`` in rows of an older version, whose tables did not have it.
 SOURCE = "split_part(lk0, '.', 1) || '.' || split_part(lk0, '.', 2)"
 SOURCES = (
     f"UPDATE tb_0031 SET source = {SOURCE} WHERE source = '' AND direction = {Direction.RELAYED:d}",
     f"UPDATE tb_0030 SET source = {SOURCE} WHERE source = ''",
 )
-# Refused messages of class 1 and 2 that a node of that version has recorded: each has a second row, without a reason,
-# whose ident ends with " REJ". The table is read once; housekeeping limits its size.
+# Convert refused messages of class 1 and 2 that an older version has recorded. Each has a second row, without a reason,
+# whose ident ends with " REJ". The statement reads the whole table; housekeeping limits its size.
 REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
@@ -56,14 +57,14 @@ IN_CUSTODY = f"""
     WHERE outcome IS NULL AND direction = {Direction.OWN:d}
     GROUP BY object_id >> {spans.GROUP_BITS} ORDER BY 1"""
 SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
-IS_DONE = f"""(
+IS_REMOVABLE = f"""(
     app_status <> {AppStatus.NEW:d}
     AND (lk1 IS NULL OR p_ack_status = {AckStatus.AS_ACK:d})
     AND (save_fwd <> {SaveFwd.MUST:d} OR s_ack_status = {AckStatus.AS_ACK:d}))"""
-FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_DONE} ORDER BY bref"
+FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_REMOVABLE} ORDER BY bref"
 RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
 PIECES = f"SELECT bref, source, size FROM tb_0030 WHERE target_user = '{PIECES_USER}' AND status = {Arrival.RECV:d}"
-PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
+PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_REMOVABLE}"
 
 
 async def recover(
@@ -116,9 +117,7 @@ async def _stream(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIt
 
 
 async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
-    """Yield each stream with unsettled rows: its floor is the lowest of them; missing positions above it are
-    settled.
-    """
+    """Yield each stream with unsettled rows. Its floor is their lowest position; positions without rows are settled."""
     state: StreamState | None = None
     async for dest, inc, before, sid, is_last, next_sid in _stream(connection, EDGES):
         if before is None or state is None:

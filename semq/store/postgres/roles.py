@@ -1,8 +1,9 @@
 """Roles for applications that use the database of a node, limited to the calls of SQL.md.
 
 With the rights ``send`` and ``receive``, a role may execute some functions, which run with the rights of the owner of
-the tables; the role cannot read a table itself. With ``read``, for people and monitoring tools, it may read the queues
-and the ledger without payloads. Used by ``semq db grant``, ``semq db url`` and the checkup of the database.
+the tables; the role itself cannot read a table. The right ``read`` is for people and monitoring tools: the role may
+read the queues and the ledger without payloads. Used by ``semq db grant``, ``semq db url`` and the checkup of the
+database.
 """
 
 import re
@@ -21,7 +22,7 @@ from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
-# All except payload, headers and envelope.
+# All columns except payload, headers and envelope.
 SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers", "envelope"))
 # Right | its privileges; {s} is the schema of the tables.
 RIGHTS: dict[str, tuple[str, ...]] = {
@@ -73,12 +74,12 @@ def revoke(url: str, role: str, rights: Sequence[str]) -> None:
         schema = _schema(connection)
         if _existing_role(connection, role) is None:
             raise RoleRefused("There is no such role.", role=role)
-        kept = [right for right in held(connection, role) if right not in rights]
+        kept = [right for right in _held_rights(connection, role) if right not in rights]
         _apply(connection, "REVOKE {} FROM {}", role, rights, schema)
         _apply(connection, "GRANT {} TO {}", role, kept, schema)  # restores privileges that belong to two rights
 
 
-def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
+def _held_rights(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
     """Return the rights of a role."""
     functions = {"send": "semq_send", "receive": "semq_receive"}  # a function that only this right includes
     rights = [
@@ -96,7 +97,7 @@ def held(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
 def rights_of(url: str, role: str) -> list[str]:
     """Return the present rights of a role. Raises RoleRefused, StoreUnavailable."""
     with _connect(url, role) as connection:
-        return held(connection, role)
+        return _held_rights(connection, role)
 
 
 def new_password() -> str:
@@ -111,7 +112,7 @@ def logins(url: str) -> list[str]:
 
 
 def keep_password(data_dir: Path, role: str, password: str) -> None:
-    """Keep the password of a created role, readable by the owner of the node only."""
+    """Store the password of a created role in a file that only the user of the node may read."""
     write_safely(_file(data_dir, role), f"{password}\n".encode(), 0o600)
 
 
@@ -180,7 +181,7 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
 
 
 def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
-    """Return the schema of the tables if this role may create objects in it; by default, if every role may.
+    """Return the schema of the tables if this role may create objects in it, otherwise None. public: every role.
 
     The calls of applications run with the rights of the owner of the tables. A role that may create functions or
     operators in the schema where these calls look them up could have its own code run with these rights.
@@ -196,10 +197,10 @@ def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> 
 
 def _refuse_open(connection: "psycopg.Connection[Any]", role: str) -> None:
     if (schema := open_schema(connection, role)) is not None:
-        raise SchemaOpen(schema=schema, role=role).with_remedy(closing(schema, role))
+        raise SchemaOpen(schema=schema, role=role).with_remedy(remedy_for_open_schema(schema, role))
 
 
-def closing(schema: str, role: str = "public") -> str:
+def remedy_for_open_schema(schema: str, role: str = "public") -> str:
     """Return the remedy for a schema in which a role may create objects."""
     return (
         f"As the owner of the database: REVOKE CREATE ON SCHEMA {schema} FROM {role}; (`semq db url` prints the owner's"
@@ -208,9 +209,7 @@ def closing(schema: str, role: str = "public") -> str:
 
 
 def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:
-    """Return the role if it exists, otherwise None. Raises RoleRefused for a superuser, and for the owner of the
-    tables.
-    """
+    """Return the role if it exists, otherwise None. Raises RoleRefused for a superuser and the owner of the tables."""
     row = connection.execute(
         "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
         " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",

@@ -1,7 +1,7 @@
-"""The statements of the writer, by name: what a unit may load, and what it may write.
+"""The SQL statements of the writer, keyed by name: those that load a unit, and those that write it.
 
-A table of SQL, prepared by ``pipeline`` when the connection is opened; ``load`` and ``changes`` pack the parameters.
-Column names come from ``tables``. Only syntax that Postgres 14 supports.
+``pipeline`` prepares them when the connection is opened; ``load`` and ``changes`` pack the parameters. Column names
+come from ``tables``. Postgres 14 supports the syntax of all statements.
 """
 
 from sqlalchemy import Table
@@ -33,9 +33,9 @@ INSERTED: tuple[Table, ...] = (
 )
 
 
-def names(table: Table, prefix: str = "") -> str:
+def names(table: Table) -> str:
     """Return the columns of a table as a list for SQL."""
-    return ", ".join(f'{prefix}"{column.name}"' for column in table.columns)
+    return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
 def _insert(table: Table, rest: str = "") -> str:
@@ -68,7 +68,7 @@ LOAD: dict[str, str] = {
         CROSS JOIN LATERAL (
             SELECT * FROM tb_0031_order t WHERE t.dest = k.dest AND t.order_key = k.order_key OFFSET 0
         ) o""",
-    # Returns the index of the key instead of the key, which would have to be read and hashed again.
+    # Returns the place of the key in the parameters. The key itself would have to be read and hashed again.
     "in_streams": """
         SELECT k.place, s.number, s.floor, s.closed
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
@@ -85,9 +85,7 @@ LOAD: dict[str, str] = {
 
 
 def _with_bodies(table: str, key: str, rows: str) -> str:
-    """Return a query for rows with their bodies, up to the row that reaches the bytes of the last parameter; later
-    bodies are not read.
-    """
+    """Return a query for rows with their bodies. It ends with the row at which the payloads reach $4 bytes."""
     columns = names(tables.metadata.tables[table])
     return f"""
         SELECT {columns}, envelope, payload
@@ -223,21 +221,22 @@ QUERY: dict[str, str] = {
 
 
 def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
-    """Return a change that must affect this number of rows; otherwise the transaction ends, including the COMMIT that
-    follows in the batch.
+    """Return a change that must affect this number of rows. Otherwise the transaction fails, with the SQLSTATE given.
+
+    The COMMIT that follows in the batch then has no effect.
     """
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-CHANGES_FROM = 4  # after the parameters for object ids, custodians and the earlier status
+CHANGES_FROM = 4  # number of the first parameter after those for object ids, custodians and the earlier status
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
 
 def _may_end(place: int) -> str:
     """Return the condition under which the outcome may be set (PROTOCOL.md S5c).
 
-    Outcomes are final, except that the receiver may correct those based on the hub's information alone. ``place`` is
-    the number of the parameter with the new outcome.
+    Outcomes are final, except that the receiver may correct an outcome that is based on the hub's information alone.
+    ``place`` is the number of the parameter with the new outcome.
     """
     corrected = ", ".join(f"{outcome:d}" for outcome in sorted(CORRECTED))
     return (
@@ -264,7 +263,7 @@ WRITE: dict[str, str] = {
             WHERE object_id = ANY($1::bigint[]) AND ss_status = $3::smallint AND {_may_end(OUTCOME_AT)}""",
         "cardinality($1::bigint[])",
     ),
-    # The same guard: a row may end in the statement that deletes it.
+    # The same condition as in ``change_outbound``: a row may get its outcome in the unit that deletes it.
     "delete_outbound": _expect(
         f"DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint AND {_may_end(3)}",
         "cardinality($1::bigint[])",
@@ -289,7 +288,7 @@ WRITE: dict[str, str] = {
         INSERT INTO tb_0031_order (dest, order_key, inc, sid)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
         ON CONFLICT (dest, order_key) DO UPDATE SET inc = excluded.inc, sid = excluded.sid""",
-    # Before the floor itself is raised: only the range between the old and the new floor is read.
+    # Runs before the floor itself is raised, so that only the range between the old and the new floor is read.
     "forget": """
         DELETE FROM tb_0030_ledger
         WHERE stream = $1::bigint AND sid >= (SELECT floor FROM tb_0030_stream WHERE number = $1::bigint)
@@ -299,8 +298,8 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # A forged entry is replaced by that of the document whose origin is proved, which is inserted afterwards.
-    "give_way": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
+    # The entry of a document without a proof, perhaps forged, makes room for the entry of the proved document.
+    "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])""",
@@ -321,7 +320,7 @@ WRITE: dict[str, str] = {
             $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz, $15::text::jsonb
         )""",
     "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
-    # A document that was scheduled under one LK0 continues under another one.
+    # A document that was scheduled under one LK0 became a message, or was refused, under another LK0.
     "renamed_scheduled": """
         INSERT INTO tb_0031_renamed (lk0, number)
         SELECT lk0, number FROM tb_0031_submit
@@ -357,7 +356,7 @@ WRITE: dict[str, str] = {
     "submission_waits": """
         UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
         WHERE number = $1::bigint AND reason_code IS NULL""",
-    # A body that is stored already (``store.bodies_ahead``) gets its key; its payload is not written again.
+    # A body that is stored already (``store.bodies_ahead``) gets the key of its row; its payload is not written again.
     "take tb_0031_body": _expect(
         "UPDATE tb_0031_body SET object_id = $2::bigint, envelope = $3::bytea WHERE object_id = $1::bigint", "1"
     ),

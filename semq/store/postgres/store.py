@@ -7,8 +7,8 @@
     recovered = await store.start()      # again, until it succeeds, for a new engine
     await store.stop()                   # finishes the posted work
 
-Each start begins a new incarnation, a new epoch of the lease, and a new writer. Queries of ``read`` use separate
-connections. Used by the nodes; the engine uses ``unit.WorkStore`` only.
+Each start begins a new incarnation, a new epoch of the lease, and a new writer. Queries of ``execute`` use separate
+connections. Used by the nodes; the engine uses only the interface ``work.WorkStore``.
 """
 
 import asyncio
@@ -42,13 +42,14 @@ from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
-from semq.store.postgres.writer import Noted, Writer, WriterCounters
+from semq.store.postgres.writer import OnLines, Writer, WriterCounters
 from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
 POLLED_S = 2.0  # time until a store rests again if it was opened again and has changed nothing
-CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only saves waiting for the next poll
+# Channels of NOTIFY. Nothing depends on a notification: without it, the node finds the change at its next poll.
+CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 
 class PostgresStore:
-    """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
+    """A store in a Postgres database, for one process at a time. Implements ``work.WorkStore``.
 
     ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance by
     an owner that holds a lock. Callbacks:
@@ -64,8 +65,8 @@ class PostgresStore:
     * ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or StoreFenced.
     * ``notified`` is called with a channel of Postgres: an application submitted or finished something through SQL, or
       another process of the hub revoked a certificate or put definitions in force.
-    * ``after_unit`` is called after each unit, when its work has been notified.
-    * ``noted`` is called with the lines of the ledger of each commit, before its work is notified.
+    * ``after_unit`` is called after each unit, when the actions of its work have run.
+    * ``on_lines`` is called with the ledger lines of each commit, before the actions of its work.
     """
 
     def __init__(
@@ -77,17 +78,16 @@ class PostgresStore:
         lost: Callable[[SemqError], None],
         notified: Callable[[str], None] = lambda channel: None,
         after_unit: Callable[[], None] = lambda: None,
-        noted: Noted | None = None,
+        on_lines: OnLines | None = None,
         vault: Vault | None = None,
         readers: Readers | None = None,
         rest: Rest | None = None,
     ) -> None:
-        """``readers`` and ``rest`` may be shared with the stores of other nodes of the process."""
+        """``readers`` and ``rest`` may be shared with the stores of other nodes of the process; None: not shared."""
         self.url = url
         self._rest: Rest = rest or NeverRests()
-        self._deferred: list[tuple[Work, bool]] | None = (
-            None  #: work posted while the store rests; None: it does not rest
-        )
+        #: Work posted while the store rests; None: the store does not rest.
+        self._deferred: list[tuple[Work, bool]] | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
@@ -100,7 +100,7 @@ class PostgresStore:
         self._on_lost = lost
         self._notified = notified
         self._after_unit = after_unit
-        self._noted = noted
+        self._on_lines = on_lines
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
@@ -108,13 +108,10 @@ class PostgresStore:
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
 
-    # ------------------------------------------------------------------------------------------------- the contract
+    # ------------------------------------------------------------------------------------------------- WorkStore
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.
-
-        While the store is not open, the work fails with StoreUnavailable.
-        """
+        """Queue a piece of work, like ``WorkStore.post``; if the store is not open, it fails with StoreUnavailable."""
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
         elif self._deferred is not None:
@@ -182,10 +179,10 @@ class PostgresStore:
             await self._give_back(lease_)
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query in a thread, on a separate connection: a read-only one (``views``), or a change on which no
-        message depends (``identities``). Raises StoreUnavailable.
-        """
+        """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
 
+        It is a read-only query (``views``), or a change on which no message depends (``identities``, ``accounts``).
+        """
         return await self._reader.execute(query, *args, **kwargs)
 
     def note_went_back(self, reason: str) -> None:
@@ -204,7 +201,7 @@ class PostgresStore:
             self._lease, recovered = await recover(
                 connection, self.owner, self._clock.incarnation(), self._clock.uuid()
             )
-            # A long report may hold the lock; lines are stored in the default partition until the next attempt.
+            # A long query may hold the lock. Lines are stored in the default partition until the next attempt.
             with suppress(psycopg.errors.LockNotAvailable):
                 await ledger_partitions.make_ahead(connection, self._clock.wall().date())
             for channel in CHANNELS:
@@ -224,7 +221,8 @@ class PostgresStore:
         if lacks(head, former):  # for instance after a failover
             self.note_went_back(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
-        # Encrypted bodies are bound to the keys of their rows; stores that share connections have none for this.
+        # Encrypted bodies are bound to the keys of their rows, so they cannot be stored under another key. Stores that
+        # share connections have no second connection for this.
         if self.locking.vault is None and self._rest.after_s is None:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
@@ -241,10 +239,10 @@ class PostgresStore:
                 raise fault.with_remedy("Run `semq db upgrade`, or undo the change of the tables.") from error
             raise
         self._wire = wire
-        stored = nothing_stored if self._ahead is None else self._ahead.key_of
+        stored_key = nothing_stored if self._ahead is None else self._ahead.key_of
         self._writer = Writer(
             wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done,
-            self._noted, stored,
+            self._on_lines, stored_key,
         )  # fmt: skip
         self._note_idle()
 
@@ -256,7 +254,7 @@ class PostgresStore:
         if self._rest.after_s is not None:
             loop = asyncio.get_running_loop()
             self._idle_at = loop.time()
-            loop.call_soon(self._rest.idle)  # after this unit, because the writer may have no work then
+            loop.call_soon(self._rest.note_idle)  # after this unit, because the writer may have no work then
             if self._rest_timer is None:
                 self._rest_timer = loop.call_later(self._pause_s(self._rest.after_s), self._check_rest)
 
@@ -264,7 +262,7 @@ class PostgresStore:
 
     @property
     def state(self) -> str:
-        """Whether the connection for writing is ``open``, at ``rest``, or ``lost``."""
+        """The state of the connection for writing: ``open``, ``rest`` (closed until there is work), or ``lost``."""
         return "rest" if self._deferred is not None else "lost" if self._writer is None else "open"
 
     @property
@@ -279,11 +277,14 @@ class PostgresStore:
         return self.counters.units - self.counters.read_only
 
     def _pause_s(self, after_s: float) -> float:
-        """Return the time without work before the rest: a store that was opened again only for a poll rests soon."""
+        """Return the time without work after which the store rests.
+
+        It is short if the store was opened again and has changed nothing since, for instance for a poll.
+        """
         return min(after_s, POLLED_S) if self._written == self._written_at_rest else after_s
 
     def _check_rest(self) -> None:
-        """Rest if there has been no work for long enough; otherwise check again when that time can have passed."""
+        """Rest if there has been no work for long enough; otherwise check again at the earliest possible time."""
         self._rest_timer = None
         if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return
@@ -321,9 +322,9 @@ class PostgresStore:
     def _resume(self) -> None:
         """Open the connection again."""
         if self._resuming is None and self._writer is None:
-            self._resuming = asyncio.get_running_loop().create_task(self._resumed())
+            self._resuming = asyncio.get_running_loop().create_task(self._resume_and_post())
 
-    async def _resumed(self) -> None:
+    async def _resume_and_post(self) -> None:
         try:
             await self._rest.enter(self)
             await self._open_again()
@@ -399,7 +400,7 @@ class PostgresStore:
             async with await self._connect() as connection:
                 await lease.give_back(connection, held)
         except psycopg.Error:
-            pass  # it expires by itself
+            pass  # the lease expires by itself
 
 
 def _end_wait(work: Work) -> None:

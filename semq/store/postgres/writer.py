@@ -1,14 +1,14 @@
-"""The writer of a store: collects posted work into one transaction, commits it, then notifies each piece (group
-commit).
+"""The writer of a store: collects posted work into one transaction, commits it, and then runs the actions of each piece
+(group commit).
 
-A node opens it, passes it to its engine as ``WorkStore``, and opens a new one after a loss. While one unit commits, the
-next is collected, so units are small under low load and grow under high load. Work without a waiting caller (``later``)
-shares the next unit of other work, or gets its own after ``LATER_S``. ``load`` and ``changes`` make what a unit reads
-and writes; ``pipeline`` is the connection; ``store`` opens and closes.
+``store`` makes a writer for each connection. While one unit is committed, the next is collected, so units are small
+under low load and grow under high load. Work without a waiting caller (``later``) shares the next unit of other work,
+or gets a unit of its own after ``LATER_S``. ``load`` makes the statements that read, ``changes`` the statements that
+write; ``pipeline`` is the connection.
 
 | event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
-| ``decide`` raises                   | only that piece fails; the later pieces of the unit are decided again        |
+| ``decide`` raises                   | only that piece fails; the earlier pieces of the unit decide again           |
 | a row is refused, or has changed    | each piece gets a unit of its own, so that one bad piece harms no other      |
 | connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
 | another process took the store over | the same, with StoreFenced                                                   |
@@ -52,21 +52,21 @@ from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
 from semq.store.work import Work, begin_attempts
 
-Noted = Callable[[Sequence[LedgerLine]], None]  # gets the lines of each commit
+OnLines = Callable[[Sequence[LedgerLine]], None]  # called with the ledger lines of each commit
 P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ROWS_MAX = 2000  # new rows of tb_0031 and tb_0030 in one unit
-BYTES_MAX = 16 * 1024 * 1024  # bytes of payload in one unit
-WORKS_MAX = 1000
+ROWS_MAX = 2000  # new bodies of tb_0031 and tb_0030, and operations of the broker, in one unit
+BYTES_MAX = 16 * 1024 * 1024  # bytes of new bodies in one unit
+WORKS_MAX = 1000  # pieces of work in one unit
 LATER_S = 0.1  # longest wait of work without a waiting caller
 KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it loads
 TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
 COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
-BULKY = 256 * 1024  # bytes of one body
-# Table | index of the body in its row.
+BULKY = 256 * 1024  # a unit with a body of this size is written by COPY
+# Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
 # Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ's own.
@@ -75,7 +75,7 @@ BLAMES_ONE_PIECE = ("22", "23", "40", "55", "SQ")
 
 @dataclass(slots=True)
 class WriterCounters:
-    """Counters of the writer since it was created; seconds include both waiting and working."""
+    """Counters of all writers of a store. The seconds include waiting, for Postgres or for other tasks."""
 
     units: int = 0
     read_only: int = 0
@@ -92,7 +92,7 @@ class WriterCounters:
 
 
 class Writer:
-    """One period of a store: from an open connection with its lease until it is stopped or lost."""
+    """The writer of one connection and its lease, until it is stopped or the connection is lost."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class Writer:
         locking: Locking,
         lost: Callable[[SemqError], None],
         after_unit: Callable[[], None] = lambda: None,
-        noted: Noted | None = None,
-        stored: Callable[[str, bytes], int | None] = nothing_stored,
+        on_lines: OnLines | None = None,
+        stored_key: Callable[[str, bytes], int | None] = nothing_stored,
     ) -> None:
-        """``stored`` returns the keys of bodies that are stored already, by table and payload."""
-        self._stored = stored
+        """``stored_key(table, payload)`` returns the key of a body that is stored already; None: it is not stored."""
+        self._stored_key = stored_key
         self._wire = wire
         self._epoch = int8(lease.epoch)
         self._line_numbers = line_numbers
@@ -117,7 +117,7 @@ class Writer:
         self._locking = locking
         self._lost = lost
         self._after_unit = after_unit
-        self._noted = noted
+        self._on_lines = on_lines
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
         self._alone = 0  # number of pieces that get a unit each, after one of them was refused
@@ -136,19 +136,19 @@ class Writer:
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept. After a loss it fails, in the next turn of the loop."""
+        """Queue a piece of work; the order is kept. After a loss the work fails, in the next turn of the loop."""
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_notify_failed, work, error)
             return
         self._queue.append(work)
         if not later or len(self._queue) >= WORKS_MAX:
-            self._due()
+            self._make_due()
         elif not self._is_due and self._later is None:
-            self._later = asyncio.get_running_loop().call_later(LATER_S, self._due)
+            self._later = asyncio.get_running_loop().call_later(LATER_S, self._make_due)
 
-    def _due(self) -> None:
-        """Process all queued work now. If none is queued, the next ``later`` work gets a timer of its own."""
+    def _make_due(self) -> None:
+        """Let the loop process all queued work now, and cancel the timer of ``later`` work."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -164,12 +164,13 @@ class Writer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is work, or a transaction is under way."""
+        """Whether the writer has work or a transaction, or is stopped or lost."""
         return bool(self._queue or self._under_way or self._in_transaction or self._fault is not None or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """Finish the queued work, end, and prolong the lease to ``lease_s`` seconds; return whether that succeeded. The
-        connection stays open.
+        """Finish the queued work, end, and prolong the lease to ``lease_s`` seconds; return whether this succeeded.
+
+        The connection stays open.
         """
         await self.stop()
         if self._fault is not None:
@@ -202,15 +203,15 @@ class Writer:
     async def _process_queue(self) -> None:
         while self._fault is None:
             if self._queue and (self._is_due or self._stopping):
-                works = self._take()
+                works = self._next_works()
                 self._is_due = bool(self._queue)
-                await self._unit(works)
+                await self._process_unit(works)
             elif self._stopping:
                 return
             else:
-                await self._rest()
+                await self._wait_for_work()
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait for work, or until the lease must be renewed."""
         self._ready.clear()
         timer = asyncio.get_running_loop().call_at(
@@ -222,11 +223,11 @@ class Writer:
             timer.cancel()
         if time.monotonic() >= self._renew_at and self._fault is None:
             if self._queue:
-                self._due()  # its unit renews the lease
+                self._make_due()  # its unit renews the lease
             else:
                 await self._renew()
 
-    def _take(self) -> list[Work]:
+    def _next_works(self) -> list[Work]:
         if self._alone:
             self._alone -= 1
             return [self._queue.popleft()]
@@ -239,14 +240,14 @@ class Writer:
     def _put_back(self, works: Sequence[Work]) -> None:
         if works:
             self._queue.extendleft(reversed(works))
-            self._due()
+            self._make_due()
 
     # -------------------------------------------------------------------------------------------------- one unit
 
-    async def _unit(self, works: list[Work]) -> None:
+    async def _process_unit(self, works: list[Work]) -> None:
         self._under_way = works
         try:
-            unit, works = await self._decided(works)
+            unit, works = await self._load_and_decide(works)
             if works:
                 await self._finish(unit, works)
         except StatementRefused as refusal:
@@ -254,8 +255,11 @@ class Writer:
         except StoreUnavailable as error:
             self.lose(error)
 
-    async def _decided(self, works: list[Work]) -> tuple[Unit, list[Work]]:
-        """Load and decide. Pieces that refuse fail; pieces that do not fit return to the head of the queue."""
+    async def _load_and_decide(self, works: list[Work]) -> tuple[Unit, list[Work]]:
+        """Load a unit and let the works decide; return it with the works that it contains.
+
+        Pieces that refuse fail; pieces that do not fit into the unit return to the head of the queue.
+        """
         while True:
             unit = await self._load(works)
             started = time.perf_counter()
@@ -267,8 +271,8 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # The pieces before the bad one are committed as decided, and those behind it are decided again in the next
-            # unit: each piece is decided at most twice, for any number of failures.
+            # The pieces before the bad one decide again and are committed; the pieces behind it decide in the next
+            # unit. So each piece decides at most twice, for any number of failures.
             if before:
                 self._put_back(after)
                 after = []
@@ -291,9 +295,9 @@ class Writer:
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
-        """Let each piece decide, in order; return the number of pieces that did, and the error of the next piece.
+        """Let the pieces decide in order; return the number of pieces that have decided, and the error of the next one.
 
-        None instead of an error: all have decided, or the unit is full.
+        If the error is None, all pieces have decided or the unit is full.
         """
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
@@ -302,7 +306,7 @@ class Writer:
             try:
                 work.decide(unit)
             except SemqError as error:
-                # Without its traceback, whose frames refer to the works, while the caller's frame refers to the error.
+                # The traceback is removed, because its frames refer to the works: it would keep them in memory.
                 return number, error.with_traceback(None)
             except Exception as error:
                 log.exception("A decision ended with an unexpected error.")
@@ -315,13 +319,13 @@ class Writer:
         counters = self._counters
         started = time.perf_counter()
         if not is_read_only(unit):
-            batch, rows = self._written(unit)
+            batch, rows = self._locked_changes(unit)
             lines = _packing(packed_lines, rows, self._wire.packer)
-            links = self._chain.extended(rows.get(LEDGER, ()), lines)
+            links = self._chain.changed_links(rows.get(LEDGER, ()), lines)
             await self._commit([*batch, *(("chain", params(link)) for link in links)], rows, lines)
             self._chain.head = links[-1] if links else self._chain.head
-            if self._noted is not None:
-                _pass_on(self._noted, unit.ledger)
+            if self._on_lines is not None:
+                _report_lines(self._on_lines, unit.ledger)
         else:
             counters.read_only += 1
             if self._in_transaction:
@@ -357,9 +361,10 @@ class Writer:
         if results[-1].command_status != b"COMMIT":
             raise StoreUnavailable("Postgres rolled back instead of committing.")
 
-    def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
+    def _locked_changes(self, unit: Unit) -> tuple[Batch, NewRows]:
+        """Return the statements and new rows of a unit, with encrypted bodies if the store has a master key."""
         batch, rows = _packing(written, unit, self._line_numbers)
-        return self._locking.lock(batch + use_stored_bodies(rows, self._stored), rows), rows
+        return self._locking.lock(batch + use_stored_bodies(rows, self._stored_key), rows), rows
 
     async def _renew(self) -> None:
         try:
@@ -390,7 +395,7 @@ class Writer:
     # -------------------------------------------------------------------------------------------------- failures
 
     def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
-        """Handle a refused unit, of which nothing was written. A single piece fails; several pieces get a unit each."""
+        """Handle a unit that Postgres refused: a single piece fails, several pieces get a unit each."""
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
@@ -404,7 +409,7 @@ class Writer:
                 self._alone = max(self._alone, len(works))
             for work in works if len(works) == 1 else ():
                 self._counters.failed += 1
-                _notify_failed(work, _typed(refusal))
+                _notify_failed(work, _typed_error(refusal))
 
     def _fail_all(self, fault: SemqError) -> None:
         works = [*self._under_way, *self._queue]
@@ -433,7 +438,7 @@ class _Turns:
 
 
 class _Size:
-    """The amount that a unit writes, updated after each piece of work at the cost of two look-ups."""
+    """The number of new rows and bytes of a unit, updated after each piece of work."""
 
     __slots__ = ("_bodies", "_broker", "_bytes", "_pending")
 
@@ -441,7 +446,7 @@ class _Size:
         self._bodies = self._pending = self._bytes = self._broker = 0
 
     def is_full(self, unit: Unit) -> bool:
-        """Return whether the unit should be written before more is decided."""
+        """Return whether the unit is to be written before other work decides."""
         bodies, pending = len(unit.new_bodies), len(unit.new_pending_bodies)
         for values, fresh in (
             (unit.new_bodies, bodies - self._bodies),
@@ -458,7 +463,7 @@ class _Size:
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Pack values into statements. Raises StatementRefused for an invalid value, as Postgres would have."""
+    """Pack values into statements. An invalid value raises StatementRefused, as if Postgres had refused it."""
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
@@ -466,11 +471,11 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _is_bulky(rows: NewRows) -> bool:
-    """Return whether a few rows are so large that they should be sent in pieces, by COPY."""
+    """Return whether any row is so large that it should be sent in pieces, by COPY."""
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
-def _typed(refusal: StatementRefused) -> SemqError:
+def _typed_error(refusal: StatementRefused) -> SemqError:
     if refusal.sqlstate == STALE:
         return StaleRow(fault=refusal.text)
     return RowRefused(sqlstate=refusal.sqlstate, fault=refusal.text, table=refusal.table, constraint=refusal.constraint)
@@ -484,9 +489,9 @@ def _notify_committed(work: Work) -> None:
         log.exception("An action after a commit ended with an error.")
 
 
-def _pass_on(noted: Noted, lines: Sequence[LedgerLine]) -> None:
+def _report_lines(on_lines: OnLines, lines: Sequence[LedgerLine]) -> None:
     try:
-        noted(lines)
+        on_lines(lines)
     except Exception:
         log.exception("The lines of a commit could not be passed on.")
 

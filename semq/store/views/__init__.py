@@ -6,7 +6,7 @@
 | `pages`       | pages of messages by any filter                                          |
 | `names`       | the messages that a name may denote                                      |
 | `groups`      | documents to a group, with the outcome of each member                    |
-| `submissions` | submissions that the node has not accepted                               |
+| `submissions` | submissions that the node has not accepted: refused, waiting, scheduled  |
 | `pieces`      | documents in pieces                                                      |
 | `failed`      | failed documents                                                         |
 | `census`      | all rows of the queues, grouped by the reason why they may be stuck      |

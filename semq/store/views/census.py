@@ -18,16 +18,17 @@ FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 FAILED_MAX = 10_000
 MARKED_MAX = 10_000  # marked rows of one kind that a caller may give
-Marks = Mapping[str, Sequence[int]]  # row ids by word, for facts that the engine has and the columns do not show
+Marks = Mapping[str, Sequence[int]]  # row ids by mark; a mark names a fact that the engine knows and no column shows
 OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
 OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
 
 
 def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
-    """Return the groups of both queues: columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``
-    and ``id``, the number of its first row; ``piece``: its rows are pieces of documents.
+    """Return the groups of both queues. Rows accepted or received before the time ``late_ms`` are late.
 
-    ``late_ms``: rows accepted before this time are late. ``sent``, ``received``: rows that form groups of their own.
+    A group has columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``, ``id`` (the number of its
+    first row) and ``piece`` (whether its rows are pieces of documents). ``sent`` and ``received`` are the marked rows
+    of the two queues; they form groups of their own.
     """
     late = func.to_timestamp(late_ms / 1000)
     sent_groups = _divided(connection, _sent(late), OUT.object_id, sent, _outbound)
@@ -56,7 +57,7 @@ def _key(row: Any) -> tuple[Any, ...]:
 
 
 def failed_numbers(connection: Connection) -> dict[str, list[int]]:
-    """Return the numbers of the newest rows that have failed, by side. Reads every row of both queues."""
+    """Return the row numbers of the newest failed documents, keyed by side. Reads every row of both queues."""
     refused = or_(OUT.outcome == Outcome.REJECTED, and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED))
     out = select(OUT.object_id).where(refused, ~OUT_PIECE).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
     parked = select(IN.bref).where(IN.app_status == AppStatus.PARKED).order_by(IN.bref.desc()).limit(FAILED_MAX)

@@ -1,8 +1,9 @@
 """View of failed documents: received ones that are parked, sent ones that were refused or wait for an operator, and
 refused submissions. Read-only.
 
-A row has the state of a message; the error is in the ledger, in the last line that parked or refused the message. Used
-by the operations ``failed.*`` of a local node (``local_node.operations.failed``), and by the census and the overview.
+The rows of the queues have the state of a message. Its error is in the ledger, in the last line that parked or refused
+the message. Used by the operations ``failed.*`` of a local node (``local_node.operations.failed``), and by the census
+and the overview.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from semq.store.views.messages import RETURNED, Filter, list_messages
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import REFUSED
 
-# side | column | its value | required code of the reason
+# side | column | its value | required code of the reason; empty: any
 FAILED = (
     ("inbound", "app_status", "PARKED", ""),
     ("outbound", "outcome", "REJECTED", ""),
@@ -28,8 +29,8 @@ FAILED = (
 def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
     """Return the rows that have failed, the newest first, each with ``error`` and ``failed_at``.
 
-    ``name``: only rows that this name may denote (``names``); of ``wanted`` only ``limit`` counts then. Without a name,
-    ``wanted.state`` does not count.
+    ``wanted.state`` is ignored. ``name``: only rows that this name may denote (``names``); then only ``wanted.limit``
+    is used.
     """
     if name:
         rows = [row for row in find_messages(connection, name, wanted.limit) if is_failed(row)]

@@ -1,7 +1,8 @@
 """View of documents to a group: the messages of its members, with the outcome of each. Read-only.
 
-A group has no row of its own: the first ledger line of each member names the group and the member's place, and the
-record ids of members follow that of the group (PROTOCOL.md section 2.1). Called by ``semq.service.message_names``.
+A submission to a group has no row of its own. The first ledger line of each member names the group and the member's
+place, and the record ids of the members follow the record id of the submission (PROTOCOL.md section 2.1). Called by
+``semq.service.message_names``.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Outcome
 
 CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
-CONTINUED_MAX = 20  # times that a message is sealed again
-FOUND_MAX = 100  # messages with one record id and different origins that are searched
+CONTINUED_MAX = 20  # how often one message may have been sealed again
+FOUND_MAX = 100  # limit of the messages that are searched: they have the same record id, at different senders
 _ENDS = [Event[outcome.name] for outcome in Outcome]
 
 
@@ -48,7 +49,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
         by_lk0[facts["lk0"]].facts |= {
             column: facts[column] for column in ("target", "outcome", "ss_status", "reason") if facts[column]
         }
-    # The lines of members may have been deleted one after the other, with the partitions of the ledger.
+    # The lines of some members may already have been deleted, with an old partition of the ledger.
     shown = [
         {"name": short_name(member.lk0), "lk0": member.lk0, **member.facts}
         for member in members
@@ -59,9 +60,9 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class _Member:
-    """One message of a group."""
+    """The message to one member of a group."""
 
-    lk0: str
+    lk0: str  #: its present LK0: a message that was sealed again has another one
     facts: dict[str, Any] = field(default_factory=lambda: {"outcome": None})
 
 
@@ -88,7 +89,7 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
 
 
 def _first_member(connection: Connection, name: str) -> GroupPlace | None:
-    """Return the place of the first member of a group, from its ledger line."""
+    """Return the place of the first member of the group submission with this name; None if there is no such line."""
     short = read_short_name(name)
     try:
         number = short.object_id if short is not None else parse_lk0(name).object_id

@@ -1,7 +1,7 @@
-"""View of the copies that a hub holds: by filter, their number, and their row numbers in batches. Read-only.
+"""View of the copies that a hub holds: their rows, counts and row numbers, selected by a filter. Read-only.
 
-Used by the operations ``held.*`` of a hub (``platform_node.operations.held``). A batch begins after the last row number
-of the previous one, so that work on millions of rows needs the memory of one batch.
+Used by the operations ``held.*`` of a hub (``platform_node.operations.held``). Rows and their numbers come in batches.
+A batch begins after the last row number of the previous batch, so only one batch is in memory.
 """
 
 from collections.abc import Iterator
@@ -18,36 +18,40 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
-# A row with an unreadable body is held before it is sent, in SS_INIT, so it does not match.
+# Copies that the target refused. A copy with an unreadable body is also held, but in SS_INIT, before it was sent.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFilter:
-    """The selection of copies; None matches everything."""
+    """The selection of copies; a condition that is None matches every copy."""
 
     target: str | None = None  #: institution
     source: str | None = None  #: institution
     before_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: stored before this time
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    parked: bool | None = None  #: whether the target has never recorded it despite many attempts
+    parked: bool | None = None  #: whether the hub sent it often and the target never recorded it
     after: int = 0  #: number of a row, exclusive
     limit: int = 500
 
 
 def list_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
-    """Return the copies in the order in which they were stored."""
+    """Return the next selected copies, in the order in which they were stored."""
     return [outbound_facts(row) for row in connection.execute(_chosen(select(tb_0031), wanted))]
 
 
 def held_numbers(connection: Connection, wanted: HeldFilter) -> list[int]:
-    """Return the row numbers of the next copies."""
+    """Return the row numbers of the next selected copies, in ascending order."""
     return list(connection.execute(_chosen(select(C.object_id), wanted)).scalars())
 
 
 def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
-    """Return, by source and target, the number of copies, their bytes, and counts that matter for a refusal."""
+    """Return numbers of copies for each source and target; ``after`` and ``limit`` are ignored.
+
+    ``markers`` are void markers; ``only_copies`` are copies whose sender has kept no body; ``refused`` are copies that
+    the target refused, which the two other counts leave out.
+    """
     source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
     query = (
         select(

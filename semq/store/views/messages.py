@@ -34,13 +34,15 @@ NAMES: dict[str, Any] = {
     "app_status": AppStatus,
     "status": Arrival,
 }
-RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``: rows that end with it wait for an operator
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``; rows with this reason wait for an operator
 TRACE_MAX = 10_000  # number of lines in one trace
 
 
 def is_sent_piece(c: Any) -> ColumnElement[bool]:
-    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24). People
-    see the document instead. At a hub pieces are ordinary copies."""
+    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24).
+
+    Lists show the document, not its pieces. At a hub, pieces are ordinary copies.
+    """
     return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
 
 
@@ -54,7 +56,7 @@ OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The selection of messages to list; None matches everything."""
+    """The selection of messages to list; a condition that is None matches every message."""
 
     side: str = "all"  #: outbound, inbound or all; submitted: only submissions by SQL
     state: str | None = None  #: name of a status or an outcome
@@ -68,7 +70,7 @@ class Filter:
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Return rows of tb_0031 and tb_0030, and submissions that are refused or waiting, the newest first."""
+    """Return selected rows of tb_0031 and tb_0030, and submissions that are refused or waiting; the newest first."""
     rows: list[dict[str, Any]] = []
     if wanted.side in ("all", "outbound"):
         query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
@@ -89,14 +91,14 @@ def waiting_for(connection: Connection, user: str, at_most: int) -> int:
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return the lines of this node's ledger about one message, in order of time; the first ``TRACE_MAX`` of them."""
+    """Return the lines of this node's ledger about one message, in order of time; at most the first ``TRACE_MAX``."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
 
 
 def certificates(connection: Connection) -> dict[str, list[str]]:
-    """Return the certificates by node, in PEM, as last sent by the directory."""
+    """Return the certificates in PEM, as last sent by the hub's directory, keyed by node."""
     return {row.node: list(row.pems) for row in connection.execute(select(semq_certificate))}
 
 
@@ -116,7 +118,7 @@ def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
 
 
 def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
-    """Return the payload of a row, or None if it has been deleted."""
+    """Return the payload of a row or a submission, given as facts; None if the payload has been deleted."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
     if facts["side"] == "inbound":
@@ -128,8 +130,10 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 
 
 def queue_counts(connection: Connection) -> dict[str, Any]:
-    """Return numbers of rows: tb_0031 by status or outcome, tb_0030 by state, the pieces of documents in both, and the
-    whole dedup ledger."""
+    """Return numbers of rows: of tb_0031 by status or outcome, of tb_0030 by status, and of the receiver's ledger.
+
+    Pieces of documents are counted separately.
+    """
     state, count = func.coalesce(OUT.outcome, OUT.ss_status), func.count()
     sent = connection.execute(select(state, OUT_PIECE, count).group_by(state, OUT_PIECE)).all()
     by_status = select(IN.app_status, IN_PIECE, count).group_by(IN.app_status, IN_PIECE)
@@ -147,7 +151,7 @@ def queue_counts(connection: Connection) -> dict[str, Any]:
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return the waiting messages of each partner: number of rows without pieces; bytes and oldest time with pieces."""
+    """Return for each partner the messages without an outcome. ``rows`` counts no pieces; the other figures do."""
     query = (
         select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
@@ -161,7 +165,7 @@ def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
 
 
 def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
-    """Return, at a hub, the number of held copies by source and target."""
+    """Return the numbers of copies that a hub holds, keyed by source and target."""
     source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
     query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
     return {(node, dest): count for node, dest, count in connection.execute(query)}
@@ -170,9 +174,9 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Return rows that may be stuck: old ones, and those that wait for an operator. The caller finds the reasons.
+    """Return rows that may be stuck: old rows, and rows that wait for an operator. The caller finds the reasons.
 
-    At most ``limit`` from each queue, with numbers above ``after`` in tb_0031 and tb_0030.
+    ``limit`` counts for each queue. ``after``: row numbers in tb_0031 and tb_0030, exclusive.
     """
     late = func.to_timestamp(before_ms / 1000)
     out = or_(
@@ -193,8 +197,10 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: refused submissions, documents whose pieces are on their way, and
-    submissions that wait for something other than their time."""
+    """Return submissions that may be stuck: all except those that only wait for their time (``@NotBefore``).
+
+    They are refused submissions, documents whose pieces are on their way, and submissions that cannot be accepted yet.
+    """
     rows = submissions.listed(connection, limit, refused=True) + submissions.in_pieces(connection, limit)
     return rows + submissions.listed(connection, limit, refused=False, scheduled=False)
 
@@ -219,7 +225,7 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 
 
 def _marked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts, with ``piece`` if the message is a piece of a document, also at a hub."""
+    """Add ``piece`` to the facts if the message is a piece of a document. A hub marks its copies of pieces, too."""
     return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 
@@ -293,6 +299,7 @@ def _ms(moment: Any) -> int | None:
     return None if moment is None else round(moment.timestamp() * 1000)
 
 
+# Columns that people do not need, or that the facts have under another name.
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
 

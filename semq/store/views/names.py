@@ -1,9 +1,9 @@
 """Search for the messages that a name may denote: short name, LK0, ``sql-NUMBER``, row number, or AppKey. Read-only.
 
-Used by every operation that takes a name. Each kind is found by an index: a short name and an LK0 in the queues by the
-record id, in the ledger by the message's first line; a submission by its number; an AppKey in the ledger, and at a hub
-among its copies. A submission that was refused and tried again keeps its old names, which denote the message that it
-became. Several messages may have one name: for an AppKey the newest is meant; in other cases
+Used by every operation that takes a name. Each kind of name has its indexes. The record id in a short name or an LK0
+finds rows of the queues and the first ledger line of a message; a number finds a submission; an AppKey finds ledger
+lines and, at a hub, copies. A submission that was refused and tried again keeps its old names, which denote the message
+that it became. Several messages may have one name: an AppKey then denotes the newest message; for other names,
 ``semq.service.message_names`` asks for a longer name.
 """
 
@@ -22,8 +22,8 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
-ORIGINS_MAX = 10_000  # messages with one record id and different origins that are searched
-OLDEST_MAX = 10_000  # rows of a queue that are searched for a key, because they may be older than the ledger
+ORIGINS_MAX = 10_000  # limit of the messages that are searched: they have the same record id, at different senders
+OLDEST_MAX = 10_000  # oldest rows of a queue that are searched for a key, because their ledger lines may be deleted
 NUMBER_DIGITS_MAX = 18
 
 
@@ -41,9 +41,9 @@ def find_messages(connection: Connection, name: str, limit: int = 20) -> list[di
 
 
 def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[str]:
-    """Return the LK0s of messages in the ledger with any of their names, including cleaned ones; the newest first.
+    """Return the LK0s of messages in the ledger that a name may denote, also if their rows are deleted; newest first.
 
-    For a refused submission that later became a message, it is the message's LK0.
+    For a refused submission that later became a message, the LK0 is that of the message.
     """
     lk0s = known_as(connection, name, limit)
     c = semq_ledger.c
@@ -57,7 +57,7 @@ def is_key(name: str) -> bool:
 
 
 def known_as(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s that a name may denote: those with a short name before those with a key, the newest first."""
+    """Return the LK0s that a name may denote: first by short name, then by key with the newest first."""
     number = submissions.number_of(name)
     if number is not None:
         return submissions.became(connection, number)
@@ -72,8 +72,7 @@ def known_as(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
-    """Return the LK0s of messages and refused submissions with this AppKey, the newest first; at a hub also those of
-    its copies.
+    """Return the LK0s of messages, refused submissions and a hub's copies with this AppKey; the newest first.
 
     Each of the three kinds has its own index.
     """
@@ -90,7 +89,7 @@ def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
 
 
 def _with_short_name(connection: Connection, short: ShortName) -> list[str]:
-    """Return the LK0s of messages with this short name, from the ledger and from rows older than its retention."""
+    """Return the LK0s of messages with this short name, from the ledger, and from rows without ledger lines."""
     parameters = {"number": str(short.object_id), "most": ORIGINS_MAX}
     lk0s: set[str] = set()
     for lines in (FIRST_LINE, REFUSAL):
@@ -104,7 +103,7 @@ def _with_short_name(connection: Connection, short: ShortName) -> list[str]:
 
 
 def _refused(connection: Connection, number: str) -> list[str]:
-    """Return the LK0s of refusals of submissions with this record id."""
+    """Return the LK0s of refused submissions with this record id."""
     line = text(f"SELECT DISTINCT lk0 FROM semq_ledger WHERE {RECORD_ID} = :number AND {REFUSAL} LIMIT :most")
     return list(connection.execute(line, {"number": number, "most": ORIGINS_MAX}).scalars())
 
@@ -113,7 +112,10 @@ Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # for tb_0031 and 
 
 
 def _are_messages(lk0s: Sequence[str]) -> Conditions:
-    """Return conditions for rows of these messages, by indexes: own and received rows by record id, copies by LK0."""
+    """Return conditions for the rows of these messages.
+
+    They use indexes: own and received rows are found by record id, a hub's copies by LK0.
+    """
     numbers = [int(lk0.rpartition(".")[2]) for lk0 in lk0s]
     own = and_(OUT.direction == Direction.OWN, OUT.object_id.in_(numbers), OUT.lk0.in_(lk0s))
     relayed = and_(OUT.direction == Direction.RELAYED, OUT.lk0.in_(lk0s))
@@ -131,7 +133,7 @@ def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) 
 
 
 def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
-    """Return rows with a key whose first ledger lines have been deleted: they are among the oldest of their queue."""
+    """Return rows with a key, from the oldest rows of each queue: the first ledger lines of these may be deleted."""
     out = select(tb_0031).order_by(OUT.object_id).limit(OLDEST_MAX).subquery()
     inbound = select(tb_0030).order_by(IN.bref).limit(OLDEST_MAX).subquery()
     sent = connection.execute(select(out).where(_has_key(name, out.c)).limit(limit))
@@ -140,7 +142,7 @@ def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict
 
 
 def _has_key(name: str, c: Any) -> ColumnElement[bool]:
-    """Return a condition for an AppKey, complete or its last part, which may contain slashes."""
+    """Return a condition for an AppKey. ``name`` is the complete AppKey or its last part, which may contain slashes."""
     by_key, parts = c.app_key == name, name.split("/", 3)
     if len(parts) == 4:
         first = and_(c.app_domain == parts[0], c.app_type == parts[1], c.app_subtype == parts[2])

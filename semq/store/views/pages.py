@@ -1,9 +1,9 @@
 """Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page reads.
 
-A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore reads
-``COMPARED_MAX`` rows of each queue at most, and returns those that match and the place where the next page begins. No
-message is left out, and an answer takes a fraction of a second for queues of any length. Used by the operations of
-``semq.service.operations.overview``, for instance ``msg.search``.
+A filter by a column without an index (status, AppKey, mark) may match only a few of millions of rows. A page therefore
+reads at most ``COMPARED_MAX`` rows of each queue, and returns the rows that match and the place where the next page
+begins. No message is left out, and an answer takes a fraction of a second for queues of any length. Used by the
+operations of ``semq.service.operations.overview``, for instance ``msg.search``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from semq.store.views.messages import (
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
-COMPARED_MAX = 50_000  # rows of one queue for one page
+COMPARED_MAX = 50_000  # rows of one queue that are compared with the filter for one page
 NUMBER_MAX = (1 << 63) - 1
 Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -38,7 +38,7 @@ Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The selection, the order and the place of a page; None matches everything."""
+    """The selection, the order and the place of a page; a condition that is None matches every message."""
 
     side: Literal["all", "outbound", "inbound"] = "all"
     state: str | None = None  #: name of a status or an outcome
@@ -51,14 +51,14 @@ class Search:
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     order: Literal["newest", "oldest"] = "newest"
-    outbound: Number | None = None  #: number in tb_0031 after which the page begins, in its order
-    inbound: Number | None = None  #: number in tb_0030 after which the page begins
+    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: the first page
+    inbound: Number | None = None  #: row number in tb_0030, likewise
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     pieces: bool = False  #: also pieces of documents
 
     @property
     def is_descending(self) -> bool:
-        """Whether the newest come first."""
+        """Whether the newest rows come first."""
         return self.order == "newest"
 
 
@@ -84,17 +84,20 @@ QUEUES = (
 
 
 def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
-    """Return ``rows``, ``next`` (where the next page begins, as arguments; None: this is the last page) and
-    ``looked_at``, the number of rows that were compared with the filter."""
+    """Return ``rows``, ``next`` and ``looked_at``, the number of rows that were compared with the filter.
+
+    ``next`` has the arguments ``outbound`` and ``inbound`` of the next page; None: this is the last page.
+    """
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
     begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
     matching: dict[str, list[dict[str, Any]]] = {}
     windows: dict[str, tuple[int, int]] = {}  # number of rows compared, number of the last one
     for queue in QUEUES:
-        if begins[queue.side] != end and _is_asked(wanted, queue.side):
+        if begins[queue.side] != end and _is_selected(wanted, queue.side):
             matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
             windows[queue.side] = _window_size(connection, queue, wanted, begins[queue.side])
-    # Merged by time, but each queue in the order of its numbers: a wall clock that was put back must hide no row.
+    # The queues are merged by time, but each queue keeps the order of its numbers, so that no row is hidden if the wall
+    # clock was put back.
     merged = merge(*matching.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
     rows = list(islice(merged, wanted.limit))
     places = dict.fromkeys(begins, end)
@@ -113,13 +116,13 @@ def _begin(wanted: Search, side: str, first: int) -> int:
     return first if number is None else number
 
 
-def _is_asked(wanted: Search, side: str) -> bool:
+def _is_selected(wanted: Search, side: str) -> bool:
     only_outbound = wanted.source is not None or wanted.mark is not None
     return wanted.side in ("all", side) and not (side == "inbound" and only_outbound)
 
 
 def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
-    """Return the matching rows among the next ones of a queue; Postgres stops when the page is full."""
+    """Return the matching rows in the window of a queue; Postgres stops when the page is full."""
     window = _window(select(queue.table), queue, wanted, begin).subquery()
     number = window.c[queue.number.name]
     query = select(window).where(*_conditions(queue, wanted, window.c))
@@ -137,7 +140,7 @@ def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: i
 
 
 def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
-    """Return the query for the next rows of a queue; of tb_0031 only those to ``partner``, if it is given."""
+    """Return the query for the window: the next rows of a queue, of tb_0031 only rows to ``partner`` if it is given."""
     place = queue.number < begin if wanted.is_descending else queue.number > begin
     if wanted.partner and queue.side == "outbound":
         query = query.where(OUT.dest == node_of(wanted.partner))

@@ -45,7 +45,10 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
 
 
 def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
-    """Return the notice of a document in pieces, by its number; None unless it was withdrawn or removed."""
+    """Return the notice about a document in pieces that was withdrawn or removed; None for every other document.
+
+    ``document`` is the number of its submission, also in the functions below.
+    """
     lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
     c = semq_ledger.c
     line = select(c.lk0, c.target, c.app_domain, c.app_type, c.app_subtype).where(
@@ -56,35 +59,36 @@ def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
 
 
 def notice_due(connection: Connection, document: int) -> bytes | None:
-    """Return the stored notice to the receiver of a document whose manifest was refused or cancelled, or None."""
+    """Return the stored notice to the receiver about a manifest that was refused or cancelled; None: there is none."""
     payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE_NUMBER)).scalar()
     return None if payload is None else bytes(payload)
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
-    """Return the pieces that are messages and have not ended: LK0 and envelope. Reads all of tb_0031."""
+    """Return LK0 and envelope of each piece that became a message without an outcome yet. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
     rows = connection.execute(query.where(OUT.dest_user == PIECES_USER, OUT.outcome.is_(None)))
     return [(row.lk0, bytes(row.envelope)) for row in rows]
 
 
 def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return pieces of a document with numbers above ``after``, in order."""
+    """Return numbers and payloads of pieces that are to be sent, with numbers above ``after``, in order."""
     query = select(P.number, P.payload).where(P.document == document, P.number > after).order_by(P.number).limit(limit)
     return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
 
 
 def without_document(connection: Connection) -> list[tuple[int, int]]:
-    """Return documents with pieces for which no submission waits, each with the highest number of its pieces."""
+    """Return the documents that still have pieces but no waiting submission, each with its highest piece number."""
     waits = exists().where(S.number == P.document, S.not_before.is_not(None))
     query = select(P.document, func.max(P.number)).where(~waits).group_by(P.document)
     return [(document, last) for document, last in connection.execute(query)]
 
 
 def pieces_of(connection: Connection, source: str, document: str) -> list[ArrivedPiece]:
-    """Return the pieces of one document that this node has, including repeated ones.
+    """Return the pieces of one document that this node has received, including repeated pieces.
 
-    Postgres reads their names: the envelopes of all pieces of an institution would need tens of megabytes here.
+    A function in Postgres reads the names of the pieces, because the envelopes of all pieces of an institution would
+    need tens of megabytes in this process.
     """
     rows = connection.execute(PIECES_OF, {"source": source, "document": document})
     return [ArrivedPiece(row.bref, row.number, row.size, bytes(row.digest)) for row in rows]
@@ -93,8 +97,10 @@ def pieces_of(connection: Connection, source: str, document: str) -> list[Arrive
 def arrived(
     connection: Connection, source: str, after: int, limit: int, before_ms: int | None = None
 ) -> list[RecordedMessage]:
-    """Return pieces and notices of an institution that this node has recorded, in order; ``before_ms``: only those
-    recorded earlier."""
+    """Return pieces and notices from an institution that this node has recorded, in order.
+
+    ``before_ms``: only those recorded before this time.
+    """
     conditions = [
         IN.target_user == PIECES_USER, IN.source == source, IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
         IN.bref > after,
@@ -105,7 +111,7 @@ def arrived(
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return the unfinished messages of an institution of at most ``size_max`` bytes, without pieces, in order."""
+    """Return unfinished messages from an institution with at most ``size_max`` bytes, except pieces, in order."""
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,
@@ -114,7 +120,7 @@ def small_messages(connection: Connection, source: str, size_max: int, after: in
 
 
 def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
-    """Return the received messages among ``brefs`` that wait or are parked."""
+    """Return the brefs of received messages, among these, that wait or are parked."""
     query = select(IN.bref).where(IN.bref.in_(brefs), IN.app_status != AppStatus.DONE)
     return list(connection.execute(query).scalars())
 
@@ -139,6 +145,6 @@ def bodies(connection: Connection, side: str, numbers: Sequence[int]) -> list[tu
 
 
 def payload(connection: Connection, bref: int) -> bytes | None:
-    """Return the stored payload of a received message."""
+    """Return the stored payload of a received message; None if there is none."""
     stored = connection.execute(select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == bref)).scalar()
     return None if stored is None else bytes(stored)

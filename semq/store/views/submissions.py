@@ -1,9 +1,9 @@
 """View of submissions that the node has not accepted: refused, waiting, scheduled (@NotBefore), or documents whose
 pieces are on their way (PROTOCOL.md section 24). Read-only.
 
-Rows have the same form as those of tb_0031 in ``messages``, with ``submission``, their number in tb_0031_submit. A
-refused submission is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``, and a submission that the node
-has scheduled by an LK0 of its own. Called by ``messages``, ``names`` and ``pieces``, and by operations.
+The results have the same form as rows of tb_0031 in ``messages``, with ``submission``, the number in tb_0031_submit. A
+refused submission is named by the LK0 of its refusal, a waiting submission by ``sql-NUMBER``, and a submission that the
+node has scheduled by an LK0 of its own. Called by other views, and by operations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ OPEN = (WAITS, SUBMITTED, SCHEDULED, IN_PIECES)
 IS_REFUSED = C.reason_code.is_not(None)
 IS_SCHEDULED = C.not_before.is_not(None)  # also documents in pieces
 IS_IN_PIECES = C.not_before == func.to_timestamp(AFTER_PIECES_MS // 1000)
-IS_NAMED = C.envelope.is_not(None)  # the node has scheduled it under a name of its own
+IS_NAMED = C.envelope.is_not(None)  # the node has scheduled it under an LK0 of its own
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
@@ -46,10 +46,9 @@ def number_of(name: str) -> int | None:
 
 
 def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return the submissions that a name may denote, newest first. A name is ``sql-NUMBER``, an AppKey as in ``names``,
-    or one of ``lk0s``.
+    """Return the submissions that a name may denote, newest first. ``name`` is ``sql-NUMBER`` or an AppKey.
 
-    An earlier LK0 of a submission denotes it, too.
+    ``lk0s``: LK0s that the name may denote (``names.known_as``). An earlier LK0 of a submission denotes it, too.
     """
     number = number_of(name)
     if number is not None:
@@ -64,27 +63,29 @@ def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) ->
 
 
 def became(connection: Connection, number: int) -> list[str]:
-    """Return the LK0 of the message that a submission became, or of its refusal; none while it waits."""
+    """Return the LK0 of the message that a submission became, or of its refusal; an empty list while it waits."""
     taken = connection.execute(select(TAKEN.lk0).where(TAKEN.number == number)).scalar()
     refused = connection.execute(select(C.lk0).where(C.number == number, IS_REFUSED)).scalar()
     return [lk0 for lk0 in (taken, refused) if lk0]
 
 
 def led_to(connection: Connection, lk0: str) -> list[str]:
-    """Return the present LK0 of a submission that was refused under ``lk0`` and tried again; otherwise ``lk0``
-    itself."""
+    """Return the present LK0 of the submission that was refused under ``lk0`` and tried again.
+
+    Return ``lk0`` itself if there was no such refusal, or if the submission waits.
+    """
     return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
 
 
 def scheduled_as(connection: Connection, number: int) -> list[str]:
-    """Return the name under which a node has scheduled a document with this record id, also after its release."""
+    """Return the LK0s under which this node scheduled a submission with this number, also after its release."""
     waiting = select(C.lk0).where(C.number == number, IS_NAMED)
     renamed = select(RENAMED.lk0).where(RENAMED.number == number)
     return [lk0 for query in (waiting, renamed) for lk0 in connection.execute(query).scalars()]
 
 
 def names_before(connection: Connection, name: str) -> list[str]:
-    """Return the LK0s of earlier refusals of a submission or message, the oldest first."""
+    """Return the earlier LK0s of a submission or message, under which it was refused or scheduled; oldest first."""
     number = number_of(name)
     if number is None:
         number = connection.execute(select(TAKEN.number).where(TAKEN.lk0 == name).limit(1)).scalar()
@@ -97,8 +98,10 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a submission that is not accepted, in the form of ledger lines: only the events about which
-    the ledger has no lines."""
+    """Return the history of a submission that is not accepted, in the form of ledger lines.
+
+    It has only the events about which the ledger has no lines.
+    """
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
@@ -122,8 +125,8 @@ def listed(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the submissions that match, newest first.
 
-    ``refused``: only submissions that are refused (True) or are not (False); ``scheduled`` likewise. ``before_ms``:
-    submitted before this time.
+    ``refused``: only refused submissions (True), only others (False), or both (None); ``scheduled`` likewise.
+    ``since_ms``, ``before_ms``: only submissions handed over since, or before, this time.
     """
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
@@ -152,8 +155,10 @@ def in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """Return the numbers of submissions that are refused, wait, wait for a time or for their pieces, each counted up to
-    ``at_most``."""
+    """Return the numbers of submissions that are refused, waiting, scheduled, or in pieces.
+
+    Each is counted up to ``at_most``.
+    """
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -190,8 +195,8 @@ def _renamed(connection: Connection, lk0s: Sequence[str]) -> list[int]:
 def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[int]:
     """Return the numbers of the newest matching submissions.
 
-    MATERIALIZED makes Postgres find them by the index before it sorts; otherwise it goes through the numbers in order
-    until enough match.
+    MATERIALIZED makes Postgres use the index of the condition first, and then sort. Without it, Postgres compares the
+    submissions one by one, the newest first, until enough match.
     """
     fit = select(C.number).where(condition).cte("fit").prefix_with("MATERIALIZED")
     return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())
@@ -275,8 +280,10 @@ def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason:
 
 
 def _reason(row: Any) -> list[str] | None:
-    """Return the reason of a refusal or a wait: its own, or that of the submission it waits for, as in
-    ``semq_status``."""
+    """Return the reason of a refusal or a wait, as ``semq_status`` does; None: there is none.
+
+    A submission that waits behind another one has the reason of that submission.
+    """
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
     if row.wait_code is not None:

@@ -50,7 +50,7 @@ async def test_a_store_that_becomes_idle_gives_its_connection_to_a_waiting_store
     await asyncio.sleep(0)
     assert not late.done()
     busy.idle_since = 1.0
-    connections.idle()
+    connections.note_idle()
     await late
 
 

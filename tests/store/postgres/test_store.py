@@ -168,7 +168,7 @@ async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notifie
         seen.extend(line.lk0 for line in lines)
         raise ValueError("an error of this callback harms no commit")
 
-    async with opened(database, noted=noted) as store:
+    async with opened(database, on_lines=noted) as store:
         done = asyncio.Event()
 
         def end() -> None:

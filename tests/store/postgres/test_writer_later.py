@@ -98,7 +98,7 @@ async def test_a_timer_on_an_empty_queue_keeps_no_work_waiting(database: str, mo
     async with living(database) as life:
         current_writer = life.store._writer
         assert current_writer is not None
-        current_writer._due()
+        current_writer._make_due()
         assert not current_writer._is_due
         life.store.post(accepting(1), later=True)
         assert current_writer._later is not None

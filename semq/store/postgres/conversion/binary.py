@@ -33,7 +33,7 @@ NULL = int4(-1)  # as an element of an array
 COPY_HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
-# Type of a column | OID as which its values are packed: times as their number of microseconds.
+# Type of a column | OID of the type as which its values are packed. Times are packed as a number of microseconds.
 OIDS: tuple[tuple[type, int], ...] = (
     (SmallInteger, 21),
     (BigInteger, OID_INT8),
@@ -84,7 +84,7 @@ def _head(oid: int, count: int) -> bytes:
 
 
 class Packer:
-    """Packing of whole rows of some tables, for INSERT and for COPY; values in the order of the columns."""
+    """Packing of whole rows of some tables, for INSERT and for COPY. Values are given in the order of the columns."""
 
     def __init__(self, context: AdaptContext, tables: Iterable[Table]) -> None:
         self._transformers: dict[str, Transformer] = {}

@@ -1,10 +1,10 @@
-"""The columns of tb_0031 and tb_0030 beside the fields of their rows, and the functions that are made from these tables.
+"""The columns of tb_0031 and tb_0030 with the fields of their rows, and the functions that are made from these lists.
 
 A line has columns in the order of the schema, the field, the values of the columns, the value of the field, and, for
 columns that change after the insert, their packed values. A dot stands for the field or the column itself, a dash for
-nothing. In the expressions ``row`` is the row, the names of columns are the values read, and all other names are those
-of ``rows``, which compiles the tables at import: the functions are called for each row of each unit, and cost as much
-as if they were written by hand.
+nothing. In the expressions, ``row`` is the row, the name of a column is the value read, and all other names come from
+``rows``. That module compiles the functions at import. They are called for each row of each unit, and take no more time
+than functions written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Table
 
-Writer = Callable[[Any], tuple[Any, ...]]
-Reader = Callable[[tuple[Any, ...]], Any]
+ToValues = Callable[[Any], tuple[Any, ...]]
+FromValues = Callable[[tuple[Any, ...]], Any]
 
 OUTBOUND = """
 columns                                    | field       | written as                                               | read as                                               | packed as
@@ -77,7 +77,7 @@ priority                                   | priority     | .                   
 
 
 class RowField(NamedTuple):
-    """A line of a table: columns with the field that they hold."""
+    """A line of a list: columns, the field that they hold, and the three expressions; an empty text stands for none."""
 
     columns: tuple[str, ...]
     field: str
@@ -87,7 +87,7 @@ class RowField(NamedTuple):
 
 
 def read_table(text: str) -> list[RowField]:
-    """Read a table of this module, dots replaced."""
+    """Return the lines of a list of this module, with the dots replaced."""
     return list(map(_line, text.strip().splitlines()[1:]))
 
 
@@ -109,28 +109,28 @@ def columns_of(lines: list[RowField]) -> Iterator[str]:
         yield from line.columns
 
 
-def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> Writer:
+def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
     """Return the function from a row to the values of its columns. Raises TypeError if the schema has other columns."""
     if [*columns_of(lines)] != [column.name for column in table.columns]:
         raise TypeError(f"the columns of {table.name} are not those of its rows")
     body = [f"return ({', '.join(line.written for line in lines)},)"]
-    function: Writer = _function("row", body, table.name, names)
+    function: ToValues = _function("row", body, table.name, names)
     return function
 
 
-def reader(lines: list[RowField], row: type, names: Mapping[str, Any]) -> Reader:
+def reader(lines: list[RowField], row: type, names: Mapping[str, Any]) -> FromValues:
     """Return the function from the values of all columns to a row. Raises KeyError for a field without columns."""
     read = {line.field: line.read for line in lines}
     arguments = ", ".join(read[field.name] for field in fields(row))
     body = [f"{', '.join(columns_of(lines))} = values", f"return {row.__name__}({arguments})"]
-    function: Reader = _function("values", body, row.__name__, {**names, row.__name__: row})
+    function: FromValues = _function("values", body, row.__name__, {**names, row.__name__: row})
     return function
 
 
-def packer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> Writer:
+def packer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
     """Return the function from a row to the packed values of the columns that change."""
     body = [f"return ({', '.join(line.packed for line in lines if line.packed)},)"]
-    function: Writer = _function("row", body, table.name, names)
+    function: ToValues = _function("row", body, table.name, names)
     return function
 
 

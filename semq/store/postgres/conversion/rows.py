@@ -1,4 +1,4 @@
-"""Conversion of the contract's rows to rows of Postgres and back: functions for each table.
+"""Conversion of the rows of ``semq.store.rows`` to values of columns and back: functions for each table.
 
 The functions for tb_0031 and tb_0030 are made from the lists in ``columns``. Called by ``load`` and ``changes`` for
 each row of each unit; ``binary`` packs the values.
@@ -35,7 +35,7 @@ NOWHERE = NO_REASON = (None, None)
 
 
 def read_lk0(text: str) -> LK0:
-    """Return a source locator that SEMQ wrote itself, so that its form need not be checked again."""
+    """Read an LK0 that SEMQ itself has stored, so that its form need not be checked again."""
     type_, id_, semq_id, semq_db_id, inc, object_id = text.split(".")
     return LK0(int(type_), id_, int(semq_id), int(semq_db_id), int(inc, 16), int(object_id))
 
@@ -46,7 +46,7 @@ def reason_of(code: str | None, words: str | None) -> Reason | None:
 
 
 def read_address(node: str, user: str) -> Address:
-    """Return an address whose node is a column of its own."""
+    """Return an address from its two columns; ``user`` may be empty."""
     return parse_address(f"{node}/{user}") if user else parse_address(node)
 
 
@@ -86,30 +86,30 @@ outbound_of: Callable[[Values], Outbound] = reader(_OUT, Outbound, _NAMES)
 pending_values: Callable[[Pending], Values] = writer(_PEND, tables.tb_0030, _NAMES)
 pending_of: Callable[[Values], Pending] = reader(_PEND, Pending, _NAMES)
 # The columns of tb_0031 that change; all others are fixed when the row is inserted. Rows with equal values in these
-# columns share one UPDATE, so no such value may be specific to one document; only the custodian is individual.
+# columns share one UPDATE, so their values should not differ for each document; the custodian is written separately.
 CHANGES = changes_of(_OUT, tables.tb_0031)
 pack_changes: Callable[[Outbound], tuple[Param, ...]] = packer(_OUT, tables.tb_0031, _NAMES)
 
 
 def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
-    """Return a row of tb_0030_ledger."""
+    """Return the values of a row of tb_0030_ledger."""
     return (stream, sid, entry.status, entry.digest, *(entry.reason or NO_REASON), entry.proved)
 
 
 def recorded_of(values: Values) -> Recorded:
-    """Return a row of tb_0030_ledger as loaded, without its key."""
+    """Return the entry in a row of tb_0030_ledger; ``values`` are its columns without the key."""
     status, digest, code, words, proved = values
     return Recorded(ARRIVAL[status], digest, reason_of(code, words), proved)
 
 
 def seen_of(values: Values) -> Recorded:
-    """Return a row of tb_0030_seen as loaded, without its key."""
+    """Return the entry in a row of tb_0030_seen; ``values`` are its columns without the key."""
     status, code, words = values
     return Recorded(ARRIVAL[status], reason=reason_of(code, words))
 
 
 def line_values(number: int, line: LedgerLine) -> Values:
-    """Return a row of semq_ledger."""
+    """Return the values of a row of semq_ledger."""
     return (
         number,
         microseconds(line.at),
