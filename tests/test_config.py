@@ -446,7 +446,7 @@ def test_the_origin_of_every_value_is_known(file: Path) -> None:
     assert origins["amqp.virtual_hosts"][0] == '["/"]'
 
 
-def test_settings_do_not_change(file: Path) -> None:
+def test_settings_cannot_be_changed(file: Path) -> None:
     settings = read(file, LOCAL)
     with pytest.raises(ValueError, match="frozen"):
         settings.amqp.port = 1

@@ -1,6 +1,6 @@
 """A peer written from PROTOCOL.md section 27 alone: a node opens its seals and accepts its signatures.
 
-Nothing here uses ``semq.seal``: the bytes are made by the text of the section, with msgpack, hashlib and cryptography.
+Nothing here uses ``semq.seal``: the tests make the bytes as the section says, with msgpack, hashlib and cryptography.
 """
 
 import hmac
@@ -132,7 +132,7 @@ def receiver() -> Sealing:
     return Sealing(Address(1, "56001"), Keys(), SystemClock(), draw_secret, Policy())
 
 
-def test_a_node_opens_a_seal_made_by_the_text(receiver: Sealing) -> None:
+def test_a_node_opens_a_seal_made_as_section_27_says(receiver: Sealing) -> None:
     session_id = derived(b"session id", 16)
     alg, receiver_key = "HPKE-P256+A256GCM", key_id(B_KEY)
     context = canonical("semq session key 1", alg, receiver_key, key_id(A_KEY), A, B, "", session_id)
@@ -151,7 +151,7 @@ def test_a_node_opens_a_seal_made_by_the_text(receiver: Sealing) -> None:
     assert (bytes(opened.payload), opened.is_proved) == (PAYLOAD, True)
 
 
-def test_a_node_accepts_a_document_signed_by_the_text(receiver: Sealing) -> None:
+def test_a_node_accepts_a_document_signed_as_section_27_says(receiver: Sealing) -> None:
     digest = sha256(PAYLOAD).digest()
     facts = canonical(
         "semq document 2", PLACE, *FACTS_1_TO_4, digest, *FACTS_6_TO_16, False, "", "", "", ""
@@ -162,14 +162,14 @@ def test_a_node_accepts_a_document_signed_by_the_text(receiver: Sealing) -> None
     assert receiver.check_origin(Data(replace(document(digest), signature=origin), PAYLOAD))
 
 
-def test_a_node_accepts_a_marker_signed_by_the_text(receiver: Sealing) -> None:
+def test_a_node_accepts_a_marker_signed_as_section_27_says(receiver: Sealing) -> None:
     app_key = ["trade", "order", "", "S0001"]
     signature = signed(canonical("semq marker 1", A, f"{B}/buyer", PLACE, "customer-7", app_key))
     marker = replace(document(b""), void=True, signature=f"{key_id(A_KEY)}.{b64(signature)}")
     assert receiver.check_marker(marker)
 
 
-def test_a_node_accepts_packets_signed_by_the_text(receiver: Sealing) -> None:
+def test_a_node_accepts_packets_signed_as_section_27_says(receiver: Sealing) -> None:
     source, target, ident = Address(1, "10008"), Address(1, "56001"), f"{B}.1.1.aa.7"
     receipts = [
         Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, status=Answer.REJ, reason=("SEMQ-1203", "too large"),

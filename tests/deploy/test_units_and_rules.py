@@ -53,7 +53,7 @@ def test_rules_and_dashboard_ask_for_figures_that_exist(file: Path) -> None:
     assert set(expressions) - names == set()
 
 
-def test_every_rule_has_a_command() -> None:
+def test_rules_have_texts_and_name_commands_that_exist() -> None:
     rules = RULES.read_text("utf-8").split("- alert: ")[1:]
     assert all(re.search(r"\n +summary: .+\n +description: .+", rule) for rule in rules)
     commands = {command for rule in rules for command in re.findall(r"`semq ([a-z]+ [a-z]+|doctor)", rule)}

@@ -80,6 +80,7 @@ def _is_list(schema: Mapping[str, Any]) -> bool:
 
 
 def _by_query(row: Operation) -> CallHandler:
+    """Return the handler that takes the arguments of an operation from the query."""
     properties = schemas(row)[0].get("properties", {})
     lists = {name for name, argument_schema in properties.items() if _is_list(argument_schema)}
 
@@ -95,6 +96,8 @@ def _by_query(row: Operation) -> CallHandler:
 
 
 def _by_body(row: Operation) -> CallHandler:
+    """Return the handler that takes the arguments of an operation from the body."""
+
     async def handle(call: Call) -> Response:
         async with received_object(call) as arguments:
             return json_response(await call.web.operations.ask(call.visitor, row.name, arguments, PATIENCE_S))

@@ -27,10 +27,10 @@ def payload_chunks(
     payload = b64decode(answer["body_base64"]) if begin == requested.begin else b""
     if len(payload) >= requested.size:
         return chunks_of(payload[: requested.size]), requested.size
-    return _in_answers(client, by, answer["lk0"], requested, payload), requested.size
+    return _chunks_of_answers(client, by, answer["lk0"], requested, payload), requested.size
 
 
-async def _in_answers(client: Client, by: str, lk0: str, extent: Extent, payload: bytes) -> AsyncIterator[bytes]:
+async def _chunks_of_answers(client: Client, by: str, lk0: str, extent: Extent, payload: bytes) -> AsyncIterator[bytes]:
     """Yield the bytes of ``extent``; ``payload``: the first of them. Raises Unavailable if the node returns too few.
 
     A failure ends the connection, so that the client gets fewer bytes than announced.

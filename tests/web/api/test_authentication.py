@@ -31,7 +31,7 @@ INCLUDED = {
 }
 
 
-async def test_without_a_valid_token_nothing_is_answered(inprocess: InProcess) -> None:
+async def test_without_a_valid_token_every_request_is_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
         browser = await site.browser()
         invalid = ["", "Bearer x", "Bearer semq_a_b", "Basic x", "Basic Z3Vlc3Q6Z3Vlc3Q=", "Digest a", "x" * 9000]
