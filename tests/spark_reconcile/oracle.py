@@ -54,7 +54,7 @@ class OracleLine:
 
 
 def opinion(lines: list[OracleLine], world: OracleWorld) -> tuple[str, str]:
-    """Return scope (date, earlier, later, none) and verdict ('' if the message does not belong to the date)."""
+    """Return scope (date, earlier, later, none) and verdict (empty if the message does not belong to the date)."""
     scope = _scope(lines, world)
     return scope, _verdict(lines, world) if scope == "date" else ""
 

@@ -125,7 +125,7 @@ def test_an_environment_variable_may_name_the_file_of_the_node(
     file.write_text('[node]\nkind = "platform"\nid = "hub"\n[extract]\nzone = "no zone"\n')
     monkeypatch.setenv("SEMQ_CONFIG", str(file))
     code, output = call(office.clock, capsys, "extract", "--business-date", "2026-11-20")
-    assert (code, "no zone" in output["error"]) == (78, True)  # the file was read
+    assert (code, "no zone" in output["error"]) == (78, True)  # the zone is in the file, so the file was read
     monkeypatch.setenv("SEMQ_CONFIG", str(file.with_name("absent.toml")))
     assert call(office.clock, capsys, "extract")[0] == 78
     monkeypatch.delenv("SEMQ_CONFIG")

@@ -87,7 +87,7 @@ def write(office: Office) -> None:
         office.write(message("1.b", "1.a", 1), course, FAST)
     refused = office.write(message("1.a", "1.b", 1), LOST)
     disclosed = {"app_key_hash": "c0ffee" * 5, "app_domain": "trade", "app_type": "order", "app_subtype": "<std>"}
-    office.lines["1.a"][-2].update(disclosed)  # its ACCEPTED line
+    office.lines["1.a"][-2].update(disclosed)  # the line ACCEPTED of the refused message
     office.add(HUB, refused, Side.HUB, Event.REFUSED, 24)["reason"] = HOSTILE
     office.extract(DAY)
     office.sleep(1)

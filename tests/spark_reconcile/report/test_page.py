@@ -186,7 +186,7 @@ def test_every_exception_has_owner_reason_and_command(report: PublishedReports) 
     text = report.text
     for row in report.rows("exceptions.parquet"):
         assert f"<code>{row['lk0']}</code>" in text
-        assert f"{row['lk0']} " in text.replace("<code>", "")  # in a command
+        assert f"{row['lk0']} " in text.replace("<code>", "")  # the locator in a command
     assert "The sender sent it and got no answer; the hub has no line; the receiver has no line." in text
     assert "semq msg inquire" in text
     assert f"semq reconcile apply --business-date {NEXT} --config FILE --reports FOLDER" in text

@@ -38,9 +38,9 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
     rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
     rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
-    # The sender has noted no answer of the hub: the end-to-end acknowledgement is used instead.
+    # The sender has noted no answer of the hub, so the end-to-end acknowledgement is used.
     rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
-    # A receiver that is always offline: the hub stores copies, and releases them when they are acknowledged.
+    # The receiver 1.kept is always offline: the hub stores copies, and releases each copy when it is acknowledged.
     stored: dict[str, Any] = {
         "ended_at": None,
         "hub_sent_at": 20 * HOUR,

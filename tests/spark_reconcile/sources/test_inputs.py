@@ -18,7 +18,7 @@ from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGH
 
 @pytest.fixture
 def folder(office: Office) -> Path:
-    """The extract of 1.b, which received one message."""
+    """Return the folder of the extract of 1.b, which received one message."""
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
     return office.folder("1.b")
