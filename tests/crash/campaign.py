@@ -131,8 +131,8 @@ class Campaign:
         try:
             await self._world.ready()
         except TimeoutError:
-            away = [name for name, process in self._world.processes.items() if not process.is_ready]
-            self._world.complaints.append(f"{', '.join(away)} did not serve again")
+            not_serving = [name for name, process in self._world.processes.items() if not process.is_ready]
+            self._world.complaints.append(f"{', '.join(not_serving)} did not serve again")
 
     async def _settle(self, number: int) -> OracleFindings:
         """Stop all faults and wait until every document is delivered, every outcome reported and every row deleted."""

@@ -205,7 +205,7 @@ class Local:
     def receive(self, *frames: Frame) -> None:
         """Deliver frames to this node over its session with the hub, and process them."""
         assert self.up is not None
-        self.engine.hear(self.up, frames)
+        self.engine.receive(self.up, frames)
         self.store.run()
 
     @property
@@ -278,8 +278,8 @@ class Trio:
 
     def connect(self, node: Local) -> None:
         """Begin a session of a node with the hub."""
-        up = node.up = TrioWire(self, HUB, lambda frame: self.hub.hear(down, [frame]))
-        down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
+        up = node.up = TrioWire(self, HUB, lambda frame: self.hub.receive(down, [frame]))
+        down = node.down = TrioWire(self, node.address, lambda frame: node.engine.receive(up, [frame]))
         self.hub.link_up(down)
         node.engine.link_up(up)
 
@@ -295,8 +295,8 @@ class Trio:
     def connect_directly(self) -> None:
         """Begin a direct session of A with B."""
         a, b = self.a, self.b
-        there = TrioWire(self, b.address, lambda frame: b.engine.hear(here, [frame]))
-        here = TrioWire(self, a.address, lambda frame: a.engine.hear(there, [frame]))
+        there = TrioWire(self, b.address, lambda frame: b.engine.receive(here, [frame]))
+        here = TrioWire(self, a.address, lambda frame: a.engine.receive(there, [frame]))
         self.direct = there, here
         a.engine.link_up(there)
         b.engine.link_up(here)
@@ -346,18 +346,18 @@ class Trio:
 
         Later messages to B are dropped too, until the test sets ``lose`` again.
         """
-        kept: list[Data] = []
+        messages: list[Data] = []
 
         def keep(wire: TrioWire, frame: Frame) -> bool:
             if isinstance(frame, Data) and wire is self.b.down:
-                kept.append(frame)
+                messages.append(frame)
                 return True
             return False
 
         self.lose = keep
         self.a.send(*bodies)
         self.settle()
-        return list(kept)
+        return list(messages)
 
     def is_clean(self) -> bool:
         """Whether all queues and dedup ledgers are empty."""

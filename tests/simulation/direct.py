@@ -36,19 +36,19 @@ class DirectPair:
         self.session = SimSession(self._world, *self.ends)
         self._world.time.after(self._world.latency(), self.session.begin)
 
-    def ended(self, session: SimSession) -> None:
+    def note_end(self, session: SimSession) -> None:
         """Dial again after one of the nodes has noticed that the session is over."""
         if self.session is session:
             self.session = None
             self.dial()
 
-    def died(self, host: "LocalHost") -> None:
+    def cut_session_of(self, host: "LocalHost") -> None:
         """Cut the session of a process that has ended."""
         session = self.session
         if host in self.ends and session is not None:
             notice_s = self._world.notice_s()
             session.cut(*((0.0, notice_s) if host is self.ends[0] else (notice_s, 0.0)))
-            self.ended(session)
+            self.note_end(session)
 
 
 class DirectPairs:
@@ -70,15 +70,15 @@ class DirectPairs:
                 pair.session.cut(0.1, 0.1)
         self.dial()
 
-    def died(self, host: "LocalHost") -> None:
+    def cut_sessions_of(self, host: "LocalHost") -> None:
         """Cut the sessions of a process that has ended."""
         for pair in self.all:
-            pair.died(host)
+            pair.cut_session_of(host)
 
-    def ended(self, session: SimSession) -> bool:
+    def note_end(self, session: SimSession) -> bool:
         """Note the end of a session, and return whether it was a direct one."""
         for pair in self.all:
-            pair.ended(session)
+            pair.note_end(session)
         return is_direct(session)
 
     def link_between(self, receiver: "Host", sender: "Host") -> SimLink | None:

@@ -151,7 +151,7 @@ class Host:
         link = self.some_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
-            self.engine.hear(link, hints)
+            self.engine.receive(link, hints)
             self.room(link)
 
     def some_link(self) -> SimLink | None:
@@ -172,7 +172,7 @@ class Host:
 
     def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
         """Pass frames of a session to the engine."""
-        self.engine.hear(link, frames)
+        self.engine.receive(link, frames)
         self.plan_tick()
 
     def room(self, link: SimLink) -> None:
@@ -303,7 +303,7 @@ class LocalHost(Host):
 
     def died(self) -> None:
         self.application.disconnected()
-        self.world.direct.died(self)
+        self.world.direct.cut_sessions_of(self)
         if self.session is not None:
             self.session.cut(0.0, self.world.notice_s())
             self.session = None
@@ -345,14 +345,14 @@ class LocalHost(Host):
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
         super().link_down(link, was_up)
-        if self.world.direct.ended(link.session):
+        if self.world.direct.note_end(link.session):
             return
         if self.session is link.session:
             self.session = None
             self.dial()
 
     def room(self, link: SimLink) -> None:
-        self.engine.room()
+        self.engine.send_waiting()
         self.plan_tick()
 
     # --- applications
@@ -373,12 +373,12 @@ class LocalHost(Host):
     def volatile(self) -> dict[str, object]:
         engine = self.engine
         sender, rows, handover = engine.sender, engine.rows, engine.handover
-        kept: dict[str, object] = {
+        facts: dict[str, object] = {
             name: getattr(sender, name) for name in ("nonces", "asked", "unanswered", "away_since")
         }
-        kept |= {"doubts": rows.doubts, "unsettled": {dest for dest, count in rows.unsettled.items() if count}}
-        kept |= {"out": handover.out, "orders": handover.orders, "flight": flying(rows.pump.lanes)}
-        return {name: value for name, value in kept.items() if value}
+        facts |= {"doubts": rows.doubts, "unsettled": {dest for dest, count in rows.unsettled.items() if count}}
+        facts |= {"out": handover.out, "orders": handover.orders, "flight": flying(rows.pump.lanes)}
+        return {name: value for name, value in facts.items() if value}
 
 
 class HubHost(Host):
@@ -408,20 +408,20 @@ class HubHost(Host):
         super().hear(link, frames)
 
     def room(self, link: SimLink) -> None:
-        self.engine.room(link)
+        self.engine.send_waiting(link)
         self.plan_tick()
 
     def volatile(self) -> dict[str, object]:
         custody = self.engine.custody
-        kept: dict[str, object] = {
+        facts: dict[str, object] = {
             "held": custody.held,
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
         # With these kinds, a forwarded message may stay until its session ends: it was lost, or its Ack2 went directly.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
-            kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
-        return {name: value for name, value in kept.items() if value}
+            facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
+        return {name: value for name, value in facts.items() if value}
 
 
 def flying(lanes: dict[str, Lane]) -> set[int]:

@@ -156,9 +156,9 @@ class InstanceHost(HubHost):
     @property
     def others(self) -> Instances:
         """The engine's view of the other instances."""
-        found = self.engine.instances
-        assert isinstance(found, Instances)
-        return found
+        instances = self.engine.instances
+        assert isinstance(instances, Instances)
+        return instances
 
     def is_alive(self, incarnation: int) -> bool:
         """Whether this incarnation runs."""
@@ -193,7 +193,7 @@ class InstanceHost(HubHost):
             self.world.faults.act_on_named(self, message.frames)
         if self.engine is not None:  # an act may end the process
             self.passes_on = isinstance(message, Passed)
-            self.others.hear(life, message)
+            self.others.receive(life, message)
             self.passes_on = False
             self.plan_tick()
 
@@ -218,9 +218,9 @@ class InstanceHost(HubHost):
         return any(store == (site.home.semq_id, site.home.semq_db_id) for site in self.world.sites)
 
     def volatile(self) -> dict[str, object]:
-        kept = super().volatile()
-        kept.pop("forwarded", None)  # entries may stay, because the report of an Ack2 was lost or had a wrong address
-        return kept
+        facts = super().volatile()
+        facts.pop("forwarded", None)  # entries may stay, because the report of an Ack2 was lost or had a wrong address
+        return facts
 
 
 class InstancesWorld(World):

@@ -158,16 +158,16 @@ def forget_with_the_row(apply: Any) -> Any:
     return applied
 
 
-def settle_at_custody(hear: Any) -> Any:
+def settle_at_custody(original: Any) -> Any:
     """Let the floor count messages in custody as settled."""
 
-    def hears(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
-        deed = hear(rows, unit, row, *news, **more)
+    def changed(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
+        deed = original(rows, unit, row, *news, **more)
         if row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
             rows.floor(row).settle(row.sid)
         return deed
 
-    return hears
+    return changed
 
 
 def send_first(pump: Pump, claim: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ def send_first(pump: Pump, claim: dict[str, Any]) -> None:
 
 def believe_the_hub(custody: Any) -> Any:
     """Treat Ack-Save and CUSTODY like the receiver's Ack2."""
-    return lambda statements, row, lk1, void: statements.hear(row, SenderEvent.recv)
+    return lambda statements, row, lk1, void: statements.apply_event(row, SenderEvent.recv)
 
 
 def delete_when_sent(claim: Any) -> Any:
@@ -229,7 +229,7 @@ def without_the_node(key: Any) -> Any:
 
 def resend_always(no: Any) -> Any:
     """Send a message again after a NO of any node, whatever its class."""
-    return lambda statements, row, lk0, record, answer: statements.hear(row, SenderEvent.not_here)
+    return lambda statements, row, lk0, record, answer: statements.apply_event(row, SenderEvent.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
@@ -254,11 +254,11 @@ def recv_below_the_floor(known: Any) -> Any:
     return knows
 
 
-def store_what_is_refused(hear: Any) -> Any:
+def store_what_is_refused(original: Any) -> Any:
     """Let the hub refuse a message on arrival and also store it, for a target that is offline."""
 
-    def hears(relay: Relay, peer: Any, messages: Any) -> None:
-        hear(relay, peer, messages)
+    def changed(relay: Relay, peer: Any, messages: Any) -> None:
+        original(relay, peer, messages)
         away = [message for message in messages if str(message.envelope.target.node) not in relay.sessions]
         barred = [message for message in away if relay._refusal(message) is not None]
         for message in barred:
@@ -266,7 +266,7 @@ def store_what_is_refused(hear: Any) -> Any:
         if barred:
             relay.custody.store(barred, {}, relay._refuse)
 
-    return hears
+    return changed
 
 
 def forget_at_once(refuse: Any) -> Any:
@@ -279,25 +279,27 @@ def forget_at_once(refuse: Any) -> Any:
     return refuses
 
 
-def note_elsewhere(hear: Any) -> Any:
+def note_elsewhere(original: Any) -> Any:
     """Note an Ack in the store that received it."""
 
-    def hears(stores: Stores, acks: Any) -> None:
+    def changed(stores: Stores, acks: Any) -> None:
         for ack in acks:
             stores.core.mail.add(*deeds.reack(ack))
 
-    return hears
+    return changed
 
 
-def custody_by_number(hear: Any) -> Any:
+def custody_by_number(original: Any) -> Any:
     """Answer CUSTODY for any copy with the number in the inquiry."""
 
-    def hears(custody: Custody, unit: Any, row: Any, news: HubEvent, after: Any, cause: Any = None, **more: Any) -> Any:
+    def changed(
+        custody: Custody, unit: Any, row: Any, news: HubEvent, after: Any, cause: Any = None, **more: Any
+    ) -> Any:
         if news is HubEvent.asked:
             row = unit.outbound.get(cause.lk1.object_id)
-        return hear(custody, unit, row, news, after, cause, **more)
+        return original(custody, unit, row, news, after, cause, **more)
 
-    return hears
+    return changed
 
 
 def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
@@ -375,7 +377,7 @@ def without_the_last(check: Any) -> Any:
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(ledger, "recorded_at", forgetful), swap(ledger, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
-    "floor_e2e": (swap(OutboundRows, "hear", settle_at_custody),),
+    "floor_e2e": (swap(OutboundRows, "apply_event", settle_at_custody),),
     "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
     "full_key": (
         swap(SimClock, "incarnation", lambda draw: lambda clock: 7),
@@ -390,7 +392,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "custody": (
         cell(SENDER, SenderState.SS_ACK, SenderEvent.ask, SenderState.SS_ACK, SenderDeed.ask_target),
         cell(SENDER, SenderState.SS_ACK, SenderEvent.not_here_bare, SenderState.SS_INIT, SenderDeed.give_up),
-        swap(Copies, "hear_inquiries", lambda hear: Copies.pass_on),
+        swap(Copies, "receive_inquiries", lambda original: Copies.pass_on),
     ),
     "void_lost": (cell(SENDER, SenderState.GONE, SenderEvent.not_here_bare, SenderState.LOST),),
     "hub_keep": (swap(Custody, "claim", delete_when_sent),),
@@ -409,19 +411,19 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER, SenderState.SS_SENT, SenderEvent.returned, SenderState.REJECTED),
         cell(SENDER, SenderState.SS_ACK, SenderEvent.returned, SenderState.REJECTED),
     ),
-    "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
+    "refused_once": (swap(Relay, "receive_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (
         swap(Statements, "row", lambda row: lambda statements, lk0: statements.unit.outbound.get(lk0.object_id)),
     ),
-    "copy_number": (swap(Custody, "hear", custody_by_number),),
+    "copy_number": (swap(Custody, "apply_event", custody_by_number),),
     "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
     "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
     "reack_number": (swap(reacks._NodeStatements, "note", reack_by_number),),
     "reack_copy": (swap(reacks._NodeStatements, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
     "cancel_number": (swap(MessageActs, "_cancel", rewritten(cancel_by_number)),),
-    "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
+    "own_store": (swap(Stores, "receive_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
     "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
     "order_accept": (swap(Acceptance, "_accept", rewritten(backwards)),),

@@ -90,8 +90,8 @@ class ScheduleBooks:
             self._released.add((name, number))
         for number, lk0 in unit.taken_submissions.items():
             row = self._waiting.pop((name, number))
-            fine = (name, number) in (self.asked if str(lk0) == row.lk0 else self._released)
-            self._oracle.demand(fine, "T", f"accepted or cancelled without a reason: {row.token}")
+            is_explained = (name, number) in (self.asked if str(lk0) == row.lk0 else self._released)
+            self._oracle.demand(is_explained, "T", f"accepted or cancelled without a reason: {row.token}")
             if str(lk0) != row.lk0:
                 self._accepted(row, lk0)
         for number in unit.refused_submissions:

@@ -64,5 +64,5 @@ def test_an_acknowledgement_that_is_not_carried_is_noticed(monkeypatch: pytest.M
 
 
 def test_a_seed_is_the_same_every_time(runs: Runs) -> None:
-    one, again = (runs(run_share, 7, 1, instances=3).report() for _ in range(2))
-    assert one == again
+    first, second = (runs(run_share, 7, 1, instances=3).report() for _ in range(2))
+    assert first == second

@@ -236,21 +236,21 @@ class World:
             or any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts())
         ):
             return False
-        known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
+        all_answered = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
         # A process that restarts after a commit with unknown result has no engine to check.
-        return known and all(host.is_up() and host.is_idle for host in self._hosts())
+        return all_answered and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: SeedResult, at_rest: bool) -> None:
         for message in self.oracle.messages.values():
             self._check_message(result, message)
         if not at_rest:
-            left = [
+            remaining = [
                 f"{host.name}: {len(host.tables.outbound)} in tb_0031, {len(host.tables.pending)} in tb_0030,"
                 f" {len(host.tables.submitted)} scheduled"
                 for host in self._hosts()
                 if host.tables.outbound or host.tables.pending or host.tables.submitted
             ]
-            result.found["unclean"] = f"I3: not at rest after {REST_S:.0f} s: {'; '.join(left)}"
+            result.found["unclean"] = f"I3: not at rest after {REST_S:.0f} s: {'; '.join(remaining)}"
             return
         self._check_ledgers(result)
         for host in self._hosts():
@@ -295,9 +295,9 @@ class World:
         """Whether the message was refused for its content or expiry, by the hub or by a marker that was
         recorded first.
         """
-        over = message.expires_at and message.recorded is Arrival.VOID
+        has_expired = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
-        return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)
+        return message.outcome is Outcome.REJECTED and unread and bool(message.refused or has_expired)
 
     def _check_ledgers(self, result: SeedResult) -> None:
         """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
@@ -309,9 +309,9 @@ class World:
             return
         silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.ever}
         for host in self.locals:
-            left = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]
-            if left:
-                result.found["unclean"] = f"I3: {len(left)} ledger entries left at {host.name}"
+            remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]
+            if remaining:
+                result.found["unclean"] = f"I3: {len(remaining)} ledger entries left at {host.name}"
 
     # --- tracing
     def trace(self, what: str, where: str, fact: object) -> None:

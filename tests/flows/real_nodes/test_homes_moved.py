@@ -148,10 +148,10 @@ async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InP
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
-        back = await cut_off(two)
+        reconnect = await cut_off(two)
         await one.control(end_life, two.engine.core.inc)
         assert await one.control(control.retire, RetiredStore(2, 2, "operator", "the machine is lost")) is None
-        back()
+        reconnect()
         two.clockwork.hasten("cluster")
         async with asyncio.timeout(20):
             with pytest.raises(StoreIsRetired):

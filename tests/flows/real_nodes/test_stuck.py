@@ -283,5 +283,5 @@ async def test_acts_of_persons_are_in_the_ledger(inprocess: InProcess, scene: St
     events = await scene.trace(lk0)
     assert events.count("OPERATOR") == 3
     assert events.count("VOIDED") == 1
-    again = await until(partial(scene.look, "stuck.explain", lk0))
-    assert again["message"]["void"] is True
+    explained = await until(partial(scene.look, "stuck.explain", lk0))
+    assert explained["message"]["void"] is True

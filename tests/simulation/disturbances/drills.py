@@ -136,8 +136,8 @@ def _while_it_waits(link: "SimLink", row: Outbound, aim: SenderState) -> list[Fr
     """Return hints for a row that waits to be sent; it may be claimed in the commit that stores the hints."""
     if aim is SenderState.SS_ACK:
         return [hint_packet(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
-    known = truth(link.owner.world, row)
-    return [truth_packet(link, row, known)] if known is not None else []
+    entry = truth(link.owner.world, row)
+    return [truth_packet(link, row, entry)] if entry is not None else []
 
 
 def _hints(row: Outbound) -> tuple[Hint, ...]:
@@ -146,8 +146,8 @@ def _hints(row: Outbound) -> tuple[Hint, ...]:
 
 def _at_the_aim(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
     if news in TRUTHS:
-        known = truth(link.owner.world, row)
-        return [truth_packet(link, row, known)] if known is TRUTHS[news] else []
+        entry = truth(link.owner.world, row)
+        return [truth_packet(link, row, entry)] if entry is TRUTHS[news] else []
     if news is SenderEvent.give_up:  # the hub does not serve the target now, and may serve it again
         return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
@@ -163,14 +163,14 @@ def _returned(link: "SimLink", row: Outbound, news: SenderEvent, *, ends: bool) 
     been sent.
     """
     is_marker = news is not SenderEvent.returned
-    known = truth(link.owner.world, row) if ends else None
+    entry = truth(link.owner.world, row) if ends else None
     may_have_left = row.att > 0 or row.sid < 0
-    if row.void is not is_marker or not may_have_left or (ends and known is None):
+    if row.void is not is_marker or not may_have_left or (ends and entry is None):
         return []
     void = news is SenderEvent.returned_marker
     link.owner.world.oracle.returns(row.lk0, void=void)
     refusal = refused_copy(link, row, void=void)
-    return [refusal] if known is None else [truth_packet(link, row, known), refusal]
+    return [refusal] if entry is None else [truth_packet(link, row, entry), refusal]
 
 
 def _is_in_custody(world: "World", row: Outbound) -> bool:
@@ -184,16 +184,16 @@ def _refused_falsely(link: "SimLink", row: Outbound, news: SenderEvent) -> list[
     """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has the
     message.
     """
-    known = truth(link.owner.world, row)
-    if known is not Answer.RECV or row.att != 1 or row.void:
+    entry = truth(link.owner.world, row)
+    if entry is not Answer.RECV or row.att != 1 or row.void:
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
     times = 1 if news is SenderEvent.corrected else 2  # a corrected row stays until the cleanup
-    return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_packet(link, row, known)] * times]
+    return [hint_packet(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_packet(link, row, entry)] * times]
 
 
 def _after_its_end(link: "SimLink", row: Outbound, news: SenderEvent) -> list[Frame]:
-    known, hint = truth(link.owner.world, row), HINT_OF.get(news)
-    if known is None or hint not in (*HINTS, *harmless(row, ends=True)):
+    entry, hint = truth(link.owner.world, row), HINT_OF.get(news)
+    if entry is None or hint not in (*HINTS, *harmless(row, ends=True)):
         return []
-    return [truth_packet(link, row, known), hint_packet(link, row, hint)]
+    return [truth_packet(link, row, entry), hint_packet(link, row, hint)]

@@ -144,7 +144,7 @@ class Faults:
         if host.session is not None:
             host.session.cut(0.1, self.chance.choice((0.1, 20.0)))
         if not self.world.plan.has_hub:
-            self.world.direct.died(host)  # its partners notice the end of their sessions now or later
+            self.world.direct.cut_sessions_of(host)  # its partners notice the end of their sessions now or later
         self.world.time.after(self.chance.choice((5.0, 30.0, 100.0)), self._back_online, host)
 
     def _back_online(self, host: "LocalHost") -> None:

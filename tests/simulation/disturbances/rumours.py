@@ -46,8 +46,8 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
         return [namesakes.of_own(chance, link, row)]
     news: list[Frame] = []
     ends = row in ending
-    if chance.random() < 0.3 and (known := truth(link.owner.world, row)) is not None:
-        news = [truth_packet(link, row, known)]
+    if chance.random() < 0.3 and (entry := truth(link.owner.world, row)) is not None:
+        news = [truth_packet(link, row, entry)]
         if chance.random() < 0.5:
             return news
         ends = True
@@ -57,9 +57,9 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
     return news + [hint_packet(link, row, hint) for hint in hints]
 
 
-def truth_packet(link: "SimLink", row: Outbound, known: Answer) -> Packet:
+def truth_packet(link: "SimLink", row: Outbound, entry: Answer) -> Packet:
     """Return the entry of the receiver's ledger as an Ack2."""
-    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(row.lk0), status=known)
+    ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(row.lk0), status=entry)
     return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
 
 
@@ -120,8 +120,8 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
         # A late ReAck of a refusal: the refused copy has become its sender's marker since, and is not refused any more.
         is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
         return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
-    known = truth(link.owner.world, row)
-    answer = Answer.NOT if known is None or chance.random() < 0.4 else known
+    entry = truth(link.owner.world, row)
+    answer = Answer.NOT if entry is None or chance.random() < 0.4 else entry
     lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
     record = Inquiry(role=InquiryRole.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
     return [Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])]

@@ -217,8 +217,8 @@ class Oracle:
             for site in self.world.sites:
                 copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
                 is_there = row.lk1 is not None and row.lk1[:2] == (site.home.semq_id, site.home.semq_db_id)
-                fine = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
-                self.demand(fine, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
+                holds = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
+                self.demand(holds, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
             known = bool(message.ends) or message.source_restored or message.forgotten
@@ -240,16 +240,16 @@ class Oracle:
         if row.outcome is not None and message.outcome is not row.outcome:
             self._ended(message, row)
         if message.must and not row.has_payload and not row.void:
-            fine = not row.ack2 and (bool(message.custody) or message.recorded is not None)
-            self.demand(fine, "I2", f"payload dropped without custody: {row.lk0}", "lost")
+            holds = not row.ack2 and (bool(message.custody) or message.recorded is not None)
+            self.demand(holds, "I2", f"payload dropped without custody: {row.lk0}", "lost")
         if message.must and row.void and row.outcome is None:
             allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
             self.demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
 
     def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
         """Statuses only rise; only class 3 returns to SS_INIT, and never from an end."""
-        again = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
-        rises = row.ss_status >= message.status or again or message.source_restored
+        returns = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
+        rises = row.ss_status >= message.status or returns or message.source_restored
         self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
         message.status = row.ss_status
 
@@ -323,11 +323,11 @@ class Oracle:
                 self.demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
                 in_time = not 0 < message.expires_at <= row.received_at
                 self.demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
-                fine = not belies(message, self._is_rough)
-                self.demand(fine, "I6", f"recorded after it was reported {message.outcome}: {message}")
+                holds = not belies(message, self._is_rough)
+                self.demand(holds, "I6", f"recorded after it was reported {message.outcome}: {message}")
             case Arrival.REJ:
-                over = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
-                self.demand(message.poison or over, "I6", f"refused although readable: {message}")
+                has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
+                self.demand(message.poison or has_expired, "I6", f"refused although readable: {message}")
             case Arrival.VOID:
                 allowed = message.may_void or message.refused or message.may_be_lost
                 self.demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
@@ -383,8 +383,8 @@ class Oracle:
             message.barred = a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.expires_at = a.expires_at
             message.sent += 1
-            again = not message.must and message.sent > 1 and not message.source_restored
-            self.demand(not again, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
+            is_repeat = not message.must and message.sent > 1 and not message.source_restored
+            self.demand(not is_repeat, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
             self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
         else:
             message = self._message(envelope.lk0)
@@ -397,8 +397,8 @@ class Oracle:
         if envelope.void:
             self.demand(body == b"", "I6", f"a void marker with a payload: {message}")
         elif envelope.late:
-            fine = body == b"" and 0 < message.expires_at <= self.world.now_ms
-            self.demand(fine, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
+            holds = body == b"" and 0 < message.expires_at <= self.world.now_ms
+            self.demand(holds, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
         else:
             self.demand(body == message.payload, "I1", f"sent with other bytes: {message}")
 
@@ -419,8 +419,8 @@ class Oracle:
             self._check_said(host, record.ident, record.status)
         if record.flag is HubFlag.REFUSED and record.lk1 is not None:
             message = self._message(parse_lk0(record.ident))
-            fine = record.void in message.refused_as and says_returned(record.reason)
-            self.demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
+            holds = record.void in message.refused_as and says_returned(record.reason)
+            self.demand(holds, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
         if record.flag is HubFlag.STORED:
             self._check_held(host, record.ident)
         if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
@@ -445,8 +445,8 @@ class Oracle:
 
     def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:
         stream = self.streams.get((source, OutStreamKey(dest, inc)))
-        true = stream.floor if stream else 0
-        self.demand(floor <= true, "F", f"{source} says floor {floor} to {dest}, true is {true}", "lost")
+        true_floor = stream.floor if stream else 0
+        self.demand(floor <= true_floor, "F", f"{source} says floor {floor} to {dest}, true is {true_floor}", "lost")
 
     # --- disasters
     def backup(self, tables: Tables) -> Books:
