@@ -1,3 +1,4 @@
-"""The history of the schema, as Alembic revisions. Run by ``semq.store.postgres.migration``; the result is described by
-``semq.store.tables``.
+"""The history of the schema, as Alembic revisions. ``semq.store.postgres.migration`` runs them.
+
+``semq.store.tables`` and the modules ``*_tables`` beside it describe the resulting schema.
 """

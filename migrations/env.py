@@ -1,4 +1,4 @@
-"""The environment of Alembic: the connection and the transaction of ``semq.store.postgres.migration``."""
+"""The environment of Alembic. It uses the connection and the transaction of ``semq.store.postgres.migration``."""
 
 from alembic import context
 

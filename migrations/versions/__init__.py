@@ -1,1 +1,1 @@
-"""One file per revision, in order of their numbers; released revisions are never changed."""
+"""One file for each revision, numbered in their order. Released revisions are never changed."""

@@ -1,4 +1,4 @@
-"""Identity: certificates, enrolment tokens, stores of nodes, definitions. Only new tables, which older nodes ignore."""
+"""Tables of the hub: certificates, enrolment tokens, stores of nodes, definitions. Older nodes ignore them."""
 
 from pathlib import Path
 

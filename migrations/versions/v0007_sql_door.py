@@ -1,4 +1,4 @@
-"""Submissions through SQL: refused ones stay as rows, their outcome can be queried, documents can be set aside."""
+"""Documents through SQL: refused submissions stay as rows, outcomes can be queried, and documents can be set aside."""
 
 from pathlib import Path
 

@@ -9,11 +9,11 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Add columns that older nodes ignore, and one at the end of the view of the inbox.
+    """Add columns that older nodes ignore, and a column at the end of the view of the inbox.
 
-    For existing ledger entries it is unknown what was proved, and many of their documents have been given to an
-    application: they count as proved, so that no other document takes their place (MISMATCH, as before this revision).
-    A default given when the column is added rewrites no row.
+    Existing entries of the receiver's ledger do not show whether the origin was proved, and applications have many of
+    these documents. So the entries count as proved: no other document replaces them (MISMATCH, as before this
+    revision). A default that is given when the column is added rewrites no row.
     """
     op.execute("ALTER TABLE tb_0030 ADD COLUMN proved BOOLEAN NOT NULL DEFAULT false")
     op.execute("ALTER TABLE tb_0030_ledger ADD COLUMN proved BOOLEAN NOT NULL DEFAULT true")

@@ -1,4 +1,4 @@
-"""A mark for an orderly end of the broker, after which its last deliveries are recorded."""
+"""A mark for an orderly end of the broker. It states that the broker's last deliveries have been recorded."""
 
 from alembic import op
 

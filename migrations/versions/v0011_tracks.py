@@ -1,4 +1,4 @@
-"""Turns among sources, and priorities: columns that never change, each with an index."""
+"""Turns among sources, and priorities: columns that never change, and indexes on them."""
 
 from pathlib import Path
 
@@ -10,7 +10,10 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Add the columns. Nodes of the previous version leave them out: their rows have no source and priority 0."""
+    """Add the columns and indexes, and replace semq_receive.
+
+    Rows that a node of the previous version writes have no source, and priority 0.
+    """
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0011_tracks.sql").read_bytes())

@@ -1,7 +1,7 @@
-"""Entries of messages of class 1 or 2 at the receiver: also refusals, with their reasons.
+"""Status and reason in the receiver's entries of messages of class 1 or 2, so that an entry may also record a refusal.
 
-The second row that older nodes keep of a refused message becomes the status of the first in
-``semq.store.postgres.recovery``, at each start, because an older node may continue to write such rows into this schema.
+Older nodes write a second row for a refused message. At each start, ``semq.store.postgres.recovery`` deletes these rows
+and sets the status of the first row instead, because an older node may continue to write to this schema.
 """
 
 from alembic import op

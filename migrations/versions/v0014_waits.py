@@ -10,8 +10,9 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Add columns without a default, and indexes on columns that never change; a node of the previous version can
-    continue.
+    """Add columns without a default, and indexes on columns that never change.
+
+    A node of the previous version can continue to run.
     """
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)

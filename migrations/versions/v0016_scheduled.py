@@ -1,4 +1,4 @@
-"""Documents that wait for a time (@NotBefore), among the submissions."""
+"""Submissions that wait for a time (@NotBefore)."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
-    """Add columns without a default; a node of the previous version can continue, and schedules nothing."""
+    """Add columns without a default; a node of the previous version can continue to run, but schedules nothing."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(Path(__file__).with_name("v0016_scheduled.sql").read_bytes())

@@ -1,4 +1,4 @@
-"""The place of a message in the submission to a group, for events about it."""
+"""The place of a message in the submission to a group, for events about the message."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""The digests of sealed documents and pieces, for semq_receive and the assembly of documents."""
+"""The digests of sealed documents and pieces, for semq_receive and for the assembly of documents in pieces."""
 
 from pathlib import Path
 

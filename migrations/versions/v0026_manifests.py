@@ -1,4 +1,4 @@
-"""The names of documents in pieces at the rows of their manifests, so that a refused manifest is recognised."""
+"""The name of the document in pieces, in the row of its manifest, so that a refused manifest is recognised."""
 
 from alembic import op
 

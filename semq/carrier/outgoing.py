@@ -1,18 +1,18 @@
 """The bounded queue of messages to publish. The messages of one turn for one destination form a batch.
 
-Each AMQP message has a cost at the broker, so frames are batched. Beyond the bound, messages are dropped and counted;
-the engines' rows and timers cause them to be sent again. Called by ``amqp``.
+Each AMQP message has a cost at the broker, so messages between instances are batched. Beyond the bound, messages are
+dropped and counted; the rows and timers of the engines repair their loss. Called by ``amqp``.
 """
 
 from collections import deque
 from collections.abc import Iterator
 
 BATCH_BYTES = 1 << 20  # a batch is closed when it has reached this size
-WAITING_BYTES_MAX = 64 << 20  # for all destinations together
+WAITING_BYTES_MAX = 64 << 20  # bytes that wait for all destinations together
 
 
 class WaitingMessages:
-    """Packed messages by destination."""
+    """Packed messages that wait to be published, by destination."""
 
     def __init__(self, bytes_max: int = WAITING_BYTES_MAX) -> None:
         self.dropped = 0
@@ -21,7 +21,7 @@ class WaitingMessages:
         self._waiting: dict[str, deque[bytes]] = {}
 
     def put(self, destination: str, packed: bytes) -> None:
-        """Append a message. Beyond the bound, the oldest messages of the longest queues are dropped, never this one."""
+        """Append a message. Beyond the bound, drop the oldest messages of the longest queues, but never this one."""
         self._waiting.setdefault(destination, deque()).append(packed)
         self.waiting_bytes += len(packed)
         while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):
@@ -43,7 +43,7 @@ class WaitingMessages:
             yield destination, batch
 
     def clear(self) -> None:
-        """Drop all messages and count them, because the connection has ended."""
+        """Drop all messages and count them. Called when the connection has ended."""
         self.dropped += sum(map(len, self._waiting.values()))
         self._waiting.clear()
         self.waiting_bytes = 0

@@ -1,8 +1,9 @@
 """The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
-A repeat of the import skips these rows. Entries are written after the node's answer, many in one transaction. If the
-import ends before the entry of an accepted row is written, the node recognises the row by its token. The node keeps
-tokens for seven days (``Keep.token_days`` in ``semq.store.postgres.housekeeping``).
+A repeat of the import skips these rows. Entries are written after the node's answer, many in one transaction. If an
+import ends before it has written the entry of an accepted row, the repeat submits the row again, and the node
+recognises its token. The node keeps tokens for seven days by default (``Keep.token_days`` in
+``semq.store.postgres.housekeeping``).
 """
 
 import sqlite3
@@ -16,7 +17,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT 
 
 
 class ImportJournal:
-    """The journal in a file; ``file`` None: in memory, for dry runs.
+    """The journal in a file, or in memory if ``file`` is None.
 
     All methods except ``close`` raise JournalUnusable.
     """
@@ -46,7 +47,7 @@ class ImportJournal:
             return {token for (token,) in self._db.execute(query, tokens)}
 
     def add(self, entries: Iterable[tuple[str, str, str]]) -> None:
-        """Write entries (token, outcome, LK0) durably; existing entries stay."""
+        """Write entries (token, outcome, LK0) durably; an entry whose token is in the journal stays as it is."""
         with self._faults(), self._db:
             self._db.executemany("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", entries)
 

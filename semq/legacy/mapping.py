@@ -1,7 +1,8 @@
 """Mapping of the older tables: the meaning of columns and of their values.
 
-The default mapping assumes a column for each value that the design of SEMQ describes. The design names only the columns
-of the statuses, so an installation may need a mapping file. The file contains only the differences from the default.
+The default mapping has a column for each value that the design of SEMQ describes. The design gives names only to the
+columns of the statuses, so an installation may need a mapping file. The file contains only the differences from the
+default.
 """
 
 import tomllib
@@ -104,8 +105,8 @@ class OldTable:
 
     kind: str  #: tb_0031, tb_0030 or tb_0032
     name: str  #: name in the older database, with a schema if it contains a dot
-    columns: Mapping[str, str]  #: column by meaning
-    status: Mapping[str, str]  #: status by value of the column
+    columns: Mapping[str, str]  #: names of columns, keyed by meaning
+    status: Mapping[str, str]  #: statuses, keyed by the value of the column
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class OldTables:
 
 
 def read_mapping(file: Path | None) -> OldTables:
-    """Read a mapping file over the default. Raises BadMapping."""
+    """Return the default mapping with the changes of a mapping file, or the default if None. Raises BadMapping."""
     default = tomllib.loads(DEFAULT)
     changes = _loaded(file) if file is not None else {}
     if unknown := changes.keys() - default.keys():

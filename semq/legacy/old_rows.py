@@ -1,4 +1,4 @@
-"""The treatment of a row of an older SEMQ: its task and its attributes, or the reason for its refusal.
+"""Reading of one row of an older SEMQ: the task of the import for the row and its attributes, or why it is refused.
 
 Pure functions; ``transfer`` calls them.
 """
@@ -33,7 +33,7 @@ class RowTask(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reason why a row cannot be imported. If the node refuses a row, the report has the error code."""
+    """The reason why a row cannot be imported. If the node refuses a row, the report has its error code instead."""
 
     BAD_ID = "its record number is not a number"
     SAME_ID = "another row has its record number"
@@ -63,10 +63,10 @@ class OldRowRefused(BadInput):
 class OldRow:
     """A row that can be imported."""
 
-    kind: str
+    kind: str  #: tb_0031, tb_0030 or tb_0032
     object_id: int
     task: RowTask
-    status: str
+    status: str  #: status in the older SEMQ; for tb_0030 the two statuses, with / between them
     lk0: str = ""  #: locator of the message in the older SEMQ; empty for to-do rows
     target: str = ""
     sender: str = ""  #: user who sends a message within the institution; empty for other messages
@@ -84,9 +84,9 @@ class OldRow:
 
 
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
-    """Return the row with its task. ``values``: by meaning; ``own``: institution of the node.
+    """Return the row with its task. Raises OldRowRefused.
 
-    The payload, if it is among the values, is ignored. Raises OldRowRefused.
+    ``values`` are keyed by meaning; a payload among them is ignored. ``own`` is the institution of the node.
     """
     row = {name: _text(value) for name, value in values.items()}
     object_id = _whole_number(row.get("object_id", ""), Reason.BAD_ID)
@@ -96,7 +96,10 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
 
 
 def read_payload(value: Any, encoding: str) -> bytes:
-    """Return the bytes of a payload. ``encoding``: that of a text. Raises OldRowRefused, also for None (no payload)."""
+    """Return the bytes of a payload; ``encoding`` is used if the value is a text.
+
+    Raises OldRowRefused if the value is None (no payload), or is not in this encoding.
+    """
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)
     if not isinstance(value, str):
@@ -202,7 +205,7 @@ def _whole_number(text: str, reason: Reason) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return a value of a database or of CSV as text; empty for NULL."""
+    """Return a value of a database or a CSV file as text; NULL becomes an empty text."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""One import: the source and the journal are opened, and closed at the end. Called by the command ``semq import``."""
+"""One import, from opening the source and the journal to closing them. Called by the command ``semq import``."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,9 +34,12 @@ async def run_import(
 ) -> ImportReport:
     """Import all rows through a connected client, or only count the rows in a dry run.
 
+    ``journal`` None: a file in the current directory. ``rejects``: a CSV file for the rows that were not imported.
+    ``resend_unanswered``: also send messages about which the receiver gave no answer.
+
     Raises BadMapping, NotAnInstitution, JournalUnusable, the errors of ``open_source``, and Unavailable if the node
-    does not answer at the start. If the node or the source stops answering later, the report has the reason
-    (``stopped``).
+    does not answer at the start. If the node or the source stops answering later, ``ImportReport.stopped`` has the
+    reason.
     """
     tables = read_mapping(mapping)
     own = parse_address(str((await client.request("node.status"))["node"]))

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-LISTED_MAX = 1000  # rows in the list; further rows are counted, and --rejects writes them, too
+LISTED_MAX = 1000  # rows in ``listed``; further rows are only counted, but --rejects writes all rows to a file
 
 
 @dataclass(slots=True)
@@ -12,9 +12,9 @@ class TableReport:
     """The counts of one older table."""
 
     rows: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)
-    results: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)  #: number of rejected rows, by reason
+    statuses: Counter[str] = field(default_factory=Counter)  #: number of rows by status in the older SEMQ
+    results: Counter[str] = field(default_factory=Counter)  #: number of rows by result, for instance "sent"
+    reasons: Counter[str] = field(default_factory=Counter)  #: number of rejected rows by reason
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for ``--json``."""

@@ -1,4 +1,4 @@
-"""Rows of an older SEMQ: of any database that SQLAlchemy reads, or of CSV files. A few rows are in memory at a time.
+"""Rows of an older SEMQ, from any database that SQLAlchemy reads or from CSV files. A few rows are in memory at a time.
 
 Rows of a database come in the order of their record numbers, rows of a CSV file in the order of the file. A row of a
 database contains its payload unless the payload is large; ``payload`` also returns a large payload. Methods block, and
@@ -19,14 +19,14 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
 
-ROWS = 200  # rows that are fetched from a database at a time
-SMALL = 1 << 16  # bytes of the largest payload that is read with its row
+ROWS = 200  # number of rows that are fetched from a database at a time
+SMALL = 1 << 16  # size up to which a payload is read with its row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")  # suffixes of files of SQLite
 # Drivers for URLs that name none, as in OPERATIONS.md; SQLAlchemy has other defaults.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
-Values = dict[str, Any]  # values of a row by meaning
-PAYLOAD, SIZE = "payload", "size"  # meanings; the size is not a column of the older table
+Values = dict[str, Any]  # values of a row, keyed by meaning
+PAYLOAD, SIZE = "payload", "size"  # keys of ``Values``; the database computes the size of the payload
 
 
 class OldSource(Protocol):
@@ -35,13 +35,13 @@ class OldSource(Protocol):
     name: str  #: URL without the password, or path
 
     def has(self, table: OldTable) -> bool:
-        """Whether the source has a table. Raises BadMapping if a required column is missing.
+        """Return whether the source has a table. Raises BadMapping if a required column is missing.
 
         The other methods may be called only for a table that the source has.
         """
 
     def rows(self, table: OldTable) -> Iterator[Values]:
-        """Yield the rows as values by meaning."""
+        """Yield the rows, each as values keyed by meaning."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
         """Return the payload of a row, also if it is too large to be in the row."""
@@ -87,7 +87,7 @@ def _sqlite(path: Path) -> URL:
 
 
 class DatabaseSource:
-    """A database. Rows and single payloads are read over two separate connections."""
+    """A database. Rows are read on one connection, large payloads on another."""
 
     def __init__(self, url: URL) -> None:
         self.name = url.render_as_string(hide_password=True)
@@ -100,7 +100,7 @@ class DatabaseSource:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Raise errors of the database as errors of the import, which name the URL without its password."""
+        """Replace errors of the database by errors of the import, which show the URL without its password."""
         try:
             yield
         except (NoSuchModuleError, ModuleNotFoundError) as error:
@@ -110,7 +110,7 @@ class DatabaseSource:
             raise SourceUnavailable(source=self.name, cause=str(cause)[:300]) from error
 
     def has(self, table: OldTable) -> bool:
-        """Whether the database has a table."""
+        """Return whether the database has a table. Raises BadMapping."""
         with self._faults():
             schema, _, name = table.name.rpartition(".")
             inspector = inspect(self._lookups)
@@ -167,7 +167,7 @@ class CsvSource:
         return file if file.is_file() and file.stem.lower() == table.name.lower() else None
 
     def has(self, table: OldTable) -> bool:
-        """Whether there is a file of this table."""
+        """Return whether there is a file of this table. Raises BadMapping."""
         file = self._file(table)
         if file is None:
             return False

@@ -1,7 +1,7 @@
-"""The import of rows: they are read in order, a few at a time, and noted in the journal after the node's answer.
+"""The import of all rows: reads them in order, a few at a time, and writes the journal after the node's answers.
 
-Documents are submitted in the order of the rows, several in parallel. If the node stops answering, the import ends; a
-repeat continues it. Called by ``process``.
+Documents are submitted in the order of the rows, without waiting for each answer. If the node stops answering, the
+import ends; a repeat continues it. Called by ``process``.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from semq.legacy.source import PAYLOAD, SIZE, OldSource, Values
 from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
-PARALLEL_MAX = 32  # submissions without an answer
-PARALLEL_BYTES_MAX = 32 << 20  # bytes of payloads without an answer, unless a single payload is larger
-PROGRESS_S = 2.0  # seconds between two lines of progress
+PARALLEL_MAX = 32  # submissions that wait for an answer
+PARALLEL_BYTES_MAX = 32 << 20  # bytes of their payloads, unless a single payload is larger
+PROGRESS_S = 2.0  # time between two lines of progress
 SHOWN_MAX = 300  # characters of a field in a line about a row that was not imported
 FIELDS = ("table", "record", "reason", "detail")
 Entry = tuple[str, str, str]  # of the journal: token, outcome, LK0
@@ -60,8 +60,8 @@ class Transfer:
         self._printed_at = time.monotonic()
         self._under_way: set[asyncio.Task[None]] = set()
         self._bytes = 0  #: sum of the payloads under way
-        self._notes: list[OldRow] = []  #: received rows that the node has to note
-        self._entries: list[Entry] = []  #: entries that are not in the journal yet
+        self._notes: list[OldRow] = []  #: received messages that the node is to note
+        self._entries: list[Entry] = []  #: entries that are to be written to the journal
 
     async def run(self) -> None:
         """Import all tables. If the node or the source stops answering, the report has the reason."""
@@ -97,7 +97,7 @@ class Transfer:
             self._print_progress(table, counts)
 
     def _read(self, table: OldTable, values: Values, counts: TableReport) -> OldRow | None:
-        """Return a row with its task; None if it is refused."""
+        """Return a row with its task, and count it; None if it is refused."""
         counts.rows += 1
         try:
             row = read_row(table, values, self._own)
@@ -132,11 +132,11 @@ class Transfer:
             self._under_way.add(task)
 
     async def _is_missing(self, row: OldRow, counts: TableReport) -> bool:
-        """Ask the receiver about a message that may have arrived; return whether the message has to be sent.
+        """Ask the receiver about a message that may have arrived; return whether the message is to be sent.
 
-        Without an answer it is sent only with ``resend_unanswered``.
+        A message without an answer is sent only with ``resend_unanswered``.
         """
-        await self._finish_submissions()  # earlier messages of the older queue are sent first
+        await self._finish_submissions()  # so that earlier rows are submitted before this one
         try:
             answer = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
         except RefusedByNode as error:
@@ -181,7 +181,7 @@ class Transfer:
         return sent.lk0, sent.repeated
 
     async def _wait_for_room(self, size: int) -> None:
-        """Wait until a further payload is within the limits of parallel submissions."""
+        """Wait until the limits of parallel submissions permit another payload."""
         while self._under_way and (len(self._under_way) >= PARALLEL_MAX or self._bytes + size > PARALLEL_BYTES_MAX):
             done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
             self._remove_ended(done)
@@ -203,7 +203,7 @@ class Transfer:
             raise failures[0]
 
     async def _flush(self, counts: TableReport) -> None:
-        """Wait for all submissions under way, have received rows noted, and write the journal."""
+        """Wait for all submissions under way, let the node note received messages, and write the journal."""
         try:
             await self._finish_submissions()
             if self._notes:
@@ -231,7 +231,7 @@ class Transfer:
         self._list(kind, record, reason, detail)
 
     def _list(self, kind: str, record: object, reason: str, detail: str) -> None:
-        """Add a row that was not imported to the report and to the file of rejects."""
+        """Add a row that was not imported to the report, and to the file of rejected rows if there is one."""
         line: dict[str, Any] = {
             "table": kind, "record": str(record)[:SHOWN_MAX], "reason": reason, "detail": detail[:SHOWN_MAX]
         }  # fmt: skip
