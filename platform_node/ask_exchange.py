@@ -129,6 +129,7 @@ class AskService:
         return self._answer(other_end, answer)
 
     def _answer(self, other_end: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of a node in the form for the asker."""
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             return {"node": other_end, "unanswered": _error_text(answer.get("error"))}

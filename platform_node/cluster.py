@@ -89,8 +89,8 @@ class Membership:
         if self._control_url is not None:
             await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id
-        if_new = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
-        self._identity = await self.execute(rows.claim_identity, *if_new)
+        new_identity = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
+        self._identity = await self.execute(rows.claim_identity, *new_identity)
         if self._identity.hub != hub:
             raise ControlOfAnotherHub(hub=self._identity.hub, configured=hub)
 
@@ -164,7 +164,7 @@ class Membership:
         self.homes.retired = set(retired)
         await self._retire(retired)
         await self._read_changed()
-        missing = self.homes.missing(self._directory.nodes())
+        missing = self.homes.assign_missing(self._directory.nodes())
         if missing:
             await self.execute(rows.add_homes, missing, self.homes.retired)
             await self._read_changed()  # another instance may have assigned some of them before

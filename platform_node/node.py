@@ -204,7 +204,7 @@ class HubNode(Node[HubEngine]):
         if self.engine_starts:
             self._register_queues()
             removed = before - set(self.directory.nodes())
-            self.engine.defined()
+            self.engine.send_changed_directory()
             for node in removed:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
@@ -262,7 +262,7 @@ class HubNode(Node[HubEngine]):
 
     def _check_certificates(self) -> None:
         for name in self.certificates.check_all():
-            self.engine.certified(parse_address(name))
+            self.engine.send_certificates(parse_address(name))
 
     def _maintain_certificate(self) -> None:
         """Renew the hub's own certificate when due (the hub signs it itself), and act on expired certificates."""

@@ -46,8 +46,8 @@ def routing_key(event: AppEvent) -> str:
 
     A missing target is written as ``none``, a missing type as ``any``.
     """
-    kind = (event.app_key.type or "any").replace(".", "-")
-    return f"{event.kind}.{event.target.id if event.target else 'none'}.{kind}"
+    type_ = (event.app_key.type or "any").replace(".", "-")
+    return f"{event.kind}.{event.target.id if event.target else 'none'}.{type_}"
 
 
 def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:

@@ -74,9 +74,9 @@ class InboxQueue(ServiceQueue):
     # --- for the engine
     def free(self) -> int:
         """Return the number of documents that consumers and each pending basic.get can take now."""
-        room = sum(consumer.credit for consumer in self._consumers)
-        taken = len(self._undelivered) + self._joining
-        return max(room + sum(getter.is_waiting for getter in self._getters) - taken, 0)
+        credit = sum(consumer.credit for consumer in self._consumers)
+        credit += sum(getter.is_waiting for getter in self._getters)
+        return max(credit - len(self._undelivered) - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
         """Deliver a document to a pending basic.get, else to the next consumer with credit."""
@@ -93,7 +93,7 @@ class InboxQueue(ServiceQueue):
             consumer = self._consumers[0]
             self._consumers.rotate(-1)
             if consumer.credit > 0:
-                header, body = present(delivery)
+                header, body = document_message(delivery)
                 consumer.deliver(
                     "semq", str(delivery.envelope.target), header, body, delivery.redelivered, delivery.bref
                 )
@@ -186,7 +186,7 @@ class InboxQueue(ServiceQueue):
             getter.answer(None, 0)
 
     def _answer(self, getter: ServiceGetter, delivery: Delivery) -> None:
-        header, body = present(delivery)
+        header, body = document_message(delivery)
         target = str(delivery.envelope.target)
         service_delivery = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
         self._backlog.subtract_delivered()
@@ -288,7 +288,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
         return default if queue is None else queue
 
 
-def present(delivery: Delivery) -> tuple[ContentHeader, Body]:
+def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
     """Return a document for the application: its attributes as headers, its payload as body."""
     envelope, a = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {

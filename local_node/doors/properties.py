@@ -29,10 +29,10 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
     With ``reply_to``, the ``correlation_id`` belongs to the answer and is not carried. Raises FrameError.
     """
     headers = header.headers or {}
-    present = header.locate() if header.spans is None else header.spans
-    if present.keys().isdisjoint(CARRIED):
+    spans = header.locate() if header.spans is None else header.spans  # by property: only those that are present
+    if spans.keys().isdisjoint(CARRIED):
         return headers
-    carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in present}
+    carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in spans}
     if header.reply_to:
         carried.pop(CARRIED["correlation_id"], None)
     return carried | headers

@@ -100,7 +100,7 @@ def _locator(core: Core, row: Submitted) -> LK0:
 
 def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason) -> list[Any]:
     """Write the ledger line of an ended submission, and return the prepared event about it."""
-    unit.ledger.append(line(row, lk0, at, Event.REFUSED, " ".join(reason)))
+    unit.ledger.append(ledger_line(row, lk0, at, Event.REFUSED, " ".join(reason)))
     events: list[Any] = []
     event = AppEvent(
         "failed", lk0, _target(row), _app_key(row), at, outcome=outcome, reason=reason, token=row.token,
@@ -124,12 +124,12 @@ def requeue_or_remove(
     for row in rows:
         (unit.requeued_submissions if is_requeued else unit.removed_submissions).add(row.row_id)
         act = with_why("to be tried again" if is_requeued else "removed", why)
-        unit.ledger.append(line(row, row.lk0, core.now_ms(), Event.OPERATOR, act))
+        unit.ledger.append(ledger_line(row, row.lk0, core.now_ms(), Event.OPERATOR, act))
     yield COMMITTED
     done({row.lk0: row.row_id for row in rows})
 
 
-def line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
+def ledger_line(row: Submitted, lk0: LK0 | str, at: int, event: Event, detail: str) -> LedgerLine:
     """Return a ledger line about a refused or withdrawn submission."""
     target = _target(row)
     return LedgerLine(

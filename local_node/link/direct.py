@@ -183,11 +183,11 @@ class DirectLinks:
             log.warning("direct_link_ended", node=str(certificate.node), cause=cause)
         return is_over
 
-    def _check(self, is_partner: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
+    def _check(self, check_name: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
         """Return the check of a dialled peer: it is the partner, with a certificate that the hub has not withdrawn."""
 
         def check(peer: PeerInfo) -> None:
-            is_partner(peer)
+            check_name(peer)
             if self._is_withdrawn(certificate := certificate_of(peer)):
                 raise Revoked("The hub has withdrawn the certificate of this partner.", node=str(certificate.node))
 

@@ -178,7 +178,9 @@ class Uplink:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._end()
+        self._end_link()
+        if self._client is not None:
+            await self._client.close(2.0)
         if self.datagrams is not None:
             self.datagrams.stop()
 
@@ -219,7 +221,7 @@ class Uplink:
                 self.last_error = repr(error)
                 log.exception("uplink_failed")
             finally:
-                self._down()
+                self._end_link()
             # No pause between the addresses of one round. A pause after the loss of a session, because many nodes lose
             # their sessions at the same time.
             self._addresses.turn()
@@ -269,7 +271,7 @@ class Uplink:
             self.last_error = str(error or "closed")
             log.warning("uplink_lost", error=self.last_error)
         finally:
-            self._down()
+            self._end_link()
             await client.close(1.0)
 
     def _properties(self) -> Mapping[str, Any]:
@@ -295,10 +297,10 @@ class Uplink:
             )
         return proven
 
-    def _down(self) -> None:
+    def _end_link(self) -> None:
         link, self.link = self.link, None
         if link is not None:
-            self._process()
+            self._process_messages()
             self.intake.turn()
             self.intake.forget()
             self.datagram_intake.forget()
@@ -306,22 +308,17 @@ class Uplink:
             link.end()
             self._engine().link_down(link)
 
-    async def _end(self) -> None:
-        self._down()
-        if self._client is not None:
-            await self._client.close(2.0)
-
     def _report_room(self) -> None:
         if self.link is not None:
-            self._engine().room(self.link)
+            self._engine().send_waiting(self.link)
 
     # --- frames from the peer
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
-        self._received += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        self._received += [frame for delivered in batch if (frame := self._read_frame(delivered)) is not None]
         self._last_message = (channel, batch[-1].delivery_tag)
         # Unreadable frames are acknowledged, too: an unacknowledged frame would reduce the session's credit
         # permanently.
-        self._turn.before_flush(self._process)
+        self._turn.before_flush(self._process_messages)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
         """Queue packets for the turn of their speaker, within a bound per partner.
@@ -340,14 +337,14 @@ class Uplink:
             self._client.link.pause_reading(WAITING)
 
     def _receive_packets(self, source: str, batch: list[Delivered]) -> None:
-        frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        frames = [frame for delivered in batch if (frame := self._read_frame(delivered)) is not None]
         for_engine = [
             frame for frame in frames if not self._handle_datagrams_packet(frame) and not self._queue_presence(frame)
         ]
         if len(self._presence) > PRESENCE_PARTS_MAX:
             self.intake.hold(source)
         if self.link is not None and for_engine:
-            self._engine().hear(self.link, for_engine)
+            self._engine().receive(self.link, for_engine)
         if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
 
@@ -373,7 +370,7 @@ class Uplink:
             except SemqError as error:
                 self._note("", error)
         if self.link is not None and frames:
-            self._engine().hear(self.link, frames)
+            self._engine().receive(self.link, frames)
 
     def _queue_presence(self, frame: Frame) -> bool:
         """Queue a packet of presence from the hub, in parts of a few records; return False for other frames.
@@ -400,9 +397,9 @@ class Uplink:
             self._turn.in_next(self._process_presence)
         else:
             self.intake.release()
-        self._engine().hear(self.link, [part])
+        self._engine().receive(self.link, [part])
 
-    def _read(self, delivered: Delivered) -> Frame | None:
+    def _read_frame(self, delivered: Delivered) -> Frame | None:
         try:
             return read_frame(delivered.routing_key, delivered.header, delivered.body)
         except SemqError as error:
@@ -417,13 +414,13 @@ class Uplink:
             node = self.link.peer if self.link is not None else self._address
         self._engine().note_violation(node, error)
 
-    def _process(self) -> None:
+    def _process_messages(self) -> None:
         received, self._received = self._received, []
         last_message, self._last_message = self._last_message, None
         if self.link is None:
             return
         if received:
-            self._engine().hear(self.link, received)
+            self._engine().receive(self.link, received)
         if last_message is not None:
             # After the work that records the messages: the hub's credit returns at the rate of the commits.
             self._engine().core.post(after_commit(partial(_acknowledge, *last_message)))

@@ -31,7 +31,7 @@ log = structlog.get_logger("semq.messages")
 DRAIN_S_MAX = 24 * 3600
 RESULT_S = 5.0  # time that a command waits for the result of a submission that is tried again
 IDS_MAX = 1000  # documents of one request
-BREF = r"^(0*[1-9][0-9]{0,17}|[1-9][0-9]*\..*)$"  # a record id of tb_0030, or an LK0
+FAILED_NAME = r"^(0*[1-9][0-9]{0,17}|[1-9][0-9]*\..*)$"  # a record id of tb_0030, or an LK0
 RowNumber: TypeAlias = Annotated[int, Meta(ge=1, le=INT64_MAX)]
 
 
@@ -39,7 +39,7 @@ class ActOnFailed(Arguments, frozen=True, kw_only=True):
     """Failed documents, and a reason."""
 
     ids: Annotated[
-        tuple[RowNumber | Annotated[str, Meta(pattern=BREF, max_length=200)], ...],
+        tuple[RowNumber | Annotated[str, Meta(pattern=FAILED_NAME, max_length=200)], ...],
         Meta(min_length=1, max_length=IDS_MAX, description="Received documents by row number, refused ones by LK0."),
     ]
     why: Why = ""
@@ -75,7 +75,7 @@ class LocalOperations:
             if withdrawn is not None:
                 return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
         acts = self._node.engine.acts
-        lk0 = await self._open(arguments.id)
+        lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.cancel(lk0, done, failed, why))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
@@ -117,7 +117,7 @@ class LocalOperations:
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send another copy of an unfinished message."""
         acts = self._node.engine.acts
-        lk0, why = await self._open(arguments.id), caller.signed(arguments.why)
+        lk0, why = await self._find_unfinished(arguments.id), caller.signed(arguments.why)
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
@@ -174,9 +174,8 @@ class LocalOperations:
         answers, store = self._node.engine.answers, self._node.store
         pieces = await pieces_of(store, brefs)
         removed = await counted(lambda done: answers.remove(brefs, why, done))
-        for bref in (
-            await store.execute(unfinished, list(pieces)) if pieces else ()
-        ):  # a document that was not parked stays, with its pieces
+        # A document that was not parked stays, with its pieces.
+        for bref in await store.execute(unfinished, list(pieces)) if pieces else ():
             del pieces[bref]
         for rows in pieces.values():
             answers.finish(rows)
@@ -195,12 +194,12 @@ class LocalOperations:
 
     async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
         acts, why = self._node.engine.acts, caller.signed(arguments.why)
-        lk0 = await self._open(arguments.id)
+        lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
-    async def _open(self, name: str) -> LK0:
-        """Return the unfinished own message with a name. Raises NotThere, TooLate, BadArguments."""
+    async def _find_unfinished(self, name: str) -> LK0:
+        """Return the LK0 of the unfinished own message with a name. Raises NotThere, TooLate, BadArguments."""
         return parse_lk0((await find_open(self._node.store, name))["lk0"])
 
     async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:

@@ -41,7 +41,9 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; ot
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
-KEYS_MAX = 60  # repetitions of one piece after refusals for an old key, while the directory does not name the new key
+OLD_KEY_RETRIES_MAX = (
+    60  # repetitions of one piece after refusals for an old key, while the directory does not name the new key
+)
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
 
@@ -113,9 +115,8 @@ class Transfers:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way: dict[str, str] = {}  #: name of a piece that is a message at present: its LK0
         self._names: dict[str, str] = {}  #: LK0 of such a piece: its name
-        self._ended: dict[
-            str, asyncio.Future[AppEvent]
-        ] = {}  #: by LK0: the event of the end of a piece, for which a task waits
+        #: LK0 of a piece: the future of the event about its end, for which a task waits
+        self._ended: dict[str, asyncio.Future[AppEvent]] = {}
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read; then None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: number of pieces submitted with this engine
@@ -132,8 +133,8 @@ class Transfers:
         """Begin with a new engine: read from its store the pieces that are messages."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
-        for by_document in (self._tasks, self._under_way, self._names, self._ended, self._windows):
-            by_document.clear()
+        for table in (self._tasks, self._under_way, self._names, self._ended, self._windows):
+            table.clear()
         self._early, self._searching = set(), None
         self._submissions, self._others = 0, (0, 0.0)
         self.search()
@@ -254,7 +255,7 @@ class Transfers:
         PieceNotDelivered.
         """
         event: AppEvent | None = None
-        keys, began = KEYS_MAX, 0.0
+        retries_left, began = OLD_KEY_RETRIES_MAX, 0.0
         while event is None:
             began = self._engine().core.now()
             try:
@@ -263,8 +264,11 @@ class Transfers:
                 log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
-            if event.reason is not None and event.reason[0] in REFUSALS and keys:
-                event, keys = None, keys - 1  # the next attempt is sealed or signed with the present keys
+            if event.reason is not None and event.reason[0] in REFUSALS and retries_left:
+                event, retries_left = (
+                    None,
+                    retries_left - 1,
+                )  # the next attempt is sealed or signed with the present keys
                 await asyncio.sleep(RETRY_S)
         took_s = self._engine().core.now() - began
         if event.kind != DELIVERED:

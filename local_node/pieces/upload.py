@@ -75,7 +75,7 @@ class Upload(ArrivingDocument):
             del self._parts[: self._piece_bytes]
 
     def finish(self, submission: Submission) -> None:
-        """Submit the document after its last byte was added; the submission's ``done`` or ``failed`` reports the end."""
+        """Submit the document after its last byte; ``done`` or ``failed`` of the submission gets the result."""
         if self._parts and self._fault is None:
             self._store_piece(bytes(self._parts))
             self._parts.clear()

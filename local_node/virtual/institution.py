@@ -34,9 +34,8 @@ class HostedInstitution:
         self.error = ""
         self.since: datetime = clock.wall()
         self.node: LocalNode | None = None
-        self.has_tried = (
-            asyncio.Event()
-        )  #: set when the first start has succeeded or failed, or takes longer than START_S
+        #: set when the first start has succeeded or failed, or takes longer than START_S
+        self.has_tried = asyncio.Event()
         self._file = file
         self._env = env
         self._clock = clock

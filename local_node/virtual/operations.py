@@ -33,7 +33,7 @@ class ServerOperations:
         self._server = server
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the institutions: state, link, backlog, connections, memory, and what fails."""
+        """List the institutions: state, link, backlog, connections, memory, and the last error."""
         return [institution.facts() for _, institution in sorted(self._server.institutions.items())]
 
     async def reload(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:

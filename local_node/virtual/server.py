@@ -58,7 +58,7 @@ class VirtualServer:
         await self.host.open()
         self._starts = asyncio.Semaphore(self.settings.server.starts)
         await self._administer()
-        self._cleanup.push_async_callback(self._end_all)
+        self._cleanup.push_async_callback(self._end_institutions)
         for name in self.settings.names:
             self._add(name)
         await asyncio.gather(*(institution.has_tried.wait() for institution in self.institutions.values()))
@@ -154,7 +154,7 @@ class VirtualServer:
             task.cancel()
         await self._cleanup.aclose()
 
-    async def _end_all(self) -> None:
+    async def _end_institutions(self) -> None:
         await asyncio.gather(*(institution.end() for institution in self.institutions.values()))
 
 

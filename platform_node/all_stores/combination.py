@@ -124,8 +124,8 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     return [row | ({"asked": asked[name]} if "asked" in row else {}) for name, row in chosen.items()]
 
 
-def first(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of one store that knows the message: of a store with its row, or else of one with its lines."""
+def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a store with the row of the message, or else of a store with ledger lines about it."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})

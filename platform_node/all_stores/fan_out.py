@@ -112,7 +112,9 @@ class FanOut:
         combined = combine(results, {"limit": getattr(arguments, "limit", 0)}) if results else None
         return _complete(combined, answered)
 
-    async def find_message(self, name: str, given: Given, caller: Caller, combine: Combine = combination.first) -> Any:
+    async def find_message(
+        self, name: str, given: Given, caller: Caller, combine: Combine = combination.prefer_row
+    ) -> Any:
         """Return the answer of the store that has the message.
 
         Raises BadArguments if the name fits several messages. If no store has the message, raises StoresUnreached or
@@ -127,7 +129,7 @@ class FanOut:
         if len(lk0s := {_lk0(result) for _, result in results}) > 1:
             raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
         combined = combine(results, given)
-        if combine is combination.first and not combined.get("cleaned"):
+        if combine is combination.prefer_row and not combined.get("cleaned"):
             return combined  # the row was found, so an unreached store does not matter
         return _complete(combined, answered)
 
@@ -155,9 +157,9 @@ class FanOut:
     async def _store_of(self, message: str, caller: Caller) -> StoreName:
         """Return the store of a message. Raises NotThere, TooLate, BadArguments, StoresUnreached."""
         stores = {store_text(store): store for store in self._hub.stores()}
-        lk1 = stores.get(message.rpartition(".")[0])
-        if lk1 is not None:
-            return lk1
+        named_store = stores.get(message.rpartition(".")[0])  # an LK1 begins with the name of its store
+        if named_store is not None:
+            return named_store
         return stores[(await self.find_message(FIND_OPERATION, {"id": message}, caller))["store"]]
 
     # --- lists from store to store
@@ -206,10 +208,10 @@ class FanOut:
             next_place = number_for(StorePlace(position, number))
             page["next"] = next_place if cursor == "after" else {"outbound": next_place, "inbound": None}
         if cursor == "after":
-            page["of"], page["as_of"] = await self._failed(caller), page.get("as_of", 0)
+            page["of"], page["as_of"] = await self._count_failed(caller), page.get("as_of", 0)
         return _complete(page, answered)
 
-    async def _failed(self, caller: Caller) -> int:
+    async def _count_failed(self, caller: Caller) -> int:
         answered = await self.ask_all("queue.census", {}, caller)
         return sum(answer.result["failed"] for answer in answered if answer.result is not None)
 

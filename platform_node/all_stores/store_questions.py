@@ -44,7 +44,7 @@ class Answered(NamedTuple):
 class EngineSide(Protocol):
     """The receiver of all other messages: the engine's ``Instances``."""
 
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
     def returned(self, store: StoreName, message: Message) -> None:
@@ -79,9 +79,8 @@ class StoreQuestions:
         self._answer_bytes_max = answer_bytes_max
         self._receiver: EngineSide
         self._last_number = 0
-        self._waiting: dict[
-            int, tuple[int, asyncio.Future[Answered]]
-        ] = {}  #: incarnation and answer, by number of the question
+        #: by number of the question: the incarnation that was asked, and its answer
+        self._waiting: dict[int, tuple[int, asyncio.Future[Answered]]] = {}
         self._last_of: dict[int, int] = {}  #: by incarnation: the number of its last question
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -115,7 +114,7 @@ class StoreQuestions:
             del self._waiting[number]
 
     # --- between carrier and engine
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         """Handle questions and replies; pass on other messages."""
         if isinstance(message, Question):
             self._begin_answer(life, message)
@@ -126,7 +125,7 @@ class StoreQuestions:
         else:
             if isinstance(message, Asking | Alive | PresentSessions):
                 self.serving[message.store] = life
-            self._receiver.hear(life, message)
+            self._receiver.receive(life, message)
 
     def returned(self, store: StoreName, message: Message) -> None:
         """Pass on a message that was returned."""

@@ -126,14 +126,14 @@ class Requests:
         """
         until = self._link.deadline(timeout_s)
         header = ContentHeader.build(len(body), properties)
-        alone = len(body) > SHARED_MAX
+        is_alone = len(body) > SHARED_MAX
         while True:
             await self._link.connection(until)
             requests: _RequestChannel | None = None
             try:
                 async with (
                     asyncio.timeout(until - self._link.clock.monotonic()),
-                    self._request_channel(alone, until) as requests,
+                    self._request_channel(is_alone, until) as requests,
                 ):
                     return _result(await requests.ask(exchange, routing_key, header, body))
             except TimeoutError as error:
@@ -145,7 +145,7 @@ class Requests:
                     raise NodeUnreachable(
                         "The channel was closed before the answer.", address=self._link.address
                     ) from error
-                alone = True  # another request on this channel may have caused the exception: repeat alone
+                is_alone = True  # another request on this channel may have caused the exception: repeat alone
             except (LinkLost, AmqpError) as error:
                 if not repeat:
                     raise NodeUnreachable(
@@ -154,9 +154,9 @@ class Requests:
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     @asynccontextmanager
-    async def _request_channel(self, alone: bool, until: float) -> AsyncIterator[_RequestChannel]:
+    async def _request_channel(self, is_alone: bool, until: float) -> AsyncIterator[_RequestChannel]:
         """Use the shared channel, or a new channel for this request."""
-        if alone:
+        if is_alone:
             requests = await _RequestChannel.open(self._link, until)
             try:
                 yield requests

@@ -14,7 +14,7 @@ import structlog
 
 from semq.app import AlreadyGone, Client, Document
 from semq.app.document_tasks import DocumentTasks
-from semq.folders.layout import Layout, fit, marked, read_note, write_note
+from semq.folders.layout import Layout, file_name_for, marked, read_note, write_note
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_blocks_safely
@@ -80,12 +80,12 @@ class Incoming:
 
         If another document has this path, the short name is added. The path is reserved until ``_write`` has ended.
         """
-        plain = self._layout.arrived / _source(document.source)
+        plain = self._layout.arrived / _sender_folder(document.source)
         for part in document.app_key[1:3]:
-            plain = _folder(plain / fit(part)) if part else plain
+            plain = _folder(plain / file_name_for(part)) if part else plain
         name = short_name(document.lk0)
         file_name = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
-        plain = plain / (fit(file_name) if file_name else name)
+        plain = plain / (file_name_for(file_name) if file_name else name)
         path = plain if self._may_have(plain, document.lk0) else marked(plain, name)
         self._being_written[path] = document.lk0
         return path
@@ -113,11 +113,11 @@ def _note(document: Document) -> dict[str, Any]:
     return document.described() | more
 
 
-def _source(text: str) -> str:
+def _sender_folder(text: str) -> str:
     """Return the folder of a sender: ``10008``, ``10008@buyer`` for a user, ``TYPE.ID`` for other types of node."""
     try:
         address = parse_address(text)
     except BadAddress:
-        return fit(text) or "unknown"
+        return file_name_for(text) or "unknown"
     node = address.id if address.type == 1 else f"{address.type}.{address.id}"
     return f"{node}@{address.user}" if address.user else node

@@ -105,7 +105,7 @@ class Layout:
         None. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
-        destination = free(folder / with_room_for_note(relative_path), name)
+        destination = free_path(folder / with_room_for_note(relative_path), name)
         write_note(destination, note)
         try:
             path.replace(destination)
@@ -114,7 +114,7 @@ class Layout:
             raise
         if expected is not None and not expected.is_still(destination.lstat(), moved=True):
             note_of(destination).unlink(missing_ok=True)
-            destination.rename(free(path))
+            destination.rename(free_path(path))
             return None
         sync_folder(destination.parent)
         return destination
@@ -147,7 +147,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         log.error("folder_not_read", folder=str(folder), error=error.strerror)
 
 
-def fit(text: str) -> str:
+def file_name_for(text: str) -> str:
     """Return a file name for a foreign text: without characters that file systems refuse, and not too long.
 
     The same text always gets the same name. If the name differs from the text, it contains a digest of the text, so
@@ -166,7 +166,7 @@ def fit(text: str) -> str:
 
 def with_room_for_note(path: Path) -> Path:
     """Return a path whose name is shortened if the name of a note would be too long for the file system."""
-    return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(fit(path.name))
+    return path if len(os.fsencode(path.name)) <= NAME_BYTES_MAX else path.with_name(file_name_for(path.name))
 
 
 def marked(path: Path, mark: str) -> Path:
@@ -174,7 +174,7 @@ def marked(path: Path, mark: str) -> Path:
     return path.with_name(f"{path.stem}~{mark}{path.suffix}")
 
 
-def free(path: Path, mark: str = "") -> Path:
+def free_path(path: Path, mark: str = "") -> Path:
     """Return the first path that no file has: this path, the path with the mark, or a numbered path."""
     preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))

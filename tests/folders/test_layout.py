@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.folders.errors import BadPlace
-from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, fit, free, marked, read_note, write_note
+from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, file_name_for, free_path, marked, read_note, write_note
 from semq.umx_t.app_key import AppKey
 
 
@@ -83,19 +83,19 @@ def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
 
 def test_numbers_distinguish_files_without_a_mark(layout: Layout) -> None:
     path = put(layout, "56001", "a.xml")
-    assert free(path) == marked(path, "2")
+    assert free_path(path) == marked(path, "2")
 
 
 @given(st.text(max_size=400))
 def test_every_text_has_a_file_name(text: str) -> None:
-    name = fit(text)
+    name = file_name_for(text)
     assert len(os.fsencode(name)) <= NAME_BYTES_MAX
     assert not set(name) & set('/\\\x00\n:*?"<>|')
     assert name not in ("", ".", "..") or not text
     assert not name.startswith(".")
-    assert fit(text) == name
+    assert file_name_for(text) == name
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
 def test_different_texts_have_different_names(first: str, second: str) -> None:
-    assert first == second or fit(first) != fit(second)
+    assert first == second or file_name_for(first) != file_name_for(second)

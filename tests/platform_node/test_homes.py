@@ -31,15 +31,15 @@ def test_a_removed_store_moves_its_own_nodes_only(stores: dict[tuple[int, int], 
 
 def test_only_nodes_without_a_home_get_one_and_only_in_a_store_in_use() -> None:
     homes = HubHomes()
-    assert homes.missing(NODES) == {}
+    assert homes.assign_missing(NODES) == {}
     homes.stores = {
         (1, 1): KnownStore(1.0, True), (2, 2): KnownStore(0.0, True), (3, 3): KnownStore(1.0, True),
         (4, 4): KnownStore(9.0, False),
     }  # fmt: skip
     homes.retired = {(3, 3)}
     homes.homes = {str(NODES[0]): (2, 2)}
-    assert homes.missing(NODES[:3]) == {str(NODES[1]): (1, 1), str(NODES[2]): (1, 1)}
+    assert homes.assign_missing(NODES[:3]) == {str(NODES[1]): (1, 1), str(NODES[2]): (1, 1)}
     assert homes.of(NODES[0]) == (2, 2)
     assert [homes.is_in_use(store) for store in ((1, 1), (2, 2), (3, 3), (4, 4))] == [True, True, False, False]
     homes.homes[str(NODES[1])] = (3, 3)
-    assert homes.missing(NODES[:2]) == {str(NODES[1]): (1, 1)}  # its store was retired
+    assert homes.assign_missing(NODES[:2]) == {str(NODES[1]): (1, 1)}  # its store was retired

@@ -173,7 +173,7 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     row: Submitted, code: str
 ) -> None:
     trio = Trio(replace(SETTINGS, max_document_bytes=1_000))
-    trio.a.engine.partners.hear([Presence(node="1.70001", online=True, allowed=False)])
+    trio.a.engine.partners.learn([Presence(node="1.70001", online=True, allowed=False)])
     trio.a.engine.partners.complete = True
     trio.a.engine.partners.allowed["1.56001"] = True
     tables = trio.a.store.tables

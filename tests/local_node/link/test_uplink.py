@@ -63,7 +63,7 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link, result = hub.links.links["1.10008"], []
-    monkeypatch.setattr(node.engine, "hear", lambda link, frames: result.extend(frames))
+    monkeypatch.setattr(node.engine, "receive", lambda link, frames: result.extend(frames))
     for source in (Address(1, "56001"), HUB):
         for _ in range(3):
             link.send(Packet(source, link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
@@ -80,7 +80,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
     await linked(node)
     link = hub.links.links["1.10008"]
     received: list[list[Frame]] = []
-    monkeypatch.setattr(node.engine, "hear", lambda link, frames: received.append(frames))
+    monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.append(frames))
     named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 3 + 1)]
     for _ in range(2):
         link.send(Packet(HUB, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
@@ -102,11 +102,11 @@ async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     received: list[Packet] = []
     waited: list[int] = []
 
-    def hear(_: object, frames: list[Packet]) -> None:
+    def receive(_: object, frames: list[Packet]) -> None:
         received.extend(frames)
         waited.append(len(node.uplink._presence))
 
-    monkeypatch.setattr(node.engine, "hear", hear)
+    monkeypatch.setattr(node.engine, "receive", receive)
     named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 8)]
     for number in range(6):
         speaker = HUB if number % 2 else Address(2, "hub", f"user{number}")
@@ -123,5 +123,5 @@ async def test_the_end_of_a_session_releases_held_speakers(inprocess: InProcess)
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     node.uplink.intake.hold(str(HUB))
-    node.uplink._down()
+    node.uplink._end_link()
     assert not node.uplink.intake._paused

@@ -39,7 +39,7 @@ def test_counts_are_added_at_any_depth() -> None:
 
 def test_the_answer_of_a_store_with_the_row_has_priority() -> None:
     answers = [(FIRST_STORE, {"lk0": "a", "cleaned": True}), (SECOND_STORE, {"lk0": "a"})]
-    assert combination.first(answers, {}) == {"lk0": "a", "store": "2.2", "other_stores": ["1.1"]}
+    assert combination.prefer_row(answers, {}) == {"lk0": "a", "store": "2.2", "other_stores": ["1.1"]}
 
 
 def test_an_institution_is_online_if_it_is_online_at_any_instance() -> None:

@@ -24,7 +24,7 @@ class HearingEngine:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         self.seen.append(message)
 
     def returned(self, store: StoreName, message: Message) -> None:
@@ -54,7 +54,7 @@ class OneWayCarrier:
         self.sent.append(message)
         for _ in range(self.copies):
             if life in self.ends:
-                self.ends[life].hear(self.life, message)
+                self.ends[life].receive(self.life, message)
 
 
 class TwoAskers:
@@ -67,7 +67,7 @@ class TwoAskers:
         for questions, engine, end in zip((self.asker, self.answerer), self.engines, self.ends_of_carrier, strict=True):
             questions.begin(engine)
             end.ends = {ONE: self.asker, TWO: self.answerer}
-        self.asker.hear(TWO, Alive((2, 2), 0, 0))
+        self.asker.receive(TWO, Alive((2, 2), 0, 0))
         self.echoes = 0
         self.answerer.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
 
@@ -106,7 +106,7 @@ async def test_a_repeated_question_is_answered_once() -> None:
     pair.ends_of_carrier[0].copies = 2
     assert (await pair.ask("echo")).result is not None
     [question] = pair.ends_of_carrier[0].sent
-    pair.answerer.hear(ONE, question)  # repeated after the answer
+    pair.answerer.receive(ONE, question)  # repeated after the answer
     assert (await pair.ask("echo")).result is not None
     assert pair.echoes == 2
 
@@ -148,10 +148,10 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
     forged = zlib.compress(msgspec.json.encode({"result": "forged"}))
-    pair.asker.hear(9, Reply(1, forged))
-    pair.asker.hear(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
+    pair.asker.receive(9, Reply(1, forged))
+    pair.asker.receive(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
     assert (await waiting).result == "right"
-    pair.asker.hear(TWO, Reply(1, forged))  # after the answer
+    pair.asker.receive(TWO, Reply(1, forged))  # after the answer
 
 
 async def test_an_answer_that_is_too_large_is_named() -> None:
@@ -170,5 +170,5 @@ async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.Mon
     monkeypatch.setattr(store_questions, "LIVES_MAX", 3)
     pair = TwoAskers()
     for life in range(10, 20):
-        pair.answerer.hear(life, Question(1, "echo", b"{}", "eva"))
+        pair.answerer.receive(life, Question(1, "echo", b"{}", "eva"))
     assert len(pair.answerer._last_of) == 3
