@@ -49,7 +49,7 @@ log = structlog.get_logger("semq.carrier")
 class CarrierReceiver(Protocol):
     """The receiver of the messages: ``semq.engine.hub.instances.Instances``."""
 
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
     def returned(self, store: StoreName, message: Message) -> None:
@@ -244,7 +244,7 @@ class AmqpCarrier:
             return
         if batch.life != self._life:
             for message in batch.messages:
-                self._receiver.hear(batch.life, message)
+                self._receiver.receive(batch.life, message)
 
     def _note_foreign(self, error: SemqError) -> None:
         self.foreign += 1

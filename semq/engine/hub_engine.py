@@ -1,7 +1,7 @@
 """The engine of the hub: forwards or stores each message, and writes no row for a forwarded message.
 
-The driver calls ``link_up`` and ``link_down`` with the sessions of nodes. It calls ``hear``, ``tick`` and ``flush`` as
-it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody`` stores copies.
+The driver calls ``link_up`` and ``link_down`` with the sessions of nodes. It calls ``receive``, ``tick`` and ``flush``
+as it does for a local node. ``hub.forwarding`` forwards messages, ``hub.custody`` stores copies.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -86,10 +86,10 @@ class HubEngine:
         if session.is_here and self.instances is not None:
             self.instances.went(link)
 
-    def room(self, link: Link) -> None:
+    def send_waiting(self, link: Link) -> None:
         """Send waiting messages, as the session has room again."""
         if self.instances is not None:
-            self.instances.room(link)
+            self.instances.note_room(link)
         self.custody.run(str(link.peer))
 
     def waiting(self) -> Iterable[str]:
@@ -129,7 +129,7 @@ class HubEngine:
             present=tuple(sorted(present & set(self.directory.users(node)))) if present else None,
         )
 
-    def defined(self) -> None:
+    def send_changed_directory(self) -> None:
         """Send the changed directory to every online node, and its former partners as no longer allowed."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
@@ -142,7 +142,7 @@ class HubEngine:
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     # --- received frames
-    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+    def receive(self, link: Link, frames: Sequence[Frame]) -> None:
         """Process the frames that were read from a session, in order. Frames of a session that has ended or was
         replaced are ignored.
         """
@@ -152,11 +152,11 @@ class HubEngine:
         for run in runs(frames):
             if isinstance(run, list):
                 here = run if self.instances is None else self.instances.route(link.peer, run)
-                self.relay.hear_messages(link.peer, here)
+                self.relay.receive_messages(link.peer, here)
             else:
-                self._hear_packet(session, run)
+                self._receive_packet(session, run)
 
-    def _hear_packet(self, session: PresentNode, packet: Packet) -> None:
+    def _receive_packet(self, session: PresentNode, packet: Packet) -> None:
         peer = session.link.peer
         if packet.source.node != peer:
             self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
@@ -175,35 +175,35 @@ class HubEngine:
         if packet.target.node != self.core.address:
             self._pass_on(session, packet)
         elif packet.function is Function.PRESENCE:
-            self._hear_introduction(session, packet.records)
+            self._receive_introduction(session, packet.records)
         elif self.instances is None:
-            self._hear_about_copies(peer, packet)
+            self._receive_about_copies(peer, packet)
         elif (here := self.instances.split(peer, packet)) is not None:
-            self._hear_about_copies(peer, here)
+            self._receive_about_copies(peer, here)
 
-    def take_packet(self, speaker: Address, packet: Packet) -> None:
+    def receive_checked_packet(self, speaker: Address, packet: Packet) -> None:
         """Process a packet that another instance has checked. The packet is about copies in this store, or has
         inquiries about messages for a node whose home is this store."""
         if packet.target.node == self.core.address:
-            self._hear_about_copies(speaker, packet)
+            self._receive_about_copies(speaker, packet)
         elif packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
-            self.copies.hear_inquiries(speaker, packet.target.node, packet.records)
+            self.copies.receive_inquiries(speaker, packet.target.node, packet.records)
 
-    def _hear_about_copies(self, peer: Address, packet: Packet) -> None:
+    def _receive_about_copies(self, peer: Address, packet: Packet) -> None:
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.copies.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
+                self.copies.receive_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
             case Function.RECEIPTS, Primitive.RESPONSE:
-                self.copies.hear_noted(peer, packet.records)
+                self.copies.receive_noted_refusals(peer, packet.records)
             case Function.INQUIRIES, Primitive.REQUEST:
-                self.copies.hear_role_r(peer, [r for r in packet.records if r.role is InquiryRole.R])
-                self.copies.hear_custody(peer, [r for r in packet.records if r.role is InquiryRole.S])
+                self.copies.receive_role_r(peer, [r for r in packet.records if r.role is InquiryRole.R])
+                self.copies.receive_custody_inquiries(peer, [r for r in packet.records if r.role is InquiryRole.S])
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.copies.hear_answers(peer, packet.records)
+                self.copies.receive_answers(peer, packet.records)
             case _:
                 self.core.count("unknown_packet")
 
-    def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
+    def _receive_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
         """Note the certificates of a node and its users who receive documents now, as the node itself presents them.
         Its partners get both."""
         peer = session.link.peer
@@ -218,7 +218,7 @@ class HubEngine:
                 self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
                 continue
             try:
-                self.introduced(peer, record.certificates)
+                self.keep_certificates(peer, record.certificates)
             except SemqError as error:
                 self.relay.note_violation(error, str(peer))
 
@@ -234,18 +234,18 @@ class HubEngine:
         if session.is_here and self.instances is not None:
             self.instances.fronts.changed(node)
 
-    def introduced(self, node: Address, certificates: Sequence[str]) -> None:
+    def keep_certificates(self, node: Address, certificates: Sequence[str]) -> None:
         """Keep the certificates of a node and send them to its partners. Raises SemqError for certificates that are
         refused."""
         known = self.directory.introduce(node, certificates)
         if known is not None:
             self.core.post(keep_rows([Certificates(str(node), known)]))
-            self.certified(node)
+            self.send_certificates(node)
             if self.instances is not None:
                 self.instances.fronts.changed(node)
             self.flush()  # before packets signed with the new key, which are passed on immediately
 
-    def certified(self, node: Address) -> None:
+    def send_certificates(self, node: Address) -> None:
         """Send the changed certificates of a node (renewed, revoked)."""
         self._send_presence(node, online=str(node) in self.sessions)
 
@@ -254,7 +254,7 @@ class HubEngine:
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             role_s = [record for record in packet.records if record.role is InquiryRole.S]
             if role_s and (self.instances is None or not self.instances.ask_home(packet, role_s)):
-                self.copies.hear_inquiries(session.link.peer, packet.target.node, role_s)
+                self.copies.receive_inquiries(session.link.peer, packet.target.node, role_s)
             other_roles = [record for record in packet.records if record.role is not InquiryRole.S]
             if other_roles and not role_s:
                 self.relay.pass_on(packet)  # unchanged, with its signature

@@ -1,7 +1,7 @@
 """The engine of a local node: sends an institution's documents, and records the documents that other nodes send.
 
-The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with the frames read from a session, ``tick`` at
-the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Documents of
+The driver calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session, ``tick``
+at the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Documents of
 applications arrive at ``submit``. ``handover`` gives received documents to the inbox, and ``answers`` takes the
 applications' answers.
 """
@@ -182,7 +182,7 @@ class LocalEngine:
         for lane in self.rows.pump.lanes.values():
             lane.flight.clear()
 
-    def room(self, link: Link | None = None) -> None:
+    def send_waiting(self, link: Link | None = None) -> None:
         """Send waiting messages, because ``link`` has room again: to its partner if the link is direct; otherwise (also
         for None) to all targets."""
         if link is not None and not is_hub(link.peer):
@@ -190,17 +190,17 @@ class LocalEngine:
         else:
             self.rows.pump.run_all()
 
-    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+    def receive(self, link: Link, frames: Sequence[Frame]) -> None:
         """Process the frames that were read from a session, in order."""
         if not is_hub(link.peer):
             frames = self.direct.permitted(link.peer, frames)
         for run in runs(frames):
             if isinstance(run, list):
-                self.receiver.hear_messages(link.peer, run)
+                self.receiver.receive_messages(link.peer, run)
             else:
-                self._hear_packet(link.peer, run)
+                self._receive_packet(link.peer, run)
 
-    def _hear_packet(self, peer: Address, packet: Packet) -> None:
+    def _receive_packet(self, peer: Address, packet: Packet) -> None:
         """Check addressee, source, session and signature of a packet, then process its records."""
         source = packet.source.node
         try:
@@ -226,26 +226,26 @@ class LocalEngine:
         records = records_of(placed_records)
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.receipts.hear_receipts(source, placed_records, proof)
+                self.receipts.receive_receipts(source, placed_records, proof)
             case Function.RECEIPTS, Primitive.RESPONSE:
-                self.reacks.hear_reacks(source, records)
+                self.reacks.receive_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
                 role_r = [record for record in records if record.role is InquiryRole.R]
                 other_roles = [record for record in records if record.role is not InquiryRole.R]
                 if role_r:
-                    self.receipts.hear_inquiries(source, role_r, proof)
+                    self.receipts.receive_inquiries(source, role_r, proof)
                 if other_roles:
-                    self.reacks.hear_inquiries(source, other_roles)
+                    self.reacks.receive_inquiries(source, other_roles)
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.receipts.hear_answers(source, records, proof)
+                self.receipts.receive_answers(source, records, proof)
             case Function.PRESENCE, _:
-                self.hear_presence(records)
+                self.receive_presence(records)
 
-    def hear_presence(self, records: Sequence[Presence]) -> None:
+    def receive_presence(self, records: Sequence[Presence]) -> None:
         """Process records of the hub about partners: which exist, which may get documents, which are online, and their
         certificates. Records about groups arrive here, too."""
         try:
-            self.partners.hear(records)
+            self.partners.learn(records)
         except SemqError as error:
             self.note_violation(link.peer if (link := self.uplink.link) is not None else self.core.address, error)
         known: list[RareChange] = []
@@ -315,7 +315,7 @@ class LocalEngine:
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
         """Record messages that this node has sent to itself. They do not go by way of the hub (seed, defect 5.2)."""
-        self.receiver.hear_messages(self.core.address, frames)
+        self.receiver.receive_messages(self.core.address, frames)
 
     # --- time and turns
     def tick(self) -> None:
@@ -342,7 +342,7 @@ class LocalEngine:
         """Send the collected records."""
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
-                self._hear_packet(self.core.address, packet)
+                self._receive_packet(self.core.address, packet)
             elif (link := self.uplink.way(packet.target.node)) is not None:
                 self._send(link, packet)
 

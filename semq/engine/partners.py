@@ -67,7 +67,7 @@ class Partners:
         self._named.clear()
         self.overflow = self.is_listed = False
 
-    def hear(self, records: Sequence[Presence]) -> None:
+    def learn(self, records: Sequence[Presence]) -> None:
         """Process records of the hub. The last record of the complete list removes all partners and groups that the hub
         has not named in this session.
 
@@ -76,11 +76,11 @@ class Partners:
         before = self.overflow
         for record in records:
             if record.members is not None:
-                self._hear_group(record.node, KnownGroup(record.members, record.others))
+                self._note_group(record.node, KnownGroup(record.members, record.others))
             elif record.node and self.keeps(record):
                 self.allowed[record.node] = record.allowed
                 self.online[record.node] = record.online
-                self._hear_users(record)
+                self._note_users(record)
                 self._set_terms(record.node, record.terms)
                 self._named.add(record.node)
             elif record.node:
@@ -96,14 +96,14 @@ class Partners:
         if self.overflow and not before:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
 
-    def _hear_users(self, record: Presence) -> None:
+    def _note_users(self, record: Presence) -> None:
         """Note the users of a partner who receive documents now. A list that exceeds the bound of all users is not
         kept."""
         self.present.pop(record.node, None)
         if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
             self.present[record.node] = record.present
 
-    def _hear_group(self, name: str, group: KnownGroup) -> None:
+    def _note_group(self, name: str, group: KnownGroup) -> None:
         """Note a group. A group without members no longer exists for this node; a group that exceeds the bound is not
         kept."""
         before = self.groups.pop(name, None)

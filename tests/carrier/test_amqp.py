@@ -65,7 +65,7 @@ class Member:
         self.states: asyncio.Queue[str] = asyncio.Queue()
         self.life, self.store = life, store
 
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         self.messages.put_nowait((life, message))
 
     def returned(self, store: StoreName, message: Message) -> None:

@@ -15,14 +15,14 @@ END = Presence(node="", complete=True)
 def test_a_target_missing_from_the_complete_list_is_unknown() -> None:
     known = Partners()
     known.check("1.a")  # no list has arrived yet, so any target is accepted
-    known.hear([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
+    known.learn([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
     known.check("1.a")
     with pytest.raises(TargetNotAllowed):
         known.check("1.b")
     with pytest.raises(UnknownTarget):
         known.check("1.c")
     known.begin()
-    known.hear([Presence(node="1.c"), END])
+    known.learn([Presence(node="1.c"), END])
     assert known.allowed == known.online | {"1.c": True} == {"1.c": True}
 
 
@@ -38,15 +38,15 @@ def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.Monke
     monkeypatch.setattr(partners, "PARTNERS_MAX", 10)
     known = Partners()
     with pytest.raises(DirectoryTooLarge):
-        known.hear([Presence(node=f"1.{n}") for n in range(1000)])
-    known.hear([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
-    known.hear([Presence(node="1.9", allowed=False), END])  # records of known partners are still processed
+        known.learn([Presence(node=f"1.{n}") for n in range(1000)])
+    known.learn([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
+    known.learn([Presence(node="1.9", allowed=False), END])  # records of known partners are still processed
     assert len(known.allowed) == len(known.online) == 10
     known.check("1.999")  # the hub decides about targets beyond the bound
     with pytest.raises(TargetNotAllowed):
         known.check("1.9")
     known.begin()
-    known.hear([Presence(node="1.a"), END])
+    known.learn([Presence(node="1.a"), END])
     with pytest.raises(UnknownTarget):
         known.check("1.999")
 
@@ -56,22 +56,22 @@ def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.Monke
     long = tuple(Terms(types=("x" * 200,)) for _ in range(10))
     known = Partners()
     for _ in range(5):  # repeated records take no more memory
-        known.hear([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
+        known.learn([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
     with pytest.raises(DirectoryTooLarge):
-        known.hear([Presence(node="1.c", terms=long)])
+        known.learn([Presence(node="1.c", terms=long)])
     assert known.terms.keys() == {"1.a", "1.b"}
-    known.hear([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
+    known.learn([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
     assert known.terms["1.c"] == long
 
 
 def test_groups_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "MEMBERS_MAX", 3)
     known = Partners()
-    known.hear([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
+    known.learn([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
     with pytest.raises(DirectoryTooLarge):
-        known.hear([Presence(node="3.b", members=("1.a", "1.b")), END])
+        known.learn([Presence(node="3.b", members=("1.a", "1.b")), END])
     assert known.groups.keys() == {"3.a"}
-    known.hear([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
+    known.learn([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
     assert len(known.groups["3.a"].members) == 3
-    known.hear([Presence(node="3.a", members=())])
+    known.learn([Presence(node="3.a", members=())])
     assert known.groups == {}

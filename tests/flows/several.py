@@ -44,7 +44,7 @@ class CarrierQueue:
         if destination_kind == "all":
             for life, member in list(self.members.items()):
                 if life != origin:
-                    member.others.hear(origin, message)
+                    member.others.receive(origin, message)
             return
         targets = [
             member
@@ -52,7 +52,7 @@ class CarrierQueue:
             if name == (life if destination_kind == "front" else member.name)
         ]
         if targets:
-            targets[0].others.hear(origin, message)
+            targets[0].others.receive(origin, message)
         elif origin in self.members:
             others = self.members[origin].others
             if isinstance(name, tuple):
@@ -152,8 +152,8 @@ class Several(Trio):
             self.homes[node.address] = (1, home)
         instance = self.instances[place - 1]
         self.places[node] = instance
-        up = node.up = TrioWire(self, HUB, lambda frame: instance.hub.hear(down, [frame]))
-        down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
+        up = node.up = TrioWire(self, HUB, lambda frame: instance.hub.receive(down, [frame]))
+        down = node.down = TrioWire(self, node.address, lambda frame: node.engine.receive(up, [frame]))
         instance.hub.link_up(down)
         node.engine.link_up(up)
         self.settle()

@@ -145,13 +145,13 @@ def test_a_partner_speaks_for_itself_only() -> None:
     [message] = [message for message in messages(there) if message.envelope.lk0 == lk0]
     note = Receipt(ident=str(lk0), flag=HubFlag.STORED, lk1=(1, 1, 7), att=1)
     ack = Packet(trio.b.address, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])
-    trio.a.engine.hear(there, [ack])  # a statement of custody, which only the hub may make
+    trio.a.engine.receive(there, [ack])  # a statement of custody, which only the hub may make
     foreign = replace(message.envelope, source=other, lk0=lk0._replace(id=other.id))
-    trio.b.engine.hear(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
-    trio.a.engine.hear(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
+    trio.b.engine.receive(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
+    trio.a.engine.receive(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
     presence = Presence(node=str(other), online=True, allowed=True, certificates=("x",))
     packet = Packet(trio.b.address, trio.a.address, Function.PRESENCE, Primitive.INDICATION, [presence])
-    trio.a.engine.hear(there, [packet])
+    trio.a.engine.receive(there, [packet])
     trio.settle()
     assert trio.b.lines(Event.VIOLATION) == 2
     assert trio.a.lines(Event.VIOLATION) == 3

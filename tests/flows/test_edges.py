@@ -250,18 +250,18 @@ def test_no_message_is_forwarded_past_a_stored_one() -> None:
     trio.a.send(b"1", b"2", b"3")
     trio.settle()
     first, second, third = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
-    trio.hub.hear(trio.a.down, [first])
+    trio.hub.receive(trio.a.down, [first])
     trio.connect(trio.b)  # while the store writes the first document
     assert trio.b.down is not None
-    trio.hub.hear(trio.a.down, [second])
+    trio.hub.receive(trio.a.down, [second])
     trio.b.down.room = 0
     trio.hub_store.run()
     trio.b.down.room = 1000
-    trio.hub.hear(trio.a.down, [third])
+    trio.hub.receive(trio.a.down, [third])
     trio.hub_store.run()
     assert not any(is_message(frame) for frame in trio.b.down.sent)
     assert trio.held == 3
-    trio.hub.room(trio.b.down)
+    trio.hub.send_waiting(trio.b.down)
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
 

@@ -199,13 +199,13 @@ def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -
     several = pair(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 3
-    several.instances[1].hub.room(several.b.down)
+    several.instances[1].hub.send_waiting(several.b.down)
     several.a.send(b"first")
     several.settle()
     several.lose = lambda wire, frame: wire is several.b.down
     link = several.instances[0].hub.sessions["1.56001"].link
     several.b.down.room = 2
-    several.instances[1].hub.room(several.b.down)
+    several.instances[1].hub.send_waiting(several.b.down)
     several.settle()
     several.carrier.lose = lambda message: isinstance(message, Passed)
     several.a.send(*(b"%d" % n for n in range(5)))
@@ -225,7 +225,7 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
     assert several.instances[0].held == 3
     several.carrier.lose = lambda message: isinstance(message, Credit)
     several.b.down.room = 9
-    several.instances[1].hub.room(several.b.down)
+    several.instances[1].hub.send_waiting(several.b.down)
     several.settle()
     several.carrier.lose = lambda message: False
     several.later(2 * several.settings.inquiry_s + ALIVE_S)
@@ -265,7 +265,7 @@ def test_frames_for_a_node_without_a_session_are_reported_by_its_instance() -> N
 def test_certificates_of_a_node_are_known_at_every_instance() -> None:
     several = pair(1, 2, 1, 1)
     second = several.instances[1]
-    second.hub.introduced(several.b.address, ("pem",))
+    second.hub.keep_certificates(several.b.address, ("pem",))
     several.settle()
     assert [
         message for message in several.carrier.passed if isinstance(message, Came) and message.certificates == ("pem",)
@@ -282,7 +282,7 @@ def test_a_report_without_a_change_of_named_users_is_not_carried() -> None:
     node = several.b.address
     several.directory.group_members[f"4.{node.id}"] = [f"{node}/desk", f"{node}/zed"]
     for instance in several.instances:
-        instance.hub.defined()
+        instance.hub.send_changed_directory()
     several.settle()
     several.b.engine.note_users(["desk", "zed"])
     several.settle()

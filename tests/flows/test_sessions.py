@@ -39,7 +39,7 @@ def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() ->
     assert trio.a.down is not None
     trio.later(11)
     again = Data(first.envelope, first.body)
-    trio.hub.hear(trio.a.down, [again])
+    trio.hub.receive(trio.a.down, [again])
     trio.settle()
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (2, 0)
 
@@ -55,7 +55,7 @@ def test_a_message_forwarded_again_counts_as_the_newest() -> None:
     first, second, third, fourth = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
     for moment, messages in ((0, [first, second]), (400, [first]), (450, [third]), (700, [fourth])):
         trio.later(1000 + moment - trio.time.now)
-        trio.hub.hear(trio.a.down, messages)
+        trio.hub.receive(trio.a.down, messages)
     trio.settle()
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (5, 0)
 
@@ -129,7 +129,7 @@ def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     trio.connect(trio.b)
     trio.settle()
     before = hub_lines(trio, Event.FORWARDED)
-    trio.hub.hear(old_a, [message])
+    trio.hub.receive(old_a, [message])
     trio.hub.link_down(old_b)
     trio.settle()
     assert hub_lines(trio, Event.FORWARDED) == before
@@ -183,7 +183,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     if before != "stored":
         trio.cut(trio.b)
     trio.directory.addresses.remove(trio.b.address)
-    trio.hub.defined()
+    trio.hub.send_changed_directory()
     trio.later(100)
     if before != "cancelled":  # else the hub has refused the marker, and the document has ended
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
@@ -209,7 +209,7 @@ def test_a_message_for_an_unknown_target_is_not_stored() -> None:
     trio.settle()
     trio.cut(trio.b)
     trio.directory.addresses.remove(trio.b.address)
-    trio.hub.defined()
+    trio.hub.send_changed_directory()
     trio.later(4000, step=1)
     assert trio.held == 0
     assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]

@@ -11,8 +11,6 @@ from tests.house.sources import ROOT, committed, modules, nodes, tree
 # word | where a function, class, argument or variable may be called so | meaning
 WORDS = """
 look   | semq/service/operations/operation.py semq/app/client.py    | an operation that changes nothing
-hear   | semq/engine semq/carrier semq/service/links platform_node/all_stores | the engine's entry for events from a peer, the clock or a person
-heard  | semq/engine semq/umx_t/grids.py                            | the same, as an event of a grid
 wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait
 behind | semq/app semq/web/api                                      | number of events after which an event is acknowledged
 life   | semq/engine/hub semq/carrier semq/store/control platform_node | an incarnation of an instance of a hub, by its number

@@ -53,7 +53,7 @@ class CarriedLink:
             self._bytes += len(frame.body)
         self._carrier.to_front(self.life, Passed(str(self.peer), self.session, number, frame))
 
-    def hear(self, credit: Credit) -> None:
+    def note_credit(self, credit: Credit) -> None:
         """Note the room that the front reports. A report that arrives late only delays documents."""
         self._room = credit.room
         self._credit_at = self._core.now()

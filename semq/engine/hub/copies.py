@@ -30,40 +30,40 @@ class Copies:
         self._core = custody.core
         self._stores = custody.stores
 
-    def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
+    def receive_acks(self, source: Address, records: Sequence[Receipt]) -> None:
         """H6: Ack about copies."""
-        self._hear_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
+        self._receive_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
 
-    def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def receive_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H6: inquiries of a receiver whether its Ack was noted; the inquiry itself counts as an Ack."""
-        self._hear_acks([Ack(source, LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
+        self._receive_acks([Ack(source, LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
 
-    def _hear_acks(self, acks: Sequence[Ack]) -> None:
+    def _receive_acks(self, acks: Sequence[Ack]) -> None:
         here = [ack for ack in acks if self._stores.is_here(ack.lk1)]
         if here:
             self._core.post(self._acks(here))
-        self._stores.hear_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
+        self._stores.receive_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
-    def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
+    def receive_noted_refusals(self, source: Address, records: Sequence[Receipt]) -> None:
         """H17: a sender has noted the refusal of copies of its messages. Records about other stores are ignored."""
         noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
         if noted:
             self._core.post(self._noted(source, noted))
 
-    def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def receive_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H11 and H12: answers to inquiries of this store. Other stores send their own inquiries."""
         here, _ = self._named(records)
         if here:
             self._core.post(self._answers(source, here))
 
-    def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def receive_custody_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H9: inquiries of a sender to the custodian."""
         here, elsewhere = self._named(records)
         if here:
             self._core.post(self._custody_inquiries(source, here))
         self._stores.answer_custody(source, elsewhere)
 
-    def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+    def receive_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H7 and H8: inquiries of a sender to a target. The hub answers for copies that it holds, and for targets that
         are offline."""
         if self._custody.is_clear(str(target), class3=True):
@@ -104,9 +104,9 @@ class Copies:
         for ack in acks:
             row = unit.outbound.get(ack.lk1.object_id)
             if row is None or fits(row, ack.ident, row.target.node, ack.source):
-                self._custody.hear(unit, row, HubEvent.ack, after, ack)
+                self._custody.apply_event(unit, row, HubEvent.ack, after, ack)
             else:
-                self._custody.hear(unit, row, HubEvent.ack_other, after, ack)
+                self._custody.apply_event(unit, row, HubEvent.ack_other, after, ack)
                 self._core.count("ack_other")
                 self._violation(unit, ack.source, ack.lk1, ack.ident, "An Ack")
         yield COMMITTED
@@ -122,7 +122,7 @@ class Copies:
             row = unit.outbound.get(lk1.object_id)
             if row is not None and not fits(row, ident, row.lk0.node, source):
                 row = None
-            self._custody.hear(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
+            self._custody.apply_event(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
         yield COMMITTED
         self._custody.apply(after)
 
@@ -136,9 +136,9 @@ class Copies:
             if row is not None and not fits(row, record.ident, row.target.node, source):
                 self._violation(unit, source, lk1, record.ident, "An answer")
             elif answer in ARRIVAL_BY_ANSWER:
-                self._custody.hear(unit, row, HubEvent.held, after, detail=answer.name)
+                self._custody.apply_event(unit, row, HubEvent.held, after, detail=answer.name)
             elif row is None or (answer is Answer.NOT and record.nonce == row.att):
-                self._custody.hear(unit, row, HubEvent.not_here, after, detail=Answer.NOT.name)
+                self._custody.apply_event(unit, row, HubEvent.not_here, after, detail=Answer.NOT.name)
         yield COMMITTED
         self._custody.apply(after)
 
@@ -150,7 +150,7 @@ class Copies:
         for lk1, record in named:
             row = unit.outbound.get(lk1.object_id)
             is_meant = row is not None and names(row, record.ident)
-            self._custody.hear(
+            self._custody.apply_event(
                 unit, row if is_meant else None, HubEvent.asked, after, SenderQuestion(source, record, lk1)
             )
         yield COMMITTED
@@ -163,7 +163,7 @@ class Copies:
         after = AfterCopies()
         for record in records:
             row = unit.relayed.get(record.ident)
-            self._custody.hear(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
+            self._custody.apply_event(unit, row, HubEvent.inquired, after, SenderQuestion(source, record))
         yield COMMITTED
         self._custody.apply(after)
         if after.rest:

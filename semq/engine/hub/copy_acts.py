@@ -82,11 +82,11 @@ class CopyActs:
                 return "marker"
             if not (row.ack2 or row.void or only_copies):
                 return "only_copy"
-        self._custody.hear(unit, row, HubEvent.refuse, after, verdict)
+        self._custody.apply_event(unit, row, HubEvent.refuse, after, verdict)
         if row is None:
             return "gone"
         if not directory.serves(row.lk0.node):
-            self._custody.hear(unit, row, HubEvent.noted, after, detail=NOBODY)
+            self._custody.apply_event(unit, row, HubEvent.noted, after, detail=NOBODY)
         return "repeated" if is_repeated else "refused"
 
     @work
@@ -102,7 +102,7 @@ class CopyActs:
 
     def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
         """Send a copy again; return the result, under which it is counted."""
-        state = self._custody.hear(unit, row, HubEvent.resend, after)
+        state = self._custody.apply_event(unit, row, HubEvent.resend, after)
         if row is None:
             return "gone"
         if state is CopyState.REFUSED:

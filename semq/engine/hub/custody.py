@@ -3,9 +3,9 @@
 
 Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver or, after an
 operator's refusal, of its sender; every acknowledgement must contain the identity of the row (rules N9, N12, N13).
-``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open transaction, and the
-action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts of operators through
-``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
+``apply_event`` processes every event of a copy: the grid decides, the row and the ledger change in the open
+transaction, and the action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts
+of operators through ``copy_acts``. ``Custody`` implements ``lanes.LaneOwner``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
-# Events whose ledger line ``hear`` writes itself; the deeds write the lines of all other events.
+# Events whose ledger line ``apply_event`` writes itself; the deeds write the lines of all other events.
 LINES = {
     HubEvent.ack: Event.RELEASED,
     HubEvent.held: Event.RELEASED,
@@ -103,7 +103,7 @@ class Custody:
             news = HubEvent.store if row is None else HubEvent.again
             if row is not None and message.envelope.void and (not row.void or copy_state(row) is CopyState.REFUSED):
                 news = HubEvent.replace
-            self.hear(unit, row, news, after, message)
+            self.apply_event(unit, row, news, after, message)
         yield COMMITTED
         self._decided(expected)
         self._count_new(after.new)
@@ -191,7 +191,7 @@ class Custody:
             unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
             return None
         after = AfterCopies()
-        self.hear(unit, row, HubEvent.claim, after, stored)
+        self.apply_event(unit, row, HubEvent.claim, after, stored)
         return after.frames[0]
 
     def send(self, dest: str, frames: list[Data]) -> None:
@@ -213,11 +213,11 @@ class Custody:
         not noted."""
         after, rows = AfterCopies(), list(unit.outbound_found(query))
         for row in rows:
-            self.hear(unit, row, HubEvent.ask, after)
+            self.apply_event(unit, row, HubEvent.ask, after)
         return Asked(len(rows), lambda: self.apply(after))
 
     # --- the row of a copy
-    def hear(
+    def apply_event(
         self, unit: Unit, row: Outbound | None, news: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.

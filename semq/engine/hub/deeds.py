@@ -1,7 +1,7 @@
 """The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-``custody.Custody.hear`` calls the deed of a cell in the open transaction. Deeds collect the actions that must follow
-the commit in ``AfterCopies``; ``Custody.apply`` carries them out. Also builds the hub's records about copies.
+``custody.Custody.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
+follow the commit in ``AfterCopies``; ``Custody.apply`` carries them out. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping

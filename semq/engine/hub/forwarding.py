@@ -40,7 +40,7 @@ class Relay:
         self._lines: list[LedgerLine] = []
         self._at = 0  # arrival of the present messages, in milliseconds since 1970 UTC
 
-    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+    def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """Forward, store or refuse messages of one node, in order."""
         to_store: list[Data] = []
         barred: dict[int, Reason] = {}

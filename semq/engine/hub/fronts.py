@@ -38,16 +38,16 @@ class CarriedHub(Protocol):
     def link_down(self, link: Link) -> None:
         """A session at another front has ended."""
 
-    def room(self, link: Link) -> None:
+    def send_waiting(self, link: Link) -> None:
         """A session has room again."""
 
     def waiting(self) -> Iterable[str]:
         """Return the nodes for which copies wait in this store."""
 
-    def take_packet(self, speaker: Address, packet: Packet) -> None:
+    def receive_checked_packet(self, speaker: Address, packet: Packet) -> None:
         """Process a packet that the front of its speaker has checked."""
 
-    def introduced(self, node: Address, certificates: Sequence[str]) -> None:
+    def keep_certificates(self, node: Address, certificates: Sequence[str]) -> None:
         """Keep the certificates of a node. Raises SemqError if they are refused."""
 
 
@@ -124,7 +124,7 @@ class Fronts:
         """Note a sign of life."""
         self._alive_at[life] = self._core.now()
 
-    def hear_came(self, life: int, came: Came) -> None:
+    def receive_came(self, life: int, came: Came) -> None:
         """Note a session that has begun or changed at another instance. Reports may arrive in another order: one that
         is older than the known one is ignored."""
         reported = self._reported.setdefault(life, {})
@@ -133,20 +133,20 @@ class Fronts:
             reported[came.node] = came
             self._has_come(life, came)
 
-    def hear_went(self, life: int, went: Went) -> None:
+    def receive_went(self, life: int, went: Went) -> None:
         """Note a session that has ended at another instance."""
         self._has_gone(life, [went.node], lambda came: came.session == went.session)
 
-    def hear_present_sessions(self, life: int, roll: PresentSessions) -> None:
+    def receive_present_sessions(self, life: int, roll: PresentSessions) -> None:
         """Note the end of those sessions of an instance that are missing from its list."""
         named = set(roll.sessions)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
-    def hear_asking(self, life: int, asking: Asking) -> None:
+    def receive_asking(self, life: int, asking: Asking) -> None:
         """Send the sessions here to another instance."""
         self._send_sessions(life)
 
-    def hear_alive(self, life: int, alive: Alive) -> None:
+    def receive_alive(self, life: int, alive: Alive) -> None:
         """Ask an instance for its sessions if its reports have not all arrived."""
         if (alive.count, alive.total, alive.changes) != _sums(self._reported.get(life, {}).values()):
             self._carrier.to_front(life, Asking(self._store))
@@ -184,7 +184,7 @@ class Fronts:
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
             if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:
-                self._hub.room(session.link)
+                self._hub.send_waiting(session.link)
 
     @property
     def next_due(self) -> float:
@@ -221,7 +221,7 @@ class Fronts:
 
     def _introduce(self, node: Address, certificates: Sequence[str]) -> bool:
         try:
-            self._hub.introduced(node, certificates)
+            self._hub.keep_certificates(node, certificates)
         except SemqError as error:
             self._hub.relay.note_violation(error, str(node))
             return False

@@ -75,7 +75,7 @@ class Instances:
         self._beyond.pop(str(link.peer), None)
         self.fronts.went(link)
 
-    def room(self, link: Link) -> None:
+    def note_room(self, link: Link) -> None:
         """Note that a session here has room again, for the engines that send to it."""
         node = str(link.peer)
         self._beyond.pop(node, None)
@@ -143,7 +143,7 @@ class Instances:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
 
     # --- messages of others
-    def hear(self, life: int, message: Message) -> None:
+    def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         self.fronts.note_sign_of_life(life)
         if isinstance(message, Asking | Alive | PresentSessions):
@@ -173,23 +173,23 @@ class Instances:
         self._last_number += 1
         self._carrier.to_store(store, StoreFrames(self._last_number, speaker, frames))
 
-    def _hear_frames(self, life: int, message: StoreFrames) -> None:
+    def _receive_frames(self, life: int, message: StoreFrames) -> None:
         if self._repetitions.is_repeated(life, message.number):
             self._core.count("carrier_repeated")
             return
         for run in runs(message.frames):
             if isinstance(run, list):
-                self._hub.relay.hear_messages(message.speaker, run)
+                self._hub.relay.receive_messages(message.speaker, run)
             else:
-                self._hub.take_packet(message.speaker, run)
+                self._hub.receive_checked_packet(message.speaker, run)
 
-    def _hear_credit(self, life: int, credit: Credit) -> None:
+    def _receive_credit(self, life: int, credit: Credit) -> None:
         link = self.fronts.link(life, credit.node, credit.session)
         if link is not None:
-            link.hear(credit)
-            self._hub.room(link)
+            link.note_credit(credit)
+            self._hub.send_waiting(link)
 
-    def _hear_acknowledged(self, life: int, message: Acknowledged) -> None:
+    def _receive_acknowledged(self, life: int, message: Acknowledged) -> None:
         session = self._hub.sessions.get(message.node)
         if session is not None:
             self._hub.relay.acknowledged(session, message.idents)
@@ -217,15 +217,15 @@ class Instances:
 
 
 HANDLERS: dict[type[Message], Callable[[Instances, int, Any], None]] = {
-    StoreFrames: Instances._hear_frames,
+    StoreFrames: Instances._receive_frames,
     Passed: Instances._deliver,
-    Credit: Instances._hear_credit,
-    Acknowledged: Instances._hear_acknowledged,
-    Came: lambda self, life, message: self.fronts.hear_came(life, message),
-    Went: lambda self, life, message: self.fronts.hear_went(life, message),
-    PresentSessions: lambda self, life, message: self.fronts.hear_present_sessions(life, message),
-    Asking: lambda self, life, message: self.fronts.hear_asking(life, message),
-    Alive: lambda self, life, message: self.fronts.hear_alive(life, message),
+    Credit: Instances._receive_credit,
+    Acknowledged: Instances._receive_acknowledged,
+    Came: lambda self, life, message: self.fronts.receive_came(life, message),
+    Went: lambda self, life, message: self.fronts.receive_went(life, message),
+    PresentSessions: lambda self, life, message: self.fronts.receive_present_sessions(life, message),
+    Asking: lambda self, life, message: self.fronts.receive_asking(life, message),
+    Alive: lambda self, life, message: self.fronts.receive_alive(life, message),
 }
 
 

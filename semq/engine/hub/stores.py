@@ -45,7 +45,7 @@ class Stores:
             self.missed[name] = self.missed.get(name, 0) + 1
         return False
 
-    def hear_acks(self, acks: Sequence[Ack]) -> None:
+    def receive_acks(self, acks: Sequence[Ack]) -> None:
         """Note Acks about copies in retired stores. Acks about other stores get no answer, so that the receiver repeats
         them.
         """

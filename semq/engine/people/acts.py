@@ -134,7 +134,7 @@ class MessageActs:
                 continue  # its marker is on the way
             unit.ledger.append(self.core.line(Side.SENDER, Event.VOIDED, row, why, after.at))
             row.held, row.reason = False, reason
-            self.rows.hear(unit, row, SenderEvent.cancel, after, why)
+            self.rows.apply_event(unit, row, SenderEvent.cancel, after, why)
         yield COMMITTED
         self.rows.apply(after)
         done()
@@ -150,7 +150,7 @@ class MessageActs:
             )
         self._note(unit, row, "resend", why)
         row.held = False
-        self.rows.hear(unit, row, SenderEvent.resend, after, why)
+        self.rows.apply_event(unit, row, SenderEvent.resend, after, why)
         yield COMMITTED
         self.rows.apply(after)
         done()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
-from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
+from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, apply_event
 from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import delete_if_done
 from semq.errors import Unavailable
@@ -146,7 +146,7 @@ class ChangedRows:
             news = HandlingEvent.fail
         if news is HandlingEvent.requeue and row.status is not Arrival.RECV:
             return None  # refused when it arrived (REJ): there is no payload to deliver
-        hear(unit, row, news, self._after, self._detail)
+        apply_event(unit, row, news, self._after, self._detail)
         if row.target.user != PIECES_USER:
             delete_if_done(self._core, unit, row)
         return row

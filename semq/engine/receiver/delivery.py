@@ -37,7 +37,7 @@ class AfterDelivery:
     offered: list[Pending] = field(default_factory=list)  #: rows that wait for the next consumer again
 
 
-def hear(
+def apply_event(
     unit: Unit, row: Pending, news: HandlingEvent, after: AfterDelivery, detail: str = "", cause: Any = None
 ) -> None:
     """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs."""
@@ -67,14 +67,14 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     try:
         envelope = decode_envelope(stored)
     except BodyUnreadable as error:
-        hear(unit, row, HandlingEvent.fail, after, shortened(str(error), DETAIL_MAX))
+        apply_event(unit, row, HandlingEvent.fail, after, shortened(str(error), DETAIL_MAX))
         core.count("unreadable")
         delete_if_done(core, unit, row)
         return None
     assert stored is not None
     if core.spans is not None:  # the document may have been recorded before this start of the node
         core.spans.begin(Side.RECEIVER, envelope, row.received_at)
-    hear(unit, row, HandlingEvent.give, after, cause=(envelope, stored.payload))
+    apply_event(unit, row, HandlingEvent.give, after, cause=(envelope, stored.payload))
     return after.given[0]
 
 

@@ -38,11 +38,11 @@ class ReAcks:
         self.uplink = uplink
         self.handover = handover
 
-    def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
+    def receive_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
         """R3 and R4: ReAck and ReAck2."""
         self.core.post(self._reacks(source, records), later=True)
 
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
+    def receive_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """R5: inquiries whether this node has a message."""
         self.core.post(self._inquiries(source, records))
 
@@ -215,14 +215,14 @@ def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[
     }  # fmt: skip
     inquiries: list[AddressedInquiry] = []
     if hub is not None and row.lk1 is not None:
-        _hear(row.p_ack_status, OwedEvent.ask, inquiries, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+        _do_deed(row.p_ack_status, OwedEvent.ask, inquiries, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
     if row.save_fwd is SaveFwd.MUST:
         facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
-        _hear(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, inquiries, row.lk0.node, facts)
+        _do_deed(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, inquiries, row.lk0.node, facts)
     return inquiries
 
 
-def _hear(
+def _do_deed(
     status: AckStatus, news: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]
 ) -> None:
     deed = OWED.step(status, news).deed

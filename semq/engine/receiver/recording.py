@@ -14,7 +14,7 @@ from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
-from semq.engine.receiver.delivery import AfterDelivery, end_ungiven, hear
+from semq.engine.receiver.delivery import AfterDelivery, apply_event, end_ungiven
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.time.expiry import is_expired
@@ -70,7 +70,7 @@ class Receiver:
         self.handover = handover
         self.recorded = recorded  #: called with the number of each recorded row
 
-    def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
+    def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """R1 and R2: messages from the hub, from a partner in a direct session, or from this node itself. A large
         message is recorded by itself, perhaps after later ones; ``handover`` keeps the order of an order key."""
         large = [message for message in messages if self._may_be_overtaken(message)]
@@ -334,7 +334,7 @@ class _Arrivals:
             )
         )  # fmt: skip
         if row.app_status is AppStatus.NEW and self._receiver.handover.claim_place(self._unit, row):
-            hear(self._unit, row, HandlingEvent.give, self._handled, cause=(shown, payload))
+            apply_event(self._unit, row, HandlingEvent.give, self._handled, cause=(shown, payload))
         self._rows.append((row, row.app_status is AppStatus.NEW))
         return row.bref
 

@@ -1,7 +1,7 @@
 """The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
-``OutboundRows.hear`` calls the deed of a cell in the open transaction. Deeds collect the actions that must follow the
-commit in ``AfterOutbound``; ``OutboundRows.apply`` carries them out.
+``OutboundRows.apply_event`` calls the deed of a cell in the open transaction. Deeds collect the actions that must
+follow the commit in ``AfterOutbound``; ``OutboundRows.apply`` carries them out.
 """
 
 from collections.abc import Callable

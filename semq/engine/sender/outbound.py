@@ -1,8 +1,8 @@
 """Changes of a row of tb_0031 at its sender: one function for all events of a message (PROTOCOL.md section 5.1).
 
-``hear`` takes the event from a receipt, an answer, a timer or a person; the grid decides; the row, the ledger and the
-application's event change in one transaction, in which ``deeds`` carries out the deed of the cell. Actions after the
-commit are collected in ``AfterOutbound`` and carried out by ``apply``.
+``apply_event`` gets an event from a receipt, an answer, a timer or a person; the grid decides; the row, the ledger and
+the application's event change in one transaction, in which ``deeds`` carries out the deed of the cell. Actions after
+the commit are collected in ``AfterOutbound`` and carried out by ``apply``.
 """
 
 from typing import Any, Protocol
@@ -106,7 +106,7 @@ class OutboundRows:
             return self.doubts.get(row.object_id, SenderState.SS_ACK)
         return STATE_OF_STATUS[row.ss_status]
 
-    def hear(
+    def apply_event(
         self,
         unit: Unit,
         row: Outbound | None,

@@ -46,7 +46,7 @@ class Receipts:
         self._sender = sender
         self._core = sender.core
 
-    def hear_receipts(
+    def receive_receipts(
         self, source: Address, placed_records: Sequence[tuple[int, Receipt]], proof: PacketProof | None = None
     ) -> None:
         """Process Ack2 of receivers, and notes and refusals of the hub. Each record comes with its place in the packet,
@@ -55,11 +55,11 @@ class Receipts:
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 
-    def hear_answers(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
+    def receive_answers(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Process answers of receivers and the hub to inquiries of this node."""
         self._core.post(self._answers(SpeakingNode(source, proof), records))
 
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
+    def receive_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Process inquiries of receivers. Each of them proves that the receiver has the message (PROTOCOL.md section
         4)."""
         self._core.post(self._inquiries(SpeakingNode(source, proof), records))
@@ -120,7 +120,7 @@ class Receipts:
             if ending is None or not statements.is_target(row, lk0) or not statements.names_position(row, record.sid):
                 continue
             if statements.is_same(row, ending, record.digest):
-                statements.hear(
+                statements.apply_event(
                     row,
                     EVENT_OF_ARRIVAL[ending],
                     reason=record.reason,
@@ -203,7 +203,7 @@ class _Receipts(Statements):
         is_news = row is not None and is_open(row)
         detail = self._keep(record, place) if is_news and ending is Arrival.RECV else ""
         reason = record.reason if ending is Arrival.REJ else None
-        self.hear(row, EVENT_OF_ARRIVAL[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
+        self.apply_event(row, EVENT_OF_ARRIVAL[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
 
     def _proof_rejected(self, row: Outbound, record: Receipt) -> None:
         """S16: send the document again, as it is or as another message."""
@@ -213,9 +213,9 @@ class _Receipts(Statements):
             self.violation(error, str(row.lk0))
         else:
             if news is SenderEvent.resend:
-                self.hear(row, news, "the receiver does not accept the proof of the copy")
+                self.apply_event(row, news, "the receiver does not accept the proof of the copy")
             elif news is not None:
-                self.hear(row, news, reason=record.reason, cause=record.reason)
+                self.apply_event(row, news, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
         """Store the signature of the packet once. Return the place of this receipt in the packet, for the ledger; empty
@@ -238,7 +238,7 @@ class _Receipts(Statements):
         elif record.flag is HubFlag.REFUSED:
             self._refused(row, record, record.reason or (UnknownTarget.code, "refused by the hub"))
         elif record.flag is not None and record.att == row.att:
-            self.hear(row, NOTES[record.flag], reason=record.reason)
+            self.apply_event(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
         """Report to the application, once, that the hub has forwarded or stored a document without a row. After a
@@ -253,7 +253,7 @@ class _Receipts(Statements):
         """S15: the refusal of a copy; answered also when the row is gone."""
         if row is None or self.is_hub(row):
             reason = record.reason or (RefusedByOperator.code, "refused at the hub")
-            self.hear(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
+            self.apply_event(row, refusal_event(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
         """Section 18: a refusal ends the message if its copy is the only one sent.
@@ -264,13 +264,13 @@ class _Receipts(Statements):
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
-            self.hear(row, SenderEvent.give_up, reason=no_target(row))
+            self.apply_event(row, SenderEvent.give_up, reason=no_target(row))
         elif record.att != row.att or row.void:
             self.unit.ledger.append(self.core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
-            self.hear(row, SenderEvent.refused, reason=reason)
+            self.apply_event(row, SenderEvent.refused, reason=reason)
         elif row.has_payload:
-            self.hear(row, SenderEvent.refused_again, cause=reason)
+            self.apply_event(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether the refused copy is the first that was sent, and no document in an order waits for its position.
@@ -317,7 +317,7 @@ def custody(statements: Statements, row: Outbound, lk1: LK1, void: bool) -> None
     if row.void and not void:
         return
     statements.sender.away_since.pop(row.object_id, None)
-    statements.hear(row, SenderEvent.save, f"copy {lk1}", cause=lk1)
+    statements.apply_event(row, SenderEvent.save, f"copy {lk1}", cause=lk1)
 
 
 # -------------------------------------------------------------------------------------------------------- answers
@@ -349,10 +349,10 @@ class _Answers(Statements):
         if not self.is_target(row, lk0) or not self.names_position(row, record.sid):
             return
         if self.is_same(row, ending, record.digest):
-            self.hear(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
+            self.apply_event(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
         elif self.proof and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
             # The document is sent again with a proof, and replaces the unproved document at its position.
-            self.hear(row, SenderEvent.not_here, "the receiver has other bytes in its place")
+            self.apply_event(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
         """Process a negative answer to the last inquiry about a row (rule N28), if the node may give this answer."""
@@ -363,18 +363,18 @@ class _Answers(Statements):
         if answer is Answer.NOT:
             is_meant = self.is_target(row, lk0) and self.names_position(row, record.sid)
             if is_meant and not self.sender.rejected_proofs.is_delayed(row):
-                self.hear(
+                self.apply_event(
                     row, SenderEvent.not_here if row.has_payload or row.void else SenderEvent.not_here_bare, "NOT"
                 )
         elif not self.is_hub(row):
             return
         elif answer is Answer.GONE:
             if record.lk1 is not None and row.custodian == LK1(*record.lk1):
-                self.hear(row, SenderEvent.gone)
+                self.apply_event(row, SenderEvent.gone)
         elif answer is Answer.UNAVAIL:
             self._unavailable(row)
         elif answer is Answer.OFFLINE and (row.has_payload or row.void):
-            self.hear(row, SenderEvent.offline, "OFFLINE")
+            self.apply_event(row, SenderEvent.offline, "OFFLINE")
 
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
         """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
@@ -388,7 +388,7 @@ class _Answers(Statements):
         (rule N27)."""
         since = self.sender.away_since.setdefault(row.object_id, self.core.now())
         if self.core.now() - since >= self.core.settings.custody_silence_s and (row.has_payload or row.void):
-            self.hear(row, SenderEvent.unavail)
+            self.apply_event(row, SenderEvent.unavail)
 
     def _count_silence(self, row: Outbound) -> None:
         if row.outcome is not None:
@@ -396,7 +396,7 @@ class _Answers(Statements):
         self._silences[row.object_id] += 1
         count = self.sender.unanswered[row.object_id] + self._silences[row.object_id]
         if count >= self.core.settings.give_up_after:
-            self.hear(row, SenderEvent.give_up, f"{count} inquiries")
+            self.apply_event(row, SenderEvent.give_up, f"{count} inquiries")
 
     def apply(self) -> None:
         """After the commit: also count the answers that settled nothing."""

@@ -66,7 +66,7 @@ class Sender:
         """S2: mark the row as SS_SENT and count the attempt; return the message, which is sent after the commit. None:
         nothing is sent."""
         after = AfterOutbound(self.core.now_ms())
-        self.rows.hear(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
+        self.rows.apply_event(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)
         return after.frames[0] if after.frames else None
 

@@ -108,12 +108,12 @@ class Statements:
         self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
         return False
 
-    def hear(
+    def apply_event(
         self, row: Outbound | None, news: SenderEvent, detail: str = "", reason: Reason | None = None, cause: Any = None
     ) -> None:
         """Change the row by the grid; an event that cannot happen in the row's state is a violation."""
         try:
-            self.sender.rows.hear(self.unit, row, news, self.after, detail, reason, cause)
+            self.sender.rows.apply_event(self.unit, row, news, self.after, detail, reason, cause)
         except SemqError as error:
             self.violation(error, str(row.lk0) if row is not None else "")
 

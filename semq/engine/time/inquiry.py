@@ -116,7 +116,7 @@ class OutboundAsker:
         patience = []
         for row in unit.outbound_found(query):
             if row.outcome is None:
-                self.rows.hear(unit, row, SenderEvent.ask, after)
+                self.rows.apply_event(unit, row, SenderEvent.ask, after)
                 patience.append(row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts)
         longest_s = self.core.settings.inquiry_custody_s_max if all(patience) else None
         return Asked(len(patience), lambda: self.rows.apply(after), all(patience), longest_s)

@@ -156,10 +156,10 @@ class ListeningEngine(Protocol):
     def link_down(self, link: Link) -> None:
         """End a session."""
 
-    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+    def receive(self, link: Link, frames: Sequence[Frame]) -> None:
         """Process the frames of a session, in the order in which they were read."""
 
-    def room(self, link: Link) -> None:
+    def send_waiting(self, link: Link) -> None:
         """Send waiting messages, because the session has room again."""
 
     def note_violation(self, source: Address, error: SemqError) -> None:
@@ -297,7 +297,7 @@ class Links:
                 frames.append(frame)
         # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
         if link is not None and link.session is session and frames:
-            self._engine().hear(link, frames)
+            self._engine().receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)
 
@@ -324,7 +324,7 @@ class Links:
         """Note that the node takes messages again."""
         link = self.links.get(str(node))
         if link is not None:
-            self._engine().room(link)
+            self._engine().send_waiting(link)
 
 
 def not_acknowledged(outcome: Outcome) -> None:

@@ -62,7 +62,7 @@ def test_each_attempt_has_its_own_delay() -> None:
     trio.later(60)
     assert trio.a.up is not None
     (first,) = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
-    trio.hub.hear(trio.a.down, [Data(structs.replace(first.envelope, att=2), first.body)])  # type: ignore[arg-type]
+    trio.hub.receive(trio.a.down, [Data(structs.replace(first.envelope, att=2), first.body)])  # type: ignore[arg-type]
     trio.later(60)
     assert notes(trio) == []  # the time limit of the first attempt does not apply to the second
     trio.later(50)

@@ -19,7 +19,7 @@ def trio() -> Trio:
 
 def define(made: Trio, *users: str) -> None:
     made.directory.group_members[f"4.{B.id}"] = [f"{B}/{user}" for user in users]
-    made.hub.defined()
+    made.hub.send_changed_directory()
     made.settle()
 
 

@@ -76,7 +76,7 @@ def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:
     trio.a.send(b"x", to="3.retailers", token="t")
     trio.settle()
     trio.directory.group_members["3.retailers"] = MEMBERS[:2]
-    trio.hub.defined()
+    trio.hub.send_changed_directory()
     trio.settle()
     assert trio.a.engine.partners.groups["3.retailers"].members == ("1.56001",)
     trio.a.send(b"x", to="3.retailers", token="t")
@@ -91,7 +91,7 @@ def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:
 def test_a_group_that_no_longer_exists_is_unknown() -> None:
     trio = GroupTrio()
     trio.directory.group_members.clear()
-    trio.hub.defined()
+    trio.hub.send_changed_directory()
     trio.settle()
     trio.a.send(b"x", to="3.retailers")
     assert trio.codes == ["SEMQ-1201"]
@@ -180,10 +180,10 @@ def test_a_group_is_not_refused_permanently_before_the_list_of_the_hub_has_ended
     expansion = groups.GroupExpansion(known)
     document = Submission(Address(3, "g"), Attributes(), b"x", print, print)
     with pytest.raises(DirectoryTooLarge):
-        known.hear([Presence(node="1.a"), Presence(node="1.b")])
+        known.learn([Presence(node="1.a"), Presence(node="1.b")])
     with pytest.raises(GroupWaits):
         expansion.check(document, 1)
-    known.hear([Presence(node="3.g", members=("1.a",)), Presence(node="", complete=True)])
+    known.learn([Presence(node="3.g", members=("1.a",)), Presence(node="", complete=True)])
     assert expansion.check(document, 1) == (Address(1, "a"),)
     with pytest.raises(GroupRefused):
         expansion.check(replace(document, target=Address(3, "other")), 1)
@@ -246,7 +246,7 @@ class UsersTrio(GroupTrio):
     def __init__(self) -> None:
         super().__init__()
         self.directory.group_members |= {"4.56001": USERS, "4.10008": ["1.10008/desk", "1.10008/sales"]}
-        self.hub.defined()
+        self.hub.send_changed_directory()
         self.settle()
 
 

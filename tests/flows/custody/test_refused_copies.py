@@ -328,7 +328,7 @@ def test_the_hub_deletes_a_refused_row_only_when_the_sender_itself_has_noted_the
         noted = Receipt(src_ref_id=row.object_id, ack_flag=AckFlag.TRANSPORT, ident=ident)
         packet = Packet(trio.b.address, HUB, Function.RECEIPTS, Primitive.RESPONSE, [noted])
         assert trio.b.down is not None
-        trio.hub.hear(trio.b.down, [packet])
+        trio.hub.receive(trio.b.down, [packet])
         trio.settle()
         assert trio.held == 1
 
@@ -398,7 +398,7 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
         custody.expect(str(B))
         custody.store([again], {}, trio.hub.relay._refuse)
     elif trigger == "the sender asks":
-        trio.hub.copies.hear_inquiries(
+        trio.hub.copies.receive_inquiries(
             trio.a.address, B, [Inquiry(role=InquiryRole.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
         )
     elif trigger == "the timer":

@@ -91,7 +91,7 @@ def test_refused_messages_do_not_use_the_quota_of_others() -> None:
     late = changed(with_another_name(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)
     assert trio.a.down is not None
-    trio.hub.hear(trio.a.down, [changed(frame, envelope=late), changed(frame, envelope=good)])
+    trio.hub.receive(trio.a.down, [changed(frame, envelope=late), changed(frame, envelope=good)])
     trio.settle()
     assert trio.held == 2
     refused = [line for line in trio.hub_store.tables.ledger if line.event is Event.REFUSED]

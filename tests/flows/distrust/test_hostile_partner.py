@@ -64,7 +64,7 @@ def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -
 def test_violations_above_a_bound_are_counted_in_one_line() -> None:
     trio = Trio()
     lies = [Inquiry(role=InquiryRole.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
-    trio.hub.hear(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
+    trio.hub.receive(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
     trio.settle()
     trio.settle()  # lines are posted at the end of a turn
     ledger = trio.hub_store.tables.ledger
@@ -93,7 +93,7 @@ def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
 
     def introduce(n: int) -> None:
         record = Presence(node=str(A), online=True, certificates=(f"pem {n}",))
-        trio.hub.hear(down(trio), [Packet(A, HUB, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
+        trio.hub.receive(down(trio), [Packet(A, HUB, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
         trio.settle()
 
     for n in range(100):

@@ -199,7 +199,7 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     while not any(line.event is Event.PARKED for line in world.hub_store.tables.ledger):
         world.later(5)
     world.a.up.room = 1000
-    world.a.engine.room()
+    world.a.engine.send_waiting()
     world.later(100)
     assert world.b.app.payloads == [b"in clear"]
     assert world.is_clean()

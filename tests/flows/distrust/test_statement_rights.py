@@ -304,7 +304,7 @@ def test_a_statement_without_the_right_to_it_changes_no_copy_of_a_hub(
     before = str(row)
     link = trio.a.down if source == A else trio.b.down
     assert link is not None
-    trio.hub.hear(link, [with_source(make_packet(row), source)])
+    trio.hub.receive(link, [with_source(make_packet(row), source)])
     trio.hub_store.run()
     assert [str(kept) for kept in trio.hub_store.tables.outbound.values()] == [before]
 
@@ -327,7 +327,7 @@ def test_a_hub_forwards_only_messages_of_the_sending_node(changed: Callable[[Any
     assert trio.a.down is not None
     assert trio.b.down is not None
     before = len(trio.b.down.sent)
-    trio.hub.hear(trio.a.down, [Data(replace(message.envelope, **changed(message.envelope)), message.body)])
+    trio.hub.receive(trio.a.down, [Data(replace(message.envelope, **changed(message.envelope)), message.body)])
     trio.later(1)
     assert not [frame for frame in trio.b.down.sent[before:] if is_message(frame)]
     assert trio.held == 0

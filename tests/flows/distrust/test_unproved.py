@@ -92,7 +92,7 @@ def test_in_a_mixed_network_a_partner_with_an_earlier_certificate_must_sign() ->
     world = SealedWorld(Policy(mixed=True))
     world.settle()
     without_certificates = Presence(node=str(A), certificates=())
-    world.b.engine.hear_presence([without_certificates])
+    world.b.engine.receive_presence([without_certificates])
     forged = forgery(world)
     count = len(world.b.app.deliveries)
     world.b.receive(forged)

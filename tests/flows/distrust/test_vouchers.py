@@ -67,7 +67,7 @@ def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_logi
     function, primitive, record = STATEMENTS_OF_B["an Ack2"](row)
     assert world.b.down is not None
     # The packet arrives at the hub in the turn of the login.
-    world.hub.hear(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
+    world.hub.receive(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
     world.settle()
     assert world.a.lines(Event.VIOLATION) == 0
     assert world.a.lines(Event.DELIVERED) == 1

@@ -30,7 +30,7 @@ def post_statement(trio: Trio, row: Outbound, **facts: object) -> None:
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
     assert trio.a.up is not None
     packet = Packet(source, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [record])
-    trio.a.engine.hear(trio.a.up, [packet])
+    trio.a.engine.receive(trio.a.up, [packet])
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
@@ -59,7 +59,7 @@ ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
 def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None:
     trio, first, _ = one_sent_one_waiting()
     post_statement(trio, first, **FAILED)
-    trio.a.engine.room()
+    trio.a.engine.send_waiting()
     trio.settle()
     assert sent(trio) == [b"1", b"2", b"1"]
 
@@ -191,7 +191,7 @@ def arriving(trio: Trio) -> None:
     trio.connect(trio.b)
     trio.settle()
     assert trio.b.up is not None
-    trio.b.engine.hear(trio.b.up, messages[:1])
+    trio.b.engine.receive(trio.b.up, messages[:1])
     trio.b.app.places = 100
     trio.lose = lambda wire, frame: is_message(frame)
 

@@ -30,7 +30,7 @@ def test_a_predecessor_is_recorded_during_the_search_for_its_successor() -> None
     assert b.up is not None
     b.engine.handover.feed("")  # a consumer has become free: search the next document
     b.store.begin()
-    b.engine.hear(b.up, [first])  # the first is queued before the second search for the other document
+    b.engine.receive(b.up, [first])  # the first is queued before the second search for the other document
     b.store.commit()
     b.store.deliver()
     trio.settle()

@@ -349,7 +349,7 @@ def test_unsigned_receipts_are_refused_also_after_the_hub_has_withdrawn_the_cert
     send(world, SECRET)
     world.settle()
     withdrawn = Presence(node="1.56001", certificates=())
-    world.a.engine.hear_presence([withdrawn])
+    world.a.engine.receive_presence([withdrawn])
     (row,) = world.a.store.tables.outbound.values()
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     packet = Packet(world.b.address, world.a.address, Function.RECEIPTS, Primitive.INDICATION, [receipt])
