@@ -28,7 +28,7 @@ class ReplicatedServers:
     def url(self) -> str:
         """The URL of both servers, in the form for the configuration of a node."""
         facts = [conninfo_to_dict(server.url_of("semq", tcp=True)) for server in (self.primary, self.standby)]
-        hosts = ",".join(f"127.0.0.1:{one['port']}" for one in facts)
+        hosts = ",".join(f"127.0.0.1:{server_facts['port']}" for server_facts in facts)
         return f"postgresql://{facts[0]['user']}:{facts[0]['password']}@{hosts}/semq"
 
     def cut_replication(self) -> None:

@@ -97,7 +97,7 @@ def test_the_environment_overrides_the_file(file: Path) -> None:
         OTHER="ignored",
     )
     assert settings.amqp.port == 5999
-    assert {name: one.password and one.password.get_secret_value() for name, one in settings.nodes.items()} == {
+    assert {name: node.password and node.password.get_secret_value() for name, node in settings.nodes.items()} == {
         "10008": "secret-two",
         "56001": "secret-three",
     }
@@ -126,7 +126,7 @@ permissions = {}
 
 def test_users_have_permissions_by_virtual_host(file: Path) -> None:
     amqp = read(file, LOCAL + USERS, SEMQ_AMQP__USERS__WEB="secret-b").amqp
-    assert {name: (one.is_admin, sorted(one.granted), one.inboxes) for name, one in amqp.users.items()} == {
+    assert {name: (user.is_admin, sorted(user.granted), user.inboxes) for name, user in amqp.users.items()} == {
         "erp": (True, ["/"], None),
         "web": (False, ["/", "shop"], ["web", ""]),
         "ops": (True, [], None),

@@ -130,4 +130,6 @@ def test_every_module_that_adds_commands_is_in_the_table() -> None:
     foreign = {"msg": {"cancel", "receive", "prove"}, "node": {"enroll", "status"}}
     for name, commands in foreign.items():
         [group] = [row.load() for row in GROUPS if row.name == name]
-        assert {one.name or one.callback.__name__ for one in group.registered_commands if one.callback} >= commands
+        assert {
+            command.name or command.callback.__name__ for command in group.registered_commands if command.callback
+        } >= commands

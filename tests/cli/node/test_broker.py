@@ -6,15 +6,15 @@ from tests.app.network import Network
 from tests.cli.command import semq
 
 
-@pytest.mark.parametrize("what", ["queues", "consumers", "connections", "channels", "exchanges", "bindings"])
+@pytest.mark.parametrize("list_name", ["queues", "consumers", "connections", "channels", "exchanges", "bindings"])
 @pytest.mark.parametrize("place", ["hub", "56001"])
-def test_every_list_is_a_table_and_json(network: Network, what: str, place: str) -> None:
+def test_every_list_is_a_table_and_json(network: Network, list_name: str, place: str) -> None:
     node = ["--node", network.nodes[place].url]
-    result = semq("broker", what, *node)
+    result = semq("broker", list_name, *node)
     assert result.status == 0
-    rows = semq("broker", what, "--json", *node).data
+    rows = semq("broker", list_name, "--json", *node).data
     assert isinstance(rows, list)
-    few = semq("broker", what, "--json", "--limit", "1", *node)
+    few = semq("broker", list_name, "--json", "--limit", "1", *node)
     assert few.status == 0
     if len(rows) > 1:
         assert few.err == "there are more than 1 rows: --limit N\n"

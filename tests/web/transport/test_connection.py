@@ -47,7 +47,9 @@ async def test_line_ends_between_requests_do_not_keep_a_connection_open(inproces
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await reader.readuntil(b"ok\n")
         await until(
-            lambda: all(getattr(one, "timeout_keep_alive_task", None) for one in site.server._state.connections)
+            lambda: all(
+                getattr(connection, "timeout_keep_alive_task", None) for connection in site.server._state.connections
+            )
         )
         writer.write(b"\r\n")  # these bytes stop uvicorn's own timer for idle connections
         async with asyncio.timeout(PATIENCE_S):
