@@ -100,10 +100,10 @@ class Custody:
             if row is None and place in barred:
                 refused.append((message.envelope, barred[place]))
                 continue
-            news = HubEvent.store if row is None else HubEvent.again
+            event = HubEvent.store if row is None else HubEvent.again
             if row is not None and message.envelope.void and (not row.void or copy_state(row) is CopyState.REFUSED):
-                news = HubEvent.replace
-            self.apply_event(unit, row, news, after, message)
+                event = HubEvent.replace
+            self.apply_event(unit, row, event, after, message)
         yield COMMITTED
         self._decided(expected)
         self._count_new(after.new)
@@ -218,7 +218,7 @@ class Custody:
 
     # --- the row of a copy
     def apply_event(
-        self, unit: Unit, row: Outbound | None, news: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
+        self, unit: Unit, row: Outbound | None, event: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
@@ -226,7 +226,7 @@ class Custody:
         state.
         """
         state = copy_state(row)
-        rule = HUB.step(state, news)
+        rule = HUB.step(state, event)
         if row is not None and rule.after is not state:
             if rule.after is CopyState.ABSENT:
                 unit.delete_outbound(row)
@@ -234,8 +234,8 @@ class Custody:
             else:
                 before, row.ss_status = row.ss_status, STATUS[rule.after]
                 unit.change_outbound(row, before)
-            if news in LINES:
-                note(self.core, unit, LINES[news], row, detail)
+            if event in LINES:
+                note(self.core, unit, LINES[event], row, detail)
         if rule.deed is not None:
             EFFECTS[rule.deed](self, unit, row, after, cause)
         return state

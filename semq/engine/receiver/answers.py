@@ -35,7 +35,7 @@ class ApplicationAnswer:
     """An answer or act about some documents."""
 
     brefs: Sequence[int]
-    news: HandlingEvent
+    event: HandlingEvent
     detail: str = ""
     only: AppStatus | None = None  #: for an act: rows in another state stay unchanged
 
@@ -136,17 +136,17 @@ class ChangedRows:
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:
         """Change a row by the grid and return it. None: the row is gone, or the answer does not apply to its state."""
-        row, news = unit.pending.get(bref), self._answer.news
+        row, event = unit.pending.get(bref), self._answer.event
         if row is None:
             self._core.count("answer_late")
             return None
         if self._answer.only is not None and row.app_status is not self._answer.only:
             return None
-        if news is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
-            news = HandlingEvent.fail
-        if news is HandlingEvent.requeue and row.status is not Arrival.RECV:
+        if event is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
+            event = HandlingEvent.fail
+        if event is HandlingEvent.requeue and row.status is not Arrival.RECV:
             return None  # refused when it arrived (REJ): there is no payload to deliver
-        apply_event(unit, row, news, self._after, self._detail)
+        apply_event(unit, row, event, self._after, self._detail)
         if row.target.user != PIECES_USER:
             delete_if_done(self._core, unit, row)
         return row
@@ -161,7 +161,7 @@ class ChangedRows:
                 self._core.pieces.end(row)
                 # The row is not deleted here: one commit may end thousands of pieces, with gigabytes.
                 self._handover.to_clean.append(row.bref)
-            if self._answer.news is HandlingEvent.done and not self._answer.is_act:
+            if self._answer.event is HandlingEvent.done and not self._answer.is_act:
                 self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:
             if not row.order_key:

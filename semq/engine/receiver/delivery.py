@@ -38,10 +38,10 @@ class AfterDelivery:
 
 
 def apply_event(
-    unit: Unit, row: Pending, news: HandlingEvent, after: AfterDelivery, detail: str = "", cause: Any = None
+    unit: Unit, row: Pending, event: HandlingEvent, after: AfterDelivery, detail: str = "", cause: Any = None
 ) -> None:
     """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs."""
-    rule = HANDLING.step(row.app_status, news)
+    rule = HANDLING.step(row.app_status, event)
     if rule.after is not row.app_status:
         unit.handle(row, rule.after)
         _line(unit, row, HANDLED[rule.after], after, detail)

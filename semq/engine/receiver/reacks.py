@@ -223,9 +223,9 @@ def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[
 
 
 def _do_deed(
-    status: AckStatus, news: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]
+    status: AckStatus, event: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]
 ) -> None:
-    deed = OWED.step(status, news).deed
+    deed = OWED.step(status, event).deed
     if deed is not None:
         EFFECTS[deed](inquiries, to, facts)
 

@@ -131,9 +131,9 @@ class _Arrivals:
                 self._disbelieve(message, error)
             self._note(message.envelope, error)
 
-    def _do_deed(self, entry: Recorded, news: ReceiverEvent, copy: Copy) -> None:
+    def _do_deed(self, entry: Recorded, event: ReceiverEvent, copy: Copy) -> None:
         """Do the deed of the grid's cell for the state of the ledger entry and the event."""
-        rule = RECEIVER.step(entry.status, news)
+        rule = RECEIVER.step(entry.status, event)
         assert rule.deed is not None
         EFFECTS[rule.deed](self, rule.after, copy)
 
@@ -185,10 +185,10 @@ class _Arrivals:
         is_forged = slot is not None and self._was_forged(message, entry)
         if is_forged:
             entry = ledger.NOT_HERE
-        news, opened, reason = self._read(message, entry)
+        event, opened, reason = self._read(message, entry)
         if slot is not None:  # after _read: an unauthenticated copy must not raise the floor
             self._take_floor(envelope, slot.stream)
-        self._do_deed(entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
+        self._do_deed(entry, event, Copy(envelope, slot, entry, opened, reason, is_forged))
 
     def _keep(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot

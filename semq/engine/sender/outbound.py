@@ -110,7 +110,7 @@ class OutboundRows:
         self,
         unit: Unit,
         row: Outbound | None,
-        news: SenderEvent,
+        event: SenderEvent,
         after: AfterOutbound,
         detail: str = "",
         reason: Reason | None = None,
@@ -122,13 +122,13 @@ class OutboundRows:
         """
         state = self.state_of(row)
         if row is None:
-            rule = SENDER.step(state, news)
+            rule = SENDER.step(state, event)
         else:
-            if news is SenderEvent.recv and ended_by_hub(row):
-                news = SenderEvent.corrected
-            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(state, news)
+            if event is SenderEvent.recv and ended_by_hub(row):
+                event = SenderEvent.corrected
+            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(state, event)
             if rule.after is not state:
-                self._change(unit, row, rule, news, after, detail, reason)
+                self._change(unit, row, rule, event, after, detail, reason)
         if rule.deed is not None:
             EFFECTS[rule.deed](self, unit, row, after, cause)
 
@@ -137,15 +137,15 @@ class OutboundRows:
         unit: Unit,
         row: Outbound,
         rule: SenderRule,
-        news: SenderEvent,
+        event: SenderEvent,
         after: AfterOutbound,
         detail: str,
         reason: Reason | None,
     ) -> None:
         before, goal = row.ss_status, rule.after
-        given_detail, detail = detail, detail or news.name
+        given_detail, detail = detail, detail or event.name
         if goal is SenderState.CANCELLED:
-            goal, detail = end_of_cancelled(row, news, detail)
+            goal, detail = end_of_cancelled(row, event, detail)
         elif goal in STEPS:
             if goal is SenderState.SS_SENT:
                 row.att += 1
@@ -158,7 +158,7 @@ class OutboundRows:
                 after.landed.append(row)
             elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
                 after.watch.append(row)
-        if goal is SenderState.SS_ACK2 and news is not SenderEvent.corrected:
+        if goal is SenderState.SS_ACK2 and event is not SenderEvent.corrected:
             unit.delete_outbound(row)  # S13: no later event can change it
 
     def _move(
@@ -254,13 +254,13 @@ class OutboundRows:
             self.to_clean.append(row.object_id)
 
 
-def end_of_cancelled(row: Outbound, news: SenderEvent, detail: str) -> tuple[SenderState, str]:
+def end_of_cancelled(row: Outbound, event: SenderEvent, detail: str) -> tuple[SenderState, str]:
     """Return the true end, with its detail, of a message that ends CANCELLED by the grid: its marker is recorded, or it
     was never sent. The cause of a marker can also be a loss, a refusal by the hub or an expiry; a restored store does
     not show the cause."""
     if row.lost:
         return SenderState.LOST, detail
-    if news is SenderEvent.void and not row.void:
+    if event is SenderEvent.void and not row.void:
         return SenderState.UNKNOWN, FORGOTTEN_MARKER
     if (row.void and row.has_payload) or is_refused(row.reason):
         return SenderState.REJECTED, detail

@@ -208,14 +208,16 @@ class _Receipts(Statements):
     def _proof_rejected(self, row: Outbound, record: Receipt) -> None:
         """S16: send the document again, as it is or as another message."""
         try:
-            news = self.sender.rejected_proofs.news(row, self.unit.bodies.get(row.object_id), self._rejected_in_clear)
+            event = self.sender.rejected_proofs.next_event(
+                row, self.unit.bodies.get(row.object_id), self._rejected_in_clear
+            )
         except NotYours as error:
             self.violation(error, str(row.lk0))
         else:
-            if news is SenderEvent.resend:
-                self.apply_event(row, news, "the receiver does not accept the proof of the copy")
-            elif news is not None:
-                self.apply_event(row, news, reason=record.reason, cause=record.reason)
+            if event is SenderEvent.resend:
+                self.apply_event(row, event, "the receiver does not accept the proof of the copy")
+            elif event is not None:
+                self.apply_event(row, event, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
         """Store the signature of the packet once. Return the place of this receipt in the packet, for the ledger; empty

@@ -45,7 +45,7 @@ class RejectedProofs:
         self._secrecy = secrecy
         self._rejections: dict[int, _Rejection] = {}
 
-    def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
+    def next_event(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
         """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
 
         Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a sealed

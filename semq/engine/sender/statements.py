@@ -109,11 +109,16 @@ class Statements:
         return False
 
     def apply_event(
-        self, row: Outbound | None, news: SenderEvent, detail: str = "", reason: Reason | None = None, cause: Any = None
+        self,
+        row: Outbound | None,
+        event: SenderEvent,
+        detail: str = "",
+        reason: Reason | None = None,
+        cause: Any = None,
     ) -> None:
         """Change the row by the grid; an event that cannot happen in the row's state is a violation."""
         try:
-            self.sender.rows.apply_event(self.unit, row, news, self.after, detail, reason, cause)
+            self.sender.rows.apply_event(self.unit, row, event, self.after, detail, reason, cause)
         except SemqError as error:
             self.violation(error, str(row.lk0) if row is not None else "")
 
