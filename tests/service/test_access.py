@@ -107,7 +107,7 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
             await client(inprocess, node, user, host)
 
 
-async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) -> None:
+async def test_virtual_hosts_are_kept_apart_and_survive_a_restart(inprocess: InProcess) -> None:
     """Queues with the same name in two virtual hosts have their own messages. A virtual host that is not configured
     keeps its stored contents.
     """

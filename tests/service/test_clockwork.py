@@ -110,7 +110,7 @@ async def test_a_job_that_is_hastened_while_it_runs_runs_once_more() -> None:
     work.stop()
 
 
-async def test_jobs_run_on_time_after_the_wall_clock_was_put_back(
+async def test_jobs_run_on_time_after_the_wall_clock_was_set_back(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that were planned by a clock one day ahead run now, not one day later."""

@@ -1,4 +1,4 @@
-"""Turns of speakers are bounded and take place in rotation, no faster than the store commits the work."""
+"""Speakers take turns of bounded size, no faster than the store commits the work."""
 
 import asyncio
 
@@ -61,7 +61,7 @@ async def test_a_flood_of_one_speaker_does_not_delay_another_speaker() -> None:
     assert max(sum(len(frames) for _, frames in turn) for turn in desk.turns) <= FRAMES_PER_TURN
 
 
-async def test_a_large_frame_is_processed_alone_in_its_turn() -> None:
+async def test_a_large_frame_fills_a_turn_and_the_other_speaker_is_next() -> None:
     desk = IntakeDesk()
     for n in range(3):
         desk.intake.put("flood", n, intake.BYTES_PER_TURN)
@@ -88,7 +88,7 @@ async def test_the_frames_of_a_held_speaker_wait_and_delay_no_other_speaker() ->
     desk = IntakeDesk()
     desk.intake.hold("held")
     desk.intake.put("held", 0, 10)
-    assert not desk.intake._is_scheduled  # no turn is scheduled without a waiting frame
+    assert not desk.intake._is_scheduled  # no turn is scheduled while only held frames wait
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []

@@ -120,7 +120,7 @@ async def test_a_sender_does_not_return_a_manifest_as_body(sender: Any) -> None:
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1225"
 
 
-async def test_counts_are_those_of_documents(sender: Any) -> None:
+async def test_counts_are_counts_of_documents_and_not_of_pieces(sender: Any) -> None:
     _, admin, _ = sender
     counts = await answer(admin, "queue.counts")
     assert counts["tb_0031"] == {}

@@ -23,7 +23,7 @@ from tests.waiting import until
         ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # the day on which summer time begins
     ],
 )
-def test_the_next_time_is_that_of_the_zone(now: str, zone: str, expected: str) -> None:
+def test_the_next_extract_is_at_the_time_of_day_in_the_zone(now: str, zone: str, expected: str) -> None:
     assert next_after(datetime.fromisoformat(now), "00:30", zone) == datetime.fromisoformat(expected)
 
 

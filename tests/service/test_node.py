@@ -46,7 +46,7 @@ async def hub(inprocess: InProcess) -> HubNode:
 async def test_a_store_that_is_lost_again_while_sessions_begin_is_opened_again(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loss between the opening of the store and the beginning of the sessions was not noticed once."""
+    """Formerly, a loss between the opening of the store and the beginning of the sessions was not noticed."""
     begin_sessions, store_lost = hub.begin_sessions, hub._store_lost
     lost = asyncio.Event()
 
@@ -185,7 +185,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
         def is_restarted() -> bool:
             if hub._failed.done():
                 hub._failed.result()
-            hub.clockwork.hasten("database")  # every few seconds
+            hub.clockwork.hasten("database")  # otherwise it runs only every few seconds
             return hub.engine_starts >= 2 and not hub._is_restarting
 
         await until(is_restarted)
@@ -196,7 +196,7 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``stop`` failed once on a node that had an engine and no AMQP server yet."""
+    """Formerly, ``stop`` failed on a node that had an engine and no AMQP server yet."""
     settings = inprocess.settings("hub", HUB_CONFIG)
 
     def fail(node: HubNode, settings: object) -> list[object]:

@@ -208,8 +208,8 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     queue = (await channel.declare_queue(exclusive=True)).queue
     for target, headers in REFUSED:
-        result = Properties(headers=headers, reply_to=queue, correlation_id="1")
-        assert not await publish_and_wait(channel, "semq", target, ContentHeader.build(len(BODY), result), BODY)
+        properties = Properties(headers=headers, reply_to=queue, correlation_id="1")
+        assert not await publish_and_wait(channel, "semq", target, ContentHeader.build(len(BODY), properties), BODY)
 
 
 async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
@@ -218,9 +218,7 @@ async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes
             await submit(inprocess, nodes[0])
 
 
-async def test_no_body_of_a_repeated_or_parked_document_is_kept(
-    inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
-) -> None:
+async def test_no_body_of_a_requeued_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:
     received = await consuming(inprocess, nodes[1], requeue_once)
     with no_body_in_a_cycle():
         await with_confirm(inprocess, nodes[0])

@@ -49,7 +49,7 @@ class HubProcess:
     def is_ready(self) -> bool:
         return self._ready.is_set()
 
-    async def ready(self) -> None:
+    async def wait_ready(self) -> None:
         async with asyncio.timeout(120):
             await self._ready.wait()
 
@@ -59,7 +59,7 @@ class HubProcess:
     def has_logged(self, event: str) -> bool:
         return any(line["event"] == event for line in self.reported)
 
-    async def ended(self) -> int:
+    async def wait_ended(self) -> int:
         async with asyncio.timeout(120):
             status = await self.process.wait()
             await self._reading
@@ -68,7 +68,7 @@ class HubProcess:
     async def remove(self) -> None:
         if self.process.returncode is None:
             self.process.kill()
-        await self.ended()
+        await self.wait_ended()
 
 
 class HubProcesses:
@@ -107,41 +107,41 @@ async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator
 
 async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_ends(pair: HubProcesses) -> None:
     first = await pair.start("one")
-    await first.ready()
+    await first.wait_ready()
     second = await pair.start("two")
     await second.wait_logged("standby")
     first.process.send_signal(signal.SIGSTOP)  # it can neither renew the lease nor end
     pair.expire_lease()
-    await second.ready()
+    await second.wait_ready()
     assert second.has_logged("standby_over")
     third = await pair.start("three")
     await third.wait_logged("standby")
     first.process.send_signal(signal.SIGCONT)
-    assert await first.ended() == EXIT_UNAVAILABLE
+    assert await first.wait_ended() == EXIT_UNAVAILABLE
     assert first.has_logged("fenced")
     assert "SEMQ-3002" in first.reported[-1]["event"]
     second.process.terminate()  # an orderly end gives the lease back
-    assert await second.ended() == 0
-    await third.ready()
+    assert await second.wait_ended() == 0
+    await third.wait_ready()
 
 
 async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair: HubProcesses) -> None:
     first = await pair.start("one")
-    await first.ready()
+    await first.wait_ready()
     first.process.kill()
-    await first.ended()
+    await first.wait_ended()
     restarted = await pair.start("one")
-    await restarted.ready()
+    await restarted.wait_ready()
     assert not restarted.has_logged("standby")
     beside = await pair.start("one")  # in the same folder, whose lock the first process holds
     await beside.wait_logged("standby")
     elsewhere = await pair.start("two")
     await elsewhere.wait_logged("standby")
     elsewhere.process.terminate()
-    assert await elsewhere.ended() == 0
+    assert await elsewhere.wait_ended() == 0
     assert not elsewhere.is_ready
     restarted.process.kill()
-    await beside.ready()
+    await beside.wait_ready()
 
 
 class OpeningNode:
@@ -206,7 +206,9 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
     assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
 
 
-async def test_a_standby_reads_its_settings_again(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_standby_loads_its_identity_again_when_it_takes_over(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub = await inprocess.hub()
     text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
     (inprocess.folder / "other.toml").write_text(text)

@@ -9,6 +9,7 @@ from semq.amqp import methods as m
 from semq.amqp.errors import NotFound, PreconditionFailed
 from semq.amqp.events import Delivered, Returned
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
+from semq.broker import session
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
@@ -171,19 +172,22 @@ async def test_a_caller_that_gives_up_does_not_mix_up_the_answers() -> None:
         assert (await channel.declare_queue("two", exclusive=True)).queue == "two"
 
 
-async def test_content_is_stopped_and_started_by_flow() -> None:
+async def test_content_is_stopped_and_started_by_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The broker never sends channel.flow, so it has no handler for the answer.
+    flow_ok: type[m.Method] = m.ChannelFlowOk
+    monkeypatch.setitem(session._REQUESTS, flow_ok, lambda channel, request: None)
     async with pair() as endpoints:
         link = await endpoints.dial()
         channel = await link.open_channel()
-        (session,) = endpoints.server.sessions
-        session.machine.send(1, m.ChannelFlow(False))
-        session.touch()
+        (server_session,) = endpoints.server.sessions
+        server_session.machine.send(1, m.ChannelFlow(False))
+        server_session.touch()
         while channel.may_publish:
             await asyncio.wait_for(channel.qos(0), 5)
         waiting = asyncio.ensure_future(channel.wait_ready())
         await asyncio.sleep(0)
-        session.machine.send(1, m.ChannelFlow(True))
-        session.touch()
+        server_session.machine.send(1, m.ChannelFlow(True))
+        server_session.touch()
         await waiting
         assert channel.may_publish
 

@@ -48,10 +48,10 @@ async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
 
 async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     serving = companion(SERVER[0], *SERVER[1])
-    with monkeypatch.context() as without, capture_logs() as result:
-        without.setattr(sys, "executable", "/no/such/program")
+    with monkeypatch.context() as patch, capture_logs() as logged:
+        patch.setattr(sys, "executable", "/no/such/program")
         serving.start()
-        await until(lambda: any(line["event"] == "companion_not_started" for line in result))
+        await until(lambda: any(line["event"] == "companion_not_started" for line in logged))
     await until(lambda: serving.is_running)
     await serving.stop()
 

@@ -66,7 +66,7 @@ NOT_UTF8, NESTED = b'{"section": "\xff", "failing": null}\n', b'{"section": "erp
 @pytest.mark.parametrize(
     "line",
     [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n', NOT_UTF8, NESTED],
-    ids=["empty", "text", "no fields", "null", "no text", "wrong type", "section not in UTF-8", "nested too deeply"],
+    ids=["empty", "text", "no fields", "null", "no JSON", "wrong type", "section not in UTF-8", "nested too deeply"],
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
     states = ReportedStates()

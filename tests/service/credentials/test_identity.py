@@ -1,4 +1,4 @@
-"""The lifetime of a node's certificate: states and warnings."""
+"""The identity of a node: states of its certificate, warnings, rotation, stored keys, and names of peers."""
 
 import shutil
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def identity(folder: Path, clock: SettableClock, more: str = "") -> NodeIdentity
     return NodeIdentity(settings, clock)
 
 
-def test_the_states_of_a_certificate(tmp_path: Path) -> None:
+def test_a_certificate_changes_its_state_until_it_expires(tmp_path: Path) -> None:
     clock = SettableClock()
     node_identity = identity(tmp_path, clock)
     states = []
@@ -62,7 +62,7 @@ def test_an_approaching_end_is_logged_twice_a_day(tmp_path: Path) -> None:
     assert warnings[0]["days_left"] == 10.0
 
 
-def test_a_rotation_shows_the_next_certificate(tmp_path: Path) -> None:
+def test_a_rotation_activates_the_next_certificate(tmp_path: Path) -> None:
     clock = SettableClock()
     node_identity = identity(tmp_path, clock)
     before = node_identity.certificate
@@ -102,7 +102,7 @@ def test_a_passphrase_that_is_configured_later_is_used_at_once(tmp_path: Path) -
         identity(tmp_path, clock)
 
 
-def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
+def test_a_node_without_a_certificate_of_its_own_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(CONFIG)
     settings = load(tmp_path / "a.toml", {})
     ring(settings.pki_dir, OURS, "1.56001")
@@ -111,9 +111,8 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
     (settings.pki_dir / "slots.json").unlink()
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
-    shutil.rmtree(
-        settings.pki_dir
-    )  # as before enrolment: the authorities are missing, too, but the error is about the identity
+    # As before enrolment: the authorities are missing, too, but the error is about the identity.
+    shutil.rmtree(settings.pki_dir)
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
 

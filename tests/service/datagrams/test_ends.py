@@ -311,7 +311,7 @@ async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> 
     assert scene.b.engine_violations()[0]["what"] == scene.hub.engine_violations()[0]["what"] == "SEMQ-1117"
 
 
-async def test_the_largest_size_that_passes_is_found_and_given_up(start: Start) -> None:
+async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(start: Start) -> None:
     scene = await start(DatagramFaults(size_max=1400), more="search_s = 0.2\n")
     await until(lambda: [path.get("datagram_bytes") for path in scene.paths()] == [1400] * 4)
     scene.relay.faults.size_max = 1300

@@ -237,7 +237,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
 async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene, lie: dict[str, str]) -> None:
-    """One job writes the statements of all nodes together: a malformed one would make it fail for all."""
+    """One job writes the statements of all nodes together. A malformed statement would make it fail for all nodes."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)

@@ -1,4 +1,4 @@
-"""The health checks of a node, and the verdict of the node, which is the worst of them."""
+"""The health checks of a node, and the verdict of the node: the worst verdict of its checks."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
 
 
 def path(**facts: Any) -> dict[str, Any]:
-    """Return a status with a closed path for datagrams, although it has documents; ``facts`` replace values."""
+    """Return a status with a closed path for datagrams, which had documents to carry; ``facts`` replace values."""
     closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
     return STATUS | {"datagrams": {"peers": {"2.hub": closed | {"recent_here": NONE, "recent_there": NONE} | facts}}}
 
@@ -97,7 +97,9 @@ def lossy(direction: str, documents: int, lost: int, full: int = 0) -> dict[str,
         (STATUS | {"violations": []}, "ok", ""),
     ],
 )
-def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
+def test_the_verdict_of_a_node_is_the_verdict_of_its_worst_check(
+    status: dict[str, Any], verdict: str, check: str
+) -> None:
     result = health("1.10008", checks(status, 14.0))
     assert result["verdict"] == verdict
     assert [row["check"] for row in result["checks"] if row["verdict"] != "ok"] == ([check] if check else [])
@@ -125,7 +127,7 @@ def test_violations_are_listed_by_peer_kind_and_count() -> None:
     assert last == "2 more in node.status"
 
 
-async def test_a_running_node_and_its_hub_show_the_end_of_certificates(inprocess: InProcess) -> None:
+async def test_a_hub_warns_of_ending_certificates_and_a_node_without_its_hub_fails(inprocess: InProcess) -> None:
     hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)

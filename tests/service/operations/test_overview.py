@@ -18,7 +18,7 @@ async def answer(client: Any, operation: str, **arguments: Any) -> Any:
     return reply["result"]
 
 
-async def test_figures_causes_and_pages_agree_and_a_refused_filter_has_a_reason(inprocess: InProcess) -> None:
+async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inprocess: InProcess) -> None:
     text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # the hub is never reached, so documents wait
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)

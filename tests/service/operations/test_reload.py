@@ -59,7 +59,7 @@ async def reload(link: ClientLink, **arguments: Any) -> Any:
     return answer["result"]
 
 
-async def ended(link: ClientLink) -> None:
+async def wait_closed(link: ClientLink) -> None:
     async with asyncio.timeout(60):
         await link.wait_closed()
 
@@ -89,7 +89,7 @@ async def test_users_are_added_changed_and_removed(inprocess: InProcess) -> None
         "amqp.users.web.password",
     ]
     assert (result["restart"], result["ended"]) == ([], ["all"])
-    await ended(all_)
+    await wait_closed(all_)
     assert web.is_open  # a changed password counts from the next login
     await client(inprocess, node, "new")
     await client(inprocess, node, "web", password="v")
@@ -103,7 +103,7 @@ async def test_a_user_that_removes_itself_gets_the_answer_first(inprocess: InPro
     ops = await client(inprocess, node, "ops")
     rewrite(node, ('ops = "o"\n', ""))
     assert (await reload(ops))["ended"] == ["ops"]
-    await ended(ops)
+    await wait_closed(ops)
 
 
 async def test_changed_rights_apply_to_connected_users(inprocess: InProcess) -> None:
@@ -120,8 +120,8 @@ async def test_changed_rights_apply_to_connected_users(inprocess: InProcess) -> 
         node, ('read = "^web" }', 'read = "^web.a" }'), ('shop = { configure = ".*", write = ".*", read = ".*" }', "")
     )
     assert (await reload(ops))["ended"] == ["web"]
-    await ended(forbidden)
-    await ended(shop)
+    await wait_closed(forbidden)
+    await wait_closed(shop)
     assert allowed.is_open
     channel = await allowed.open_channel()
     with pytest.raises(amqp.AccessRefused):
@@ -197,7 +197,7 @@ async def test_a_virtual_host_is_added_at_once_unless_it_has_stored_contents(inp
     result = await reload(ops)
     assert "amqp.virtual_hosts" in result["changed"]
     assert result["restart"] == ["amqp.virtual_hosts"]  # a virtual host with stored contents waits for the next start
-    await ended(shop)
+    await wait_closed(shop)
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)
     await node.stop()

@@ -78,7 +78,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         ("trust.remove", "own", "SEMQ-5113"),
     ],
 )
-async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
+async def test_changes_of_trust_that_are_not_possible_are_refused(
     inprocess: InProcess, operation: str, value: str, code: str
 ) -> None:
     hub = await inprocess.secure_hub()
