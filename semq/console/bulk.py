@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import structlog
 
 from semq.errors import SemqError
-from semq.store.audit import Wanted, lines
+from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
@@ -131,7 +131,7 @@ def recent(visit: Visit) -> list[BulkAct]:
 
 async def interrupted(visit: Visit) -> list[dict[str, Any]]:
     """Return, for each act that the end of a process interrupted, the audit line of its beginning, the newest first."""
-    audit_lines = await visit.read(lines, Wanted(act=AUDIT_PREFIX, limit=LINES_MAX))
+    audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked for act in _acts.get(visit.web, {}).values()}
     ended = {line["asked"] for line in audit_lines}
     return [line for line in audit_lines if line["outcome"] == "asked" and line["number"] not in own_lines | ended]

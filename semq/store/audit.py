@@ -35,7 +35,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AuditFilter:
     """The selection of lines to show; a condition that is None matches every line."""
 
     who: str | None = None
@@ -64,13 +64,13 @@ def is_open(connection: Connection, number: int, act: str) -> bool:
         return connection.execute(asked.where(~later.exists())).first() is not None
 
 
-def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
+def lines(connection: Connection, wanted: AuditFilter) -> list[dict[str, Any]]:
     """Return the selected lines, the newest first."""
     query = select(web_audit).where(*_conditions(wanted)).order_by(AUDIT.number.desc()).limit(wanted.limit)
     return [dict(row._mapping) for row in connection.execute(query)]
 
 
-def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
+def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
     conditions: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
         (wanted.who, lambda who: AUDIT.who == who),
         (wanted.act, lambda act: AUDIT.act.startswith(act, autoescape=True)),

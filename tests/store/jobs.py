@@ -129,7 +129,7 @@ def accept(unit: Unit, number: int, variant: int) -> None:
 
 
 def _step(change: Callable[[Unit, Outbound, int], None]) -> Callable[[Unit, int, int], None]:
-    """Return a change of an existing row that is not final."""
+    """Return an action that changes a row, if it exists and has no outcome."""
 
     def action(unit: Unit, number: int, variant: int) -> None:
         row = unit.outbound.get(number)
@@ -146,7 +146,7 @@ def _claim(unit: Unit, row: Outbound, variant: int) -> None:
     unit.ledger.append(line(Event.SENT, row.lk0, att=row.att))
 
 
-def _custody(unit: Unit, row: Outbound, variant: int) -> None:
+def _take_custody(unit: Unit, row: Outbound, variant: int) -> None:
     row.ss_status, row.custodian = SendStatus.SS_ACK, LK1(2, 3, variant)
     if not row.ack2:
         unit.drop_payload(row)
@@ -203,7 +203,7 @@ def receive(unit: Unit, number: int, variant: int) -> None:
     status = (Arrival.RECV, Arrival.RECV, Arrival.REJ, Arrival.VOID)[variant // 2 % 4]
     reason = ("SEMQ-5001", "cannot open") if status is Arrival.REJ else None
     unit.record(slot, Recorded(status, b"digest", reason))
-    unit.insert_pending(_pending(number, source, SaveFwd.MUST, status, variant), body_of(number))
+    unit.insert_pending(pending_row(number, source, SaveFwd.MUST, status, variant), body_of(number))
     unit.ledger.append(
         LedgerLine(NOW, Side.RECEIVER, Event.RECEIVED, f"lk0-{number}", app_key=AppKey("a", "b", "c", "d"))
     )
@@ -211,7 +211,7 @@ def receive(unit: Unit, number: int, variant: int) -> None:
 
 def receive_class_2(unit: Unit, number: int, variant: int) -> None:
     source = SOURCES[variant % 2]
-    row = _pending(number, source, SaveFwd.STORE, Arrival.RECV, variant)
+    row = pending_row(number, source, SaveFwd.STORE, Arrival.RECV, variant)
     ident = str(row.lk0)
     if ident in unit.seen or number in unit.pending:
         return
@@ -220,7 +220,7 @@ def receive_class_2(unit: Unit, number: int, variant: int) -> None:
     unit.insert_pending(row, body_of(number))
 
 
-def _pending(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arrival, variant: int) -> Pending:
+def pending_row(number: int, source: InStreamKey, save_fwd: SaveFwd, status: Arrival, variant: int) -> Pending:
     return Pending(
         number,
         LK0(
@@ -282,7 +282,7 @@ def refuse(unit: Unit, number: int, variant: int) -> None:
 
 
 ACTIONS: tuple[Callable[[Unit, int, int], None], ...] = (
-    accept, accept, _step(_claim), _step(_custody), _step(_end), _step(_make_void), _step(_hold), clean, relay,
+    accept, accept, _step(_claim), _step(_take_custody), _step(_end), _step(_make_void), _step(_hold), clean, relay,
     receive, receive, receive_class_2, settle, settle, raise_floor, refuse, give,
 )  # fmt: skip
 GIVE = len(ACTIONS) - 1
@@ -291,7 +291,7 @@ Action = tuple[int, int, int]  # number of the action, id of the row, variant
 
 
 def _all_needs() -> Needs:
-    """Return all keys that actions may touch."""
+    """Return all keys that actions may need."""
     numbers = {n + offset for n in IDS for offset in (0, 500, 1000)}
     lk0s = [LK0(*source.store, 9, n) for source in SOURCES for n in IDS]
     lk0s += [LK0(*source.store, source.inc, 100 - n) for source in SOURCES for n in IDS]
@@ -312,8 +312,8 @@ def _all_needs() -> Needs:
 ALL_NEEDS = _all_needs()
 
 QUERIES: tuple[Query, ...] = (
-    *(Unsent(str(dest.node), after, limit, room, source, priority) for dest in DESTS for after in (0, 4)
-      for limit in (2, 99) for room in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
+    *(Unsent(str(dest.node), after, limit, max_bytes, source, priority) for dest in DESTS for after in (0, 4)
+      for limit in (2, 99) for max_bytes in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
     *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
       for priority in (0, 4) for after in (0, 3)),
@@ -329,7 +329,7 @@ def job_of(action: Action) -> Job:
 
 
 def load_everything() -> tuple[Job, list[Unit]]:
-    """Return a piece of work that loads all rows and changes none."""
+    """Return a piece of work that loads all rows and changes none, and the list to which it adds its unit."""
     needs = Needs(queries=set(QUERIES))
     needs.add(ALL_NEEDS)
     seen: list[Unit] = []

@@ -100,7 +100,7 @@ def test_a_sign_in_link_cannot_be_used_after_its_time(connection: Connection) ->
     assert not accounts.use_link(connection, b"1", NOW + HOUR)
 
 
-def test_with_an_account_a_link_is_made_on_demand_only(connection: Connection) -> None:
+def test_if_an_account_is_enabled_a_link_is_stored_only_with_always(connection: Connection) -> None:
     accounts.add_account(connection, ANN)
     assert not accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=False)
     assert accounts.store_first_link(connection, b"1", NOW, NOW + HOUR, always=True)

@@ -1,4 +1,4 @@
-"""Large bodies stored ahead: work that waits for its body, other work that overtakes it, and unused bodies."""
+"""Large bodies stored ahead of their rows: the order of work, bodies that no unit takes, and faults."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ SIZE = 300_000
 
 
 def large(number: int, payload: bytes, fault: Exception | None = None, then: Callable[[], Any] = lambda: None) -> Job:
-    """Accept a document with a large body; ``then`` runs within the decision."""
+    """Return work that accepts a document with a large body, or fails with ``fault``; ``then`` runs as it decides."""
 
     def decide(unit: Unit) -> None:
         if fault is not None:
@@ -66,7 +66,7 @@ async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["not taken", "taken by a unit that was refused"])
-async def test_work_with_the_same_body_shares_it(
+async def test_work_with_the_same_payload_shares_one_stored_body_which_is_deleted_later(
     database: str, monkeypatch: pytest.MonkeyPatch, is_taken: bool
 ) -> None:
     monkeypatch.setattr(bodies_ahead, "ENDED_MAX", 1)

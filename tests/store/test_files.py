@@ -1,4 +1,4 @@
-"""Written files are complete, and never readable by other users."""
+"""A new file has its mode from the start, and a failed write leaves the old content."""
 
 import os
 from pathlib import Path

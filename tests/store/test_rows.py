@@ -8,8 +8,7 @@ import pytest
 from semq.store.rows import InStream, OutStream, OutStreamKey, Recorded, Slot
 from semq.store.unit import Needs, Unit
 from semq.umx_t.status import Arrival, Outcome, SendStatus
-from tests.store.jobs import INC, SOURCES, Job, body_of, own
-from tests.store.jobs import _pending as pending_row
+from tests.store.jobs import INC, SOURCES, Job, body_of, own, pending_row
 from tests.store.postgres.test_store import do, opened
 
 SLOT = Slot(SOURCES[0], 3)
@@ -47,8 +46,7 @@ async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database
     assert seen == [Recorded(Arrival.RECV, b"true", proved=True)]
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT digest, proved FROM tb_0030_ledger").fetchall() == [(b"true", True)]
-        shown = connection.execute("SELECT bref, proved FROM semq_inbox ORDER BY bref").description
-        assert shown is not None
+        connection.execute("SELECT bref, proved FROM semq_inbox")  # the view has the column
 
 
 def accept_two(unit: Unit) -> None:
@@ -84,7 +82,7 @@ async def test_only_outcomes_stated_by_the_hub_alone_are_corrected(database: str
 
 
 @pytest.mark.parametrize("name", ["tb_0030", "tb_0030_ledger"])
-def test_rows_of_earlier_versions_count_as_unproved(database: str, name: str) -> None:
+def test_a_new_row_without_a_statement_about_its_proof_counts_as_unproved(database: str, name: str) -> None:
     with psycopg.connect(database) as connection:
         default = connection.execute(
             "SELECT column_default FROM information_schema.columns WHERE table_name = %s AND column_name = 'proved'",

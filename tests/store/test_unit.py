@@ -1,4 +1,4 @@
-"""Queries by track find rows of one source and one priority only."""
+"""The queries Waiting and Unsent find only rows of one source and one priority."""
 
 from semq.store.unit import Unsent, Waiting, WaitingTracks
 from semq.umx_t.address import Address

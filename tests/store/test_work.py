@@ -1,4 +1,4 @@
-"""Work as generators: one generator per attempt, later steps only after the commit, failures reported once."""
+"""Work as generators: one generator for each attempt, actions only after the commit, one report of a failure."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,8 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, after_commit, begi
 from tests.memory_store.store import CommitFault, MemoryStore
 
 
-def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
-    """Return work that adds its local list to ``seen`` after the commit."""
+def noting_work(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
+    """Return work that notes its decision in a local list, and adds the list to ``seen`` after the commit."""
 
     @work
     def gather() -> Steps:
@@ -31,16 +31,16 @@ def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> 
 @pytest.mark.parametrize("fault", [CommitFault.NONE, CommitFault.REDONE])
 def test_each_attempt_has_a_new_generator_and_only_the_last_one_continues(fault: CommitFault) -> None:
     store, seen = MemoryStore(), list[list[str]]()
-    store.post(attempts(seen))
+    store.post(noting_work(seen))
     store.run(fault)
     assert seen == [["decided", "committed"]]
     assert len(store.tables.ledger) == 1
 
 
 @pytest.mark.parametrize("fault", [CommitFault.ROLLED_BACK, CommitFault.ANSWER_LOST])
-def test_nothing_follows_a_commit_of_unknown_result(fault: CommitFault) -> None:
+def test_no_action_follows_a_commit_whose_result_is_unknown(fault: CommitFault) -> None:
     store, seen, errors = MemoryStore(), list[list[str]](), list[Exception]()
-    piece = attempts(seen)
+    piece = noting_work(seen)
     piece.on_failure = errors.append
     store.post(piece)
     store.run(fault)
@@ -53,9 +53,9 @@ def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
         raise BadInput("no")
 
     store, seen, errors = MemoryStore(), list[list[str]](), list[Exception]()
-    bad = attempts(seen, refuse)
+    bad = noting_work(seen, refuse)
     bad.on_failure = errors.append
-    for piece in (attempts(seen), bad, attempts(seen)):
+    for piece in (noting_work(seen), bad, noting_work(seen)):
         store.post(piece)
     store.run()
     assert len(seen) == 2
@@ -64,7 +64,7 @@ def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
 
 
 def test_each_attempt_has_its_own_needs() -> None:
-    """A new attempt may need other keys: the store loads the needs of this attempt."""
+    """A new attempt may need other keys; ``begin_attempts`` returns the needs of the new attempt."""
     numbers = iter(range(1, 9))
 
     @work
@@ -104,9 +104,9 @@ def test_a_third_yield_is_a_fault() -> None:
         piece.finish()
 
 
-def test_work_after_a_commit_runs_when_all_earlier_work_is_committed() -> None:
+def test_a_function_passed_to_after_commit_is_called_when_all_earlier_work_is_committed() -> None:
     store, seen = MemoryStore(), list[list[str]]()
-    store.post(attempts(seen))
+    store.post(noting_work(seen))
     store.post(after_commit(lambda: seen.append(["after"])))
     store.run()
     assert seen[-1] == ["after"]

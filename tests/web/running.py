@@ -20,7 +20,7 @@ from semq.config.reach import url_of
 from semq.config.web import HttpSection
 from semq.service.operations.tokens import new_token
 from semq.store.accounts import Token, accounts, add_token
-from semq.store.audit import Wanted, lines
+from semq.store.audit import AuditFilter, lines
 from semq.web.application import build
 from semq.web.process import announcement
 from semq.web.services import Web
@@ -90,7 +90,7 @@ class Site:
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
         """Return the audit log, the oldest line first: user, act, outcome."""
-        newest_first = await self.web.database.read(lines, Wanted(act=act, limit=1000))
+        newest_first = await self.web.database.read(lines, AuditFilter(act=act, limit=1000))
         return [(line["who"], line["act"], line["outcome"]) for line in reversed(newest_first)]
 
     async def users(self) -> dict[str, tuple[str, ...]]:

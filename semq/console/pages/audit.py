@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console.display import href, show
-from semq.store.audit import Wanted, lines
+from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit, page
 
 ROWS_MAX = 100  # lines of a page
@@ -20,7 +20,7 @@ async def audit(visit: Visit) -> Response:
     chosen: dict[str, Any] = {name: value for name, value in filters.items() if value}
     payloads, before = visit.query.get("payloads") == "1", visit.query.get("before", "")
     before_number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    selection = Wanted(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
+    selection = AuditFilter(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
     rows = await visit.read(lines, selection)
     next_page = (
         href("/audit", **chosen, payloads=int(payloads) or None, before=rows[ROWS_MAX - 1]["number"])

@@ -21,7 +21,7 @@ from semq.moments import utc_text
 from semq.service.operations.arguments import INT64_MAX, Arguments, Limit, Moment, Text
 from semq.service.operations.operation import Caller, Operation, look
 from semq.store import audit as store
-from semq.store.audit import Line, Wanted
+from semq.store.audit import AuditFilter, Line
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.store import PostgresStore
 
@@ -63,7 +63,7 @@ class AuditOperations:
 
     async def list(self, arguments: ListAudit) -> list[dict[str, Any]]:
         """List acts and shown payloads: user, means of access, operation, time and outcome."""
-        wanted = Wanted(
+        wanted = AuditFilter(
             who=arguments.who,
             act=arguments.act,
             outcome=arguments.outcome,

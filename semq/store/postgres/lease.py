@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from sqlalchemy import Connection, text
 
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.owner import NOWHERE, Owner
@@ -29,7 +30,7 @@ SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_l
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
-GIVE_BACK = "UPDATE store_lease SET until = clock_timestamp() WHERE epoch = %(epoch)s"
+GIVE_BACK = text("UPDATE store_lease SET until = clock_timestamp() WHERE epoch = :epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
         raise StoreFenced(owner=lease.owner)
 
 
-async def give_back(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
+def give_back(connection: Connection, lease: Lease) -> None:
     """End the lease, so that another process may take over at once. Called when a process stops in an orderly way."""
-    await connection.execute(GIVE_BACK, {"epoch": lease.epoch})
+    with connection.begin():
+        connection.execute(GIVE_BACK, {"epoch": lease.epoch})

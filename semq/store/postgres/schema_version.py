@@ -8,6 +8,7 @@ tables are older.
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -33,22 +34,27 @@ def current(url: str) -> str | None:
     """Return the revision of the tables in the database; None if it has no tables. Raises StoreUnavailable."""
     try:
         with psycopg.connect(url, autocommit=True) as connection:
-            (has_tables,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (
-                False,
-            )
-            row = (
-                connection.execute(f"SELECT version_num FROM {VERSION_TABLE}".encode()).fetchone()
-                if has_tables
-                else None
-            )
+            return revision_of(connection)
     except psycopg.OperationalError as error:
         raise StoreUnavailable(fault=str(error).strip()) from error
+
+
+def revision_of(connection: psycopg.Connection[Any]) -> str | None:
+    """Return the revision of the tables; None if the database has no tables."""
+    found = connection.execute("SELECT to_regclass(%s)", (VERSION_TABLE,)).fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}".encode()).fetchone()
     return row[0] if row else None
 
 
 def check(url: str) -> None:
     """Check that the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
-    revision = current(url)
+    refuse_other(current(url))
+
+
+def refuse_other(revision: str | None) -> None:
+    """Raise SchemaTooNew or SchemaTooOld if the revision is not the one that this version of SEMQ requires."""
     refuse_newer(revision)
     if revision != head():
         raise SchemaTooOld(found=revision or "none", needed=head())

@@ -40,10 +40,10 @@ from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
-from semq.store.postgres.schema_version import check
+from semq.store.postgres.schema_version import refuse_other, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
+from semq.store.reader import KEEPALIVE, Reader
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
@@ -150,6 +150,7 @@ class PostgresStore:
             return await self._open()
         except BaseException as error:
             self._rest.leave(self)
+            await self._reader.close()
             if isinstance(error, psycopg.Error | DBAPIError):
                 raise StoreUnavailable(fault=str(error).strip()) from error
             raise
@@ -174,9 +175,10 @@ class PostgresStore:
         self._close()
         if ahead is not None:
             await ahead.wait_closed()
-        await self._reader.close()
         if lease_ is not None and (alive or is_resting):
-            await self._give_back(lease_)
+            with suppress(StoreUnavailable):  # the lease expires by itself
+                await self.execute(lease.give_back, lease_)
+        await self._reader.close()
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
@@ -195,7 +197,7 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------------- inside
 
     async def _open(self) -> Recovered:
-        await asyncio.to_thread(self._inspect)
+        await self.execute(_inspect)
         connection = await self._connect()
         try:
             self._lease, recovered = await recover(
@@ -350,12 +352,6 @@ class PostgresStore:
             await connection.close()
             raise
 
-    def _inspect(self) -> None:
-        """Check the version of the tables and the settings of Postgres."""
-        check(self.url)
-        with psycopg.connect(self.url, connect_timeout=CONNECT_S) as connection:
-            verify_settings(connection)
-
     def _lose(self, fault: SemqError) -> None:
         if self._writer is not None:
             self._writer.lose(fault)
@@ -395,12 +391,13 @@ class PostgresStore:
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))
 
-    async def _give_back(self, held: Lease) -> None:
-        try:
-            async with await self._connect() as connection:
-                await lease.give_back(connection, held)
-        except psycopg.Error:
-            pass  # the lease expires by itself
+
+def _inspect(connection: Connection) -> None:
+    """Check the version of the tables and the settings of Postgres."""
+    driver_connection = connection.connection.driver_connection
+    assert isinstance(driver_connection, psycopg.Connection)
+    refuse_other(revision_of(driver_connection))
+    verify_settings(driver_connection)
 
 
 def _end_wait(work: Work) -> None:

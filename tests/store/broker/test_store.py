@@ -57,7 +57,7 @@ ops = st.one_of(
 
 
 def declarations(declared: set[int], deleted: Counter[int], op: Any) -> list[StoreOp]:
-    """Return an operation, after the declaration of its queue if it is the first for it.
+    """Return an operation; if it is the first one for its queue, the declaration of the queue precedes it.
 
     The broker never uses the id of a deleted queue again, so after a DeleteQueue the drawn id denotes a new queue.
     """
@@ -90,7 +90,7 @@ def comparable(state: StoredState) -> dict[str, Any]:
 
 
 def is_possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
-    """Return whether a broker can produce an operation: it never uses a key twice."""
+    """Return whether a broker can produce an operation: a broker never uses a key twice."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
     if isinstance(op, AddBodyChunk):
@@ -127,7 +127,7 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
                 assert await saving.pop() is None
         assert await asyncio.gather(*saving) == [None] * len(saving)
         assert comparable(await postgres.load()) == comparable(await memory.load())
-        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # no other row was lost
+        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # a load changes no state
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ async def test_ids_of_queues_are_never_given_out_twice(database: str) -> None:
         assert (await store.load()).next_queue_id == 6
 
 
-async def test_a_mark_of_a_position_does_not_apply_to_a_later_message(database: str) -> None:
+async def test_a_delivery_count_does_not_apply_to_a_later_message_at_the_same_position(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         message = AddMessage(1, 1, "", "q", 0, None, 3, b"h", b"")
@@ -173,7 +173,7 @@ async def test_a_mark_of_a_position_does_not_apply_to_a_later_message(database: 
         assert (await store.load()).messages == [again]
 
 
-async def test_many_messages_at_once(database: str) -> None:
+async def test_many_messages_are_written_by_copy(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         messages: list[StoreOp] = [AddMessage(1, n, "", "q", 0, None, 0, b"h", b"b" * n) for n in range(200)]
@@ -182,7 +182,7 @@ async def test_many_messages_at_once(database: str) -> None:
         assert (await store.load()).messages == messages
 
 
-async def test_a_long_queue_is_loaded_as_its_first_messages_and_three_numbers_for_each_other(
+async def test_a_long_queue_is_loaded_as_its_first_messages_and_a_backlog_of_numbers(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.store.broker.store.EAGER_MAX", 3)

@@ -64,10 +64,10 @@ def test_the_socket_and_the_port_require_the_password(server: EmbeddedPostgres) 
     for url in (server.url_of("semq"), server.url_of("semq", tcp=True)):
         with psycopg.connect(url) as connection:
             verify_settings(connection)
-            used = connection.info.host
+            host = connection.info.host
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
                 psycopg.connect(url, password="wrong")
-        assert used.startswith("/") is (url == server.url)
+        assert host.startswith("/") is (url == server.url)
     assert (server.home / "password").stat().st_mode & 0o777 == 0o600
     assert server.home.stat().st_mode & 0o777 == 0o700
 
@@ -126,7 +126,7 @@ def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
     assert not is_server_of(orphan, server.data)
 
 
-def test_a_stale_file_with_our_process_id_is_ignored(server: EmbeddedPostgres) -> None:
+def test_lock_files_of_a_killed_server_are_ignored_if_their_process_number_is_in_use(server: EmbeddedPostgres) -> None:
     write(server.url, 1)
     lines = (server.data / "postmaster.pid").read_text().split("\n")
     port = lines[3]
@@ -158,13 +158,13 @@ def test_a_wrong_password_file_is_reported_at_once(server: EmbeddedPostgres) -> 
     write(server.start(), 1)
 
 
-def test_the_error_has_the_facts_of_the_server(tmp_path: Path) -> None:
+def test_the_error_of_a_failed_start_contains_the_log_of_the_server(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed) as failure:
         EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "a lot"}).start()
     assert 'invalid value for parameter "shared_buffers"' in failure.value.facts["log"]
 
 
-def test_an_interrupted_initdb_is_repeated(tmp_path: Path) -> None:
+def test_an_unfinished_cluster_is_deleted_and_made_again(tmp_path: Path) -> None:
     unfinished = tmp_path / "postgres" / "data.new"
     unfinished.mkdir(parents=True)
     (unfinished / "PG_VERSION").write_text("18\n")
@@ -173,7 +173,7 @@ def test_an_interrupted_initdb_is_repeated(tmp_path: Path) -> None:
     assert not unfinished.exists()
 
 
-def test_a_long_path_leaves_only_tcp(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_makes_the_url_use_tcp(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / ("x" * 60) / ("y" * 60)) as server:
         assert "127.0.0.1" in server.url
         write(server.url, 1)
@@ -193,7 +193,7 @@ def test_data_of_another_major_version_are_refused(tmp_path: Path) -> None:
         write(server.url, 1)
 
 
-def test_a_large_log_is_put_aside(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_renamed_at_the_next_start(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     server.stop()
     monkeypatch.setattr("semq.store.embedded.server.LOG_BYTES_MAX", 1)
     server.start()

@@ -1,4 +1,4 @@
-"""Documents to a group through real nodes: one submission, the outcome of each member, and a cancel for all."""
+"""Documents to a group through real nodes: one submission, the outcome of each member, cancellation for all members."""
 
 from typing import Any
 

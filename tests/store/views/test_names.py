@@ -25,7 +25,7 @@ def lk0(origin: int, number: int = NUMBER) -> str:
 
 @pytest.fixture
 def tables(database: str) -> Iterator[Connection]:
-    """Return the ledger and queues of a node with many messages, and number 7 of five origins."""
+    """Yield a connection to the tables of a node with many messages; five origins have a message with ``NUMBER``."""
     line = (
         "INSERT INTO semq_ledger SELECT n, now(), :side, :event, :front || n, '1.2', 1, '', '', '', '', 'k' || n, '',"
         " 0, '' FROM generate_series(:first, :last) n"
@@ -71,7 +71,7 @@ def tables(database: str) -> Iterator[Connection]:
 
 
 def rows_read(connection: Connection, search: Any) -> float:
-    """Return how many rows Postgres reads during a call."""
+    """Return how many rows Postgres reads for the statements of a search."""
     statements: list[tuple[str, Any]] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -114,7 +114,7 @@ def test_rows_are_found_by_every_name(tables: Connection) -> None:
         assert (row["side"], row["lk0"], row["name"]) == ("inbound", lk0(0), short_name(lk0(0)))
     for name in (short_name(lk0(2)), lk0(2), str(NUMBER + 1000000)):
         [row] = find_messages(tables, name)
-        assert (row["side"], row["lk0"]) == ("outbound", lk0(2))  # at a hub, whose own number differs
+        assert (row["side"], row["lk0"]) == ("outbound", lk0(2))  # a copy, which has another row number at the hub
 
 
 def test_a_row_is_found_although_its_ledger_lines_were_deleted(tables: Connection) -> None:

@@ -52,7 +52,7 @@ def all_pages(connection: Connection, wanted: Search) -> tuple[list[dict[str, An
         (Search(side="inbound"), 0),
     ],
 )
-def test_pages_have_every_row_once_and_read_a_bounded_number(
+def test_pages_have_every_row_once_and_each_page_reads_a_bounded_number_of_rows(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, wanted: Search, count: int, order: Any
 ) -> None:
     monkeypatch.setattr(pages, "COMPARED_MAX", 37)

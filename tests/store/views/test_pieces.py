@@ -1,4 +1,4 @@
-"""The recorded pieces of one document, among many others of the same institution."""
+"""The recorded pieces of one document, among pieces of other documents and institutions."""
 
 from hashlib import sha256
 from typing import Any
