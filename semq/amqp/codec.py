@@ -44,7 +44,7 @@ def _number(form: Struct) -> WireType:
     return WireType(form.pack, lambda data, at, _depth: (form.unpack_from(data, at)[0], at + form.size), 0)
 
 
-KINDS: dict[str, WireType] = {
+WIRE_TYPES: dict[str, WireType] = {
     "octet": _number(OCTET),
     "short": _number(SHORT),
     "long": _number(LONG),
@@ -67,7 +67,7 @@ def _plan(row: MethodRow) -> tuple[ArgumentStep, ...]:
     steps: list[ArgumentStep] = []
     for name, kind in row.arguments:
         if kind != "bit":
-            steps.append(ArgumentStep(KINDS[kind], (name,)))
+            steps.append(ArgumentStep(WIRE_TYPES[kind], (name,)))
         elif steps and steps[-1].kind is None:
             steps[-1] = ArgumentStep(None, (*steps[-1].names, name))  # no method has more than eight bits in a row
         else:

@@ -43,7 +43,7 @@ UNKNOWN_FLAGS: Final = 0b11  # the bit after the last defined property, and the 
 # itself states.
 TEXT_SIZE: Final = 0
 TABLE_SIZE: Final = -1
-KINDS: dict[str, tuple[Callable[[Any], bytes], int]] = {
+PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
     "shortstr": (uncached_short_string, TEXT_SIZE),
     "octet": (OCTET.pack, 1),
     "timestamp": (LONGLONG.pack, 8),
@@ -51,8 +51,8 @@ KINDS: dict[str, tuple[Callable[[Any], bytes], int]] = {
 }
 NAMES: Final = tuple(name for name, _ in PROPERTIES)
 FLAGS: dict[str, int] = {name: 0x8000 >> place for place, name in enumerate(NAMES)}
-WRITERS: dict[str, Callable[[Any], bytes]] = {name: KINDS[kind][0] for name, kind in PROPERTIES}
-SIZES: dict[str, int] = {name: KINDS[kind][1] for name, kind in PROPERTIES}
+WRITERS: dict[str, Callable[[Any], bytes]] = {name: PROPERTY_TYPES[kind][0] for name, kind in PROPERTIES}
+SIZES: dict[str, int] = {name: PROPERTY_TYPES[kind][1] for name, kind in PROPERTIES}
 NO_CHANGES: Mapping[str, FieldValue] = {}
 NO_FIELDS: Final = LONG.pack(0)  # an empty table
 T = TypeVar("T")

@@ -16,7 +16,7 @@ FRAME_MIN_SIZE = 4096
 FRAME_OVERHEAD = 8  # type, channel and size before the payload, and the end byte after it
 REPLY_SUCCESS = 200
 
-KINDS = frozenset(["bit", "octet", "short", "long", "longlong", "shortstr", "longstr", "timestamp", "table"])
+WIRE_TYPE_NAMES = frozenset(["bit", "octet", "short", "long", "longlong", "shortstr", "longstr", "timestamp", "table"])
 
 GRID = """
 connection.start           10.10   S   start-ok
@@ -177,7 +177,7 @@ class MethodRow(NamedTuple):
 
 def _argument(word: str) -> Argument:
     name, _, kind = word.partition(":")
-    if kind not in KINDS:
+    if kind not in WIRE_TYPE_NAMES:
         raise ValueError(f"unknown type of argument: {word}")
     return Argument("" if name == "-" else name, kind)
 

@@ -100,8 +100,9 @@ class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
     Messages are passed complete. A message of more than ``body_max`` bytes, or more than the server's limit, is refused
-    before its body arrives (311). For a service with ``drains`` only its own ``body_max`` counts, and larger messages
-    are passed to it without their body. The body is read and dropped; ``header.body_size`` states its size.
+    (311), a large one before its body arrives. For a service with ``drains`` only its own ``body_max`` counts, and
+    larger messages are passed to it without their body. The body is read and dropped; ``header.body_size`` states its
+    size.
     """
 
     is_service = True

@@ -72,7 +72,7 @@ class BrokerSession:
         self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
         self._delays = 0
         self._feeds_first = False
-        self._turns: dict[ChannelConsumer, None] = {}  # consumers in turn: the one served last is at the end
+        self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the one served last is at the end
 
     # From the link.
 
@@ -312,11 +312,11 @@ class BrokerSession:
 
     def add_consumer(self, consumer: ChannelConsumer) -> None:
         """Register a consumer that was started on this connection."""
-        self._turns[consumer] = None
+        self._consumers_in_turn[consumer] = None
 
     def remove_consumer(self, consumer: ChannelConsumer) -> None:
         """Remove a consumer that has ended."""
-        self._turns.pop(consumer, None)
+        self._consumers_in_turn.pop(consumer, None)
 
     def resume_consumers(self) -> None:
         """Resume the consumers of this connection, after output or unacknowledged deliveries have decreased."""
@@ -339,13 +339,13 @@ class BrokerSession:
 
     def _pump(self) -> None:
         """Resume the consumers that were waiting for room."""
-        for consumer in list(self._turns):
+        for consumer in list(self._consumers_in_turn):
             if not self.is_writable:
                 # The output is full again: the other consumers are first next time (4.3: channels are served evenly).
                 break
             if consumer.is_set_aside:
-                self._turns.pop(consumer, None)
-                self._turns[consumer] = None
+                self._consumers_in_turn.pop(consumer, None)
+                self._consumers_in_turn[consumer] = None
                 consumer.resume()
 
     # Confirms.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from semq.broker.durable.no_store import BodiesInMemory, Later, in_the_next_turn
+from semq.broker.durable.no_store import BodiesInMemory, CallLater, in_the_next_turn
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -30,7 +30,7 @@ from semq.store.broker.operations import (
 class MemoryBrokerStore(BodiesInMemory):
     """A store that keeps everything in dictionaries."""
 
-    def __init__(self, later: Later = in_the_next_turn) -> None:
+    def __init__(self, later: CallLater = in_the_next_turn) -> None:
         super().__init__(later)
         self.exchanges: dict[tuple[str, str], DeclareExchange] = {}
         self.queues: dict[int, DeclareQueue] = {}

@@ -17,8 +17,8 @@ from tests.broker.memory_store import MemoryBrokerStore
 from tests.clocks import ManualClock
 
 
-class Later:
-    """A list of functions that ``run`` calls."""
+class DelayedCalls:
+    """Functions to be called later: ``run`` calls them."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -35,9 +35,9 @@ class Model:
     """A virtual host with its environment: clock, timers, journal, store."""
 
     def __init__(
-        self, store: MemoryBrokerStore | None = None, later: Later | None = None, window: int = 1 << 30
+        self, store: MemoryBrokerStore | None = None, later: DelayedCalls | None = None, window: int = 1 << 30
     ) -> None:
-        self.later = later or Later()
+        self.later = later or DelayedCalls()
         self.store = store or MemoryBrokerStore(self.later)
         self.clock = ManualClock()
         self.timers = Timers()

@@ -21,9 +21,9 @@ from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FR
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
-# ``send`` refuses the methods of these classes, because other commands send them; SENDABLE has the exceptions.
-LIFECYCLE: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
-SENDABLE: Final = frozenset({"channel.flow"})
+# ``send`` refuses the methods of these classes, because other commands send them; SENDABLE_METHODS has the exceptions.
+LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
+SENDABLE_METHODS: Final = frozenset({"channel.flow"})
 
 Octets = bytes | memoryview
 
@@ -107,7 +107,7 @@ class CommandSender:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")
         if isinstance(method, ConnectionUpdateSecret):
             target = self._require_connection(channel)
-        elif row.content or (row.class_id in LIFECYCLE and row.name not in SENDABLE):
+        elif row.content or (row.class_id in LIFECYCLE_CLASSES and row.name not in SENDABLE_METHODS):
             raise LocalMisuse(f"{row.name} cannot be sent by send()")
         else:
             target = self._require_channel(channel)

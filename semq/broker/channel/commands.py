@@ -195,12 +195,12 @@ def queue_purge(channel: BrokerChannel, request: m.QueuePurge) -> None:
         raise refusals.service("queue", queue.name, session.vhost.name, "it cannot be purged")
     count = len(queue.ready)
 
-    def purged() -> None:
+    def reply() -> None:
         channel.reply_when_saved(m.QueuePurgeOk(count), request.no_wait, queue.durable and count > 0)
         channel.release()
 
     channel.hold()
-    queue.purge(purged)
+    queue.purge(reply)
 
 
 def queue_delete(channel: BrokerChannel, request: m.QueueDelete) -> None:

@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 Waiter: TypeAlias = Callable[[BaseException | None], None]
 
 
-class Confirmable(Protocol):
+class Publisher(Protocol):
     """A publisher that is notified when a publish is safe, or has failed."""
 
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
         """Note that the publish with this number is in the store, or could not be saved."""
 
 
-_Publish: TypeAlias = tuple[Confirmable, int, int]
+_Publish: TypeAlias = tuple[Publisher, int, int]  # publisher, number of the publish, size in bytes
 
 
 class Journal:
@@ -90,7 +90,7 @@ class Journal:
         self._drops.pop(queue_id, None)
         self._handed_out.pop(queue_id, None)
 
-    def confirm(self, publisher: Confirmable, sequence: int, size: int) -> None:
+    def confirm(self, publisher: Publisher, sequence: int, size: int) -> None:
         """Notify ``publisher`` when all operations added so far are committed, or have failed."""
         self._publishes.append((publisher, sequence, size))
 

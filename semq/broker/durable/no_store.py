@@ -9,7 +9,7 @@ from typing import Any
 
 from semq.store.broker.operations import AddBodyChunk, Done, DropBody, ReadDone, RowsDone, StoredState, StoreOp
 
-Later = Callable[[Callable[[], None]], Any]
+CallLater = Callable[[Callable[[], None]], Any]
 
 
 def in_the_next_turn(callback: Callable[[], None]) -> None:
@@ -20,7 +20,7 @@ def in_the_next_turn(callback: Callable[[], None]) -> None:
 class BodiesInMemory:
     """Chunks of large bodies, in memory. ``later`` calls a function soon, by default in the next turn."""
 
-    def __init__(self, later: Later = in_the_next_turn) -> None:
+    def __init__(self, later: CallLater = in_the_next_turn) -> None:
         self._later = later
         self.bodies: dict[int, dict[int, bytes]] = {}
 

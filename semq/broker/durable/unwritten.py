@@ -47,7 +47,7 @@ class UnwrittenOps:
         self._handed_out: dict[int, MarkHandedOut] = {}
         self._bodies: dict[int, DropBody] = {}
         self._drop_count = 0
-        self._is_full = False
+        self._is_full = False  # whether a drop was not kept because of DROPS_MAX
 
     def __bool__(self) -> bool:
         return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))

@@ -84,14 +84,14 @@ class ConsumerRing:
     def next(self) -> QueueConsumer | None:
         """Return the consumer whose turn it is, or None if none has room. Set consumers without room aside."""
         while self._priorities:
-            ring = self._lanes[self._priorities[-1]]
-            while ring:
-                consumer = ring[0]
+            lane = self._lanes[self._priorities[-1]]
+            while lane:
+                consumer = lane[0]
                 if consumer in self.members and consumer.has_room():
-                    ring.rotate(-1)
+                    lane.rotate(-1)
                     return consumer
                 consumer.is_set_aside = True
-                ring.popleft()
+                lane.popleft()
                 self._turns -= 1
             del self._lanes[self._priorities.pop()]
         return None
@@ -99,14 +99,14 @@ class ConsumerRing:
     def _enter(self, consumer: QueueConsumer) -> None:
         consumer.is_set_aside = False
         self._turns += 1
-        ring = self._lanes.get(consumer.priority)
-        if ring is None:
-            ring = self._lanes[consumer.priority] = deque()
+        lane = self._lanes.get(consumer.priority)
+        if lane is None:
+            lane = self._lanes[consumer.priority] = deque()
             insort(self._priorities, consumer.priority)
-        ring.append(consumer)
+        lane.append(consumer)
 
     def _sweep(self) -> None:
-        turns = [consumer for ring in self._lanes.values() for consumer in ring if consumer in self.members]
+        turns = [consumer for lane in self._lanes.values() for consumer in lane if consumer in self.members]
         self._lanes, self._priorities, self._turns = {}, [], 0
         for consumer in turns:
             self._enter(consumer)

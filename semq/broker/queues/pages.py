@@ -39,8 +39,8 @@ class QueuePage:
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
 
     def __init__(self, first: int, last: int, count: int, size: int) -> None:
-        self.first = first  # position
-        self.last = last
+        self.first = first  # position of the first message
+        self.last = last  # position of the last message
         self.count = count
         self.bytes = size  # total size of the bodies
         self.entries: list[QueueEntry] | None = None

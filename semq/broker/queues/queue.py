@@ -103,7 +103,7 @@ class Queue:
         self.unacked = 0
         self.is_deleted = False
         self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
-        self.has_expiring = False
+        self.has_expiring = False  # whether a message with a time to live has waited in this queue
         self.ttl_timer: Timer | None = None
         self.expires_timer: Timer | None = None
         self.last_used = 0.0

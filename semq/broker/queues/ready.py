@@ -27,23 +27,23 @@ class _ReturnedEntry(NamedTuple):
 class PriorityLane:
     """The messages of one priority."""
 
-    __slots__ = ("fresh", "newest", "newest_bytes", "pages", "returned")
+    __slots__ = ("front", "newest", "newest_bytes", "pages", "returned")
 
     def __init__(self) -> None:
-        self.fresh: deque[QueueEntry] = deque()
+        self.front: deque[QueueEntry] = deque()  # messages before the pages, in order of position
         self.pages: deque[QueuePage] = deque()
         self.newest: list[QueueEntry] = []  # messages after the pages
         self.newest_bytes = 0
-        self.returned: list[_ReturnedEntry] = []
+        self.returned: list[_ReturnedEntry] = []  # a heap
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.returned or self.pages or self.newest)
+        return bool(self.front or self.returned or self.pages or self.newest)
 
     def push(self, entry: QueueEntry) -> None:
-        if self.fresh and entry.position < self.fresh[-1].position:
+        if self.front and entry.position < self.front[-1].position:
             self.put_back(entry)
         else:
-            self.fresh.append(entry)
+            self.front.append(entry)
 
     def push_last(self, entry: QueueEntry) -> QueuePage | None:
         """Add an entry after the messages in memory; return the page that it completes, if any."""
@@ -67,7 +67,7 @@ class PriorityLane:
     def _last(self) -> int:
         if self.pages:
             return self.pages[-1].last
-        return self.fresh[-1].position if self.fresh else 0
+        return self.front[-1].position if self.front else 0
 
     def put_back(self, entry: QueueEntry) -> None:
         heapq.heappush(self.returned, _ReturnedEntry(entry.position, entry))
@@ -76,36 +76,36 @@ class PriorityLane:
         """Return the entry that leaves next, or None if it is not in memory."""
         if self._returned_first():
             return self.returned[0].entry
-        return self.fresh[0] if self.fresh else None
+        return self.front[0] if self.front else None
 
     def pop(self) -> QueueEntry:
-        return heapq.heappop(self.returned).entry if self._returned_first() else self.fresh.popleft()
+        return heapq.heappop(self.returned).entry if self._returned_first() else self.front.popleft()
 
     def _returned_first(self) -> bool:
         if not self.returned:
             return False
-        if self.fresh:
-            return self.returned[0].position < self.fresh[0].position
+        if self.front:
+            return self.returned[0].position < self.front[0].position
         return not self.pages or self.returned[0].position < self.pages[0].first
 
     def refill(self) -> int:
-        """Append the messages that come next to ``fresh``: those of the next page, which must be in memory, or without
+        """Append the messages that come next to ``front``: those of the next page, which must be in memory, or without
         pages the newest. Return the bytes of the page, 0 without one.
         """
         if not self.pages:
-            self.fresh.extend(self.newest)
+            self.front.extend(self.newest)
             self.newest, self.newest_bytes = [], 0
             return 0
         page = self.pages.popleft()
         assert page.entries is not None
         page.is_gone = True
-        self.fresh.extend(page.entries)
+        self.front.extend(page.entries)
         return page.bytes
 
     def __iter__(self) -> Iterator[QueueEntry]:
         in_pages = (entry for page in self.pages for entry in page.entries or page.kept)
         returned = (row.entry for row in sorted(self.returned))
-        in_order = (entry for part in (self.fresh, in_pages, self.newest) for entry in part)
+        in_order = (entry for part in (self.front, in_pages, self.newest) for entry in part)
         return heapq.merge(returned, in_order, key=lambda entry: entry.position)
 
 
@@ -152,7 +152,7 @@ class ReadyMessages:
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
         self.bytes += size
-        is_short = len(lane.fresh) < self.window and self.bytes - self.out_bytes <= self.window_bytes
+        is_short = len(lane.front) < self.window and self.bytes - self.out_bytes <= self.window_bytes
         if is_short and not (lane.pages or lane.newest):
             lane.push(entry)
             return
@@ -180,7 +180,7 @@ class ReadyMessages:
         self._count += len(entries) - page.count  # fewer if the store has lost some
         self.bytes += sum(entry.message.size for entry in entries) - page.bytes
         self.out_bytes -= page.bytes
-        lane.fresh.extend(entries)
+        lane.front.extend(entries)
         self._prefetch(lane)
 
     def put_back(self, entry: QueueEntry) -> None:
@@ -253,26 +253,26 @@ class ReadyMessages:
         raise IndexError("no message is waiting")
 
     def _head(self, lane: PriorityLane) -> QueueEntry | None:
-        if not lane.fresh:
+        if not lane.front:
             self._prefetch(lane)
         return lane.head()
 
     def _pop(self, lane: PriorityLane) -> QueueEntry | None:
-        return self._take(lane) if lane.fresh or self._head(lane) is not None else None
+        return self._take(lane) if lane.front or self._head(lane) is not None else None
 
     def _take(self, lane: PriorityLane) -> QueueEntry:
         entry = lane.pop()
         self._count -= 1
         self.bytes -= entry.message.size
-        if lane.pages and len(lane.fresh) < PAGE:
+        if lane.pages and len(lane.front) < PAGE:
             self._prefetch(lane)
         return entry
 
     def _prefetch(self, lane: PriorityLane) -> None:
         """Bring the following messages into memory before their turn."""
         while lane.pages or lane.newest:
-            is_enough = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
-            if lane.fresh and is_enough:
+            is_enough = len(lane.front) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2
+            if lane.front and is_enough:
                 return
             if lane.pages and lane.pages[0].entries is None:
                 self.on_low(lane, lane.pages[0])

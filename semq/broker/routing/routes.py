@@ -33,6 +33,7 @@ def route(
 def _step(
     exchange: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
 ) -> list[BindingDestination]:
+    """Return the destinations of one exchange, or if there are none its alternate exchange."""
     destinations = list(exchange.match(routing_key, headers))
     if destinations or exchange.alternate is None:
         return destinations

@@ -17,7 +17,6 @@ from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEAD
 from tests.amqp.helpers import header_of, opened
 
 AnyConnection: TypeAlias = ServerConnection | ClientConnection
-S, C = ConnectionState, ChannelState
 
 
 def octets(method: Method, channel: int = 0) -> bytes:
@@ -28,20 +27,20 @@ def octets(method: Method, channel: int = 0) -> bytes:
 
 LOGIN = m.ConnectionStartOk()
 SERVER_STEPS: list[tuple[ConnectionState, Callable[[ServerConnection], object]]] = [
-    (S.START_SENT, lambda server: server.receive(PROTOCOL_HEADER, 0)),
-    (S.LOGIN_RECEIVED, lambda server: server.receive(octets(LOGIN), 0)),
-    (S.TUNE_SENT, lambda server: server.accept_login()),
-    (S.TUNED, lambda server: server.receive(octets(m.ConnectionTuneOk()), 0)),
-    (S.OPEN_RECEIVED, lambda server: server.receive(octets(m.ConnectionOpen()), 0)),
-    (S.OPEN, lambda server: server.accept_open()),
-    (S.CLOSING, lambda server: server.close()),
+    (ConnectionState.START_SENT, lambda server: server.receive(PROTOCOL_HEADER, 0)),
+    (ConnectionState.LOGIN_RECEIVED, lambda server: server.receive(octets(LOGIN), 0)),
+    (ConnectionState.TUNE_SENT, lambda server: server.accept_login()),
+    (ConnectionState.TUNED, lambda server: server.receive(octets(m.ConnectionTuneOk()), 0)),
+    (ConnectionState.OPEN_RECEIVED, lambda server: server.receive(octets(m.ConnectionOpen()), 0)),
+    (ConnectionState.OPEN, lambda server: server.accept_open()),
+    (ConnectionState.CLOSING, lambda server: server.close()),
 ]
 CLIENT_STEPS: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = [
-    (S.HEADER_SENT, lambda client: None),
-    (S.LOGIN_SENT, lambda client: client.receive(octets(m.ConnectionStart()), 0)),
-    (S.OPEN_SENT, lambda client: client.receive(octets(m.ConnectionTune()), 0)),
-    (S.OPEN, lambda client: client.receive(octets(m.ConnectionOpenOk()), 0)),
-    (S.CLOSING, lambda client: client.close()),
+    (ConnectionState.HEADER_SENT, lambda client: None),
+    (ConnectionState.LOGIN_SENT, lambda client: client.receive(octets(m.ConnectionStart()), 0)),
+    (ConnectionState.OPEN_SENT, lambda client: client.receive(octets(m.ConnectionTune()), 0)),
+    (ConnectionState.OPEN, lambda client: client.receive(octets(m.ConnectionOpenOk()), 0)),
+    (ConnectionState.CLOSING, lambda client: client.close()),
 ]
 
 
@@ -61,7 +60,7 @@ def client_in(state: ConnectionState) -> ClientConnection:
     client.start(0)
     for reached, step in CLIENT_STEPS:
         step(client)
-        if reached is S.OPEN:
+        if reached is ConnectionState.OPEN:
             client.send(0, m.ConnectionUpdateSecret(b"new"))  # a request, so that update-secret-ok is its reply
         if reached is state:
             break
@@ -93,7 +92,7 @@ def check_cell(
     data = octets(on_channel, 1) if word == "channel" else octets(METHODS_BY_WORD[word])
     events = connection.receive(data, 0)
     if cell.error is not None:
-        check_refused(connection, events, cell.error, before_start=state is S.HEADER_SENT)
+        check_refused(connection, events, cell.error, before_start=state is ConnectionState.HEADER_SENT)
     elif not cell.action:
         assert (events, connection.output_size, connection._state) == ([], 0, state)
     else:
@@ -114,7 +113,7 @@ def check_refused(
         assert connection.is_closed
     else:
         assert isinstance(event, ConnectionFailed)
-        assert connection._state is S.CLOSING
+        assert connection._state is ConnectionState.CLOSING
         assert connection.output_size
     assert type(event.error) is error
 
@@ -134,14 +133,18 @@ def test_a_server_accepts_the_methods_of_its_state(state: ConnectionState, word:
 def test_a_client_accepts_the_methods_of_its_state(state: ConnectionState, word: str) -> None:
     client = client_in(state)
     assert client._state is state
-    if state is S.OPEN and word == "channel":
+    if state is ConnectionState.OPEN and word == "channel":
         client.open_channel(1)
     check_cell(client, state, word, CLIENT[state][word], m.ChannelOpenOk())
 
 
 def test_every_state_has_a_row_with_all_methods() -> None:
-    assert set(SERVER) | set(CLIENT) == set(S) - {S.NEW, S.CLOSE_RECEIVED, S.CLOSED}
-    assert set(CHANNEL) == set(C)
+    assert set(SERVER) | set(CLIENT) == set(ConnectionState) - {
+        ConnectionState.NEW,
+        ConnectionState.CLOSE_RECEIVED,
+        ConnectionState.CLOSED,
+    }
+    assert set(CHANNEL) == set(ChannelState)
     for grid in (SERVER, CLIENT):
         assert len({frozenset(row) for row in grid.values()}) == 1
     assert len({frozenset(row) for row in CHANNEL.values()}) == 1
@@ -152,10 +155,10 @@ def test_every_state_has_a_row_with_all_methods() -> None:
 
 def at_channel(role: str, state: ChannelState) -> AnyConnection:
     """Return a connection whose channel 1 is in a state."""
-    pair = opened(channels=0 if state in {C.NONE, C.OPENING} else 1)
-    if state is C.OPENING:
+    pair = opened(channels=0 if state in {ChannelState.NONE, ChannelState.OPENING} else 1)
+    if state is ChannelState.OPENING:
         pair.client.open_channel()
-    if state is C.CLOSING:
+    if state is ChannelState.CLOSING:
         (pair.server if role == "S" else pair.client).close_channel(1)
     connection = pair.server if role == "S" else pair.client
     connection.take_output()
@@ -176,7 +179,7 @@ CHANNEL_CELLS = [
     for role in "SC"
     for state, row in CHANNEL.items()
     for word in row
-    if (role, state) != ("S", C.OPENING)
+    if (role, state) != ("S", ChannelState.OPENING)
 ]
 
 
@@ -187,7 +190,7 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
     events = connection.receive(octets(method, 1), 0)
     if connection.peer not in method.row.senders:
         # open and open-ok have one direction
-        expected: type[ConnectionException] | None = None if state is C.CLOSING else CommandInvalid
+        expected: type[ConnectionException] | None = None if state is ChannelState.CLOSING else CommandInvalid
     else:
         expected = cell.error
     if expected is not None:
@@ -195,23 +198,23 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
         return
     assert connection.is_open
     channel = connection._channels.get(1)
-    assert (channel.state if channel else C.NONE) is (cell.state or state)
+    assert (channel.state if channel else ChannelState.NONE) is (cell.state or state)
     assert bool(events or connection.output_size) == bool(cell.action)
 
 
 @pytest.mark.parametrize("kind", [FRAME_HEADER, FRAME_BODY])
-@pytest.mark.parametrize("state", list(C))
+@pytest.mark.parametrize("state", list(ChannelState))
 @pytest.mark.parametrize("role", ["S", "C"])
 def test_content_frames_are_accepted_in_the_states_of_other_methods(role: str, state: ChannelState, kind: int) -> None:
-    if (role, state) == ("S", C.OPENING):
-        state = C.NONE
+    if (role, state) == ("S", ChannelState.OPENING):
+        state = ChannelState.NONE
     connection = at_channel(role, state)
     payload = header_of(b"x").raw if kind == FRAME_HEADER else b"x"
     events = connection.receive(frame(kind, 1, payload), 0)
     cell = CHANNEL[state]["other"]
     if cell.error is not None:
         check_refused(connection, events, cell.error)
-    elif state is C.CLOSING:
+    elif state is ChannelState.CLOSING:
         assert (events, connection.output_size) == ([], 0)
     else:
         assert events[0].error.reply_code == 505  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from semq.store.broker.operations import (
     Unbind,
 )
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.pure import Later
+from tests.broker.pure import DelayedCalls
 
 EXCHANGE = DeclareExchange("/", "e", "topic", False, False, b"")
 BINDING = ("/", "e", "q", False, "k", b"")
@@ -34,7 +34,7 @@ def queue(number: int) -> DeclareQueue:
 
 
 async def test_the_store_has_the_state_after_all_operations() -> None:
-    later = Later()
+    later = DelayedCalls()
     store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
     ops += [SetDeliveryCount(1, 2, 4), SetDeliveryCount(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
@@ -57,7 +57,7 @@ async def test_the_store_has_the_state_after_all_operations() -> None:
 
 
 async def test_the_memory_store_fails_on_request() -> None:
-    later = Later()
+    later = DelayedCalls()
     store = MemoryBrokerStore(later)
     store.failure = OSError("disk full")
     received: list[BaseException | None] = []
@@ -68,7 +68,7 @@ async def test_the_memory_store_fails_on_request() -> None:
 
 
 async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> None:
-    store = MemoryBrokerStore(Later())
+    store = MemoryBrokerStore(DelayedCalls())
     chunks: list[StoreOp] = [AddBodyChunk(number, 0, b"%d" % number) for number in (1, 2, 3)]
     store.save([*chunks, queue(1), message(1, body_id=2), DropBody(3)], lambda _: None)
     assert (await store.load()).next_body_id == 3
@@ -76,7 +76,7 @@ async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> Non
 
 
 async def test_without_a_store_only_bodies_are_kept() -> None:
-    later = Later()
+    later = DelayedCalls()
     store = NoStore(later)
     received: list[object] = []
     store.save([queue(1), AddBodyChunk(1, 0, b"a"), AddBodyChunk(2, 0, b"b"), DropBody(2)], received.append)

@@ -10,7 +10,7 @@ from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.queue import Disposition, Queue
 from semq.store.broker.operations import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, OrderlyEnd
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.pure import Later, Model, RecordingConsumer, bodies
+from tests.broker.pure import DelayedCalls, Model, RecordingConsumer, bodies
 
 
 async def after_restart(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
@@ -140,7 +140,7 @@ async def test_expiry_continues_by_the_wall_clock() -> None:
 
 
 async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryBrokerStore(Later())
+    store = MemoryBrokerStore(DelayedCalls())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
     store.declare_queue(DeclareQueue(9, "elsewhere", "q", False, b"\0\0\0\0"))

@@ -27,7 +27,7 @@ from semq.store.broker.operations import (
     StoreOp,
 )
 from tests.broker.memory_store import MemoryBrokerStore
-from tests.broker.pure import Later, Model, bytes_of
+from tests.broker.pure import DelayedCalls, Model, bytes_of
 
 DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
 STEPS = st.lists(
@@ -97,7 +97,7 @@ def _entries_of(queue: Queue, unacked: list[tuple[Queue, QueueEntry]]) -> list[t
 
 
 async def restarted(store: MemoryBrokerStore) -> Model:
-    model = Model(store, Later())
+    model = Model(store, DelayedCalls())
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     return model
 
