@@ -30,7 +30,7 @@ def test_a_content_type_is_returned_only_if_it_is_certain(name: str, body: bytes
     assert content_type_of(name, body) == expected
 
 
-def test_handlers_read_what_senders_name() -> None:
+def test_handlers_read_bodies_of_json_and_xml_types() -> None:
     handlers = Handlers()
     for content_type, body, read in (
         (content_type_of("o.json", b'{"a": 1}'), b'{"a": 1}', {"a": 1}),

@@ -22,7 +22,15 @@ from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receiv
 from semq.umx_t.errors import BadAppKey
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
-from tests.local_node.pieces.test_transfer import body_of, confirming, counted, is_clean, local, published, sealing
+from tests.local_node.pieces.test_transfer import (
+    body_of,
+    confirming,
+    counted,
+    is_clean,
+    local,
+    published,
+    sealing_nodes,
+)
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
@@ -275,7 +283,7 @@ def receive_documents(url: str | None, commit: bool) -> list[tuple[str, int]]:
 
 
 async def test_sealed_documents_have_the_digest_of_their_payload(inprocess: InProcess) -> None:
-    a, b = await sealing(inprocess)
+    a, b = await sealing_nodes(inprocess)
     channel = await confirming(inprocess, a)
     for key, size in (("large", 350_000), ("small", 30_000)):
         assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}", Encrypt=1)

@@ -11,16 +11,17 @@ from tests.app.network import Network
 
 
 @pytest.fixture
-def receiver_down(network: Network) -> Iterator[Network]:
+def repaired_network(network: Network) -> Iterator[Network]:
+    """Yield the network; afterwards start the receiver's node again if the test has ended it."""
     yield network
     if network.receiver.process is None:
         network.receiver.start()
 
 
 async def test_an_iteration_continues_after_its_node_was_killed(
-    receiver_down: Network, sender: Client, receiver: Client
+    repaired_network: Network, sender: Client, receiver: Client
 ) -> None:
-    node = receiver_down.receiver
+    node = repaired_network.receiver
     async with receiver.receive(prefetch=1) as documents:
         first = await sender.send("56001", b"before the kill")
         while (document := await anext(documents)).lk0 != first.lk0:

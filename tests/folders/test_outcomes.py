@@ -37,7 +37,7 @@ def test_a_key_of_another_application_is_no_path(layout: Layout, key: str) -> No
     assert not _is_in_out(layout, event("", "", "", key))
 
 
-def test_a_refused_submission_without_a_target_is_no_file(layout: Layout) -> None:
+def test_a_refused_submission_without_a_target_belongs_to_no_file(layout: Layout) -> None:
     refused = DocumentEvent("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
     assert _find(layout, refused) is None
     assert not _is_in_out(layout, refused)

@@ -195,7 +195,7 @@ def test_a_second_process_for_a_root_is_refused_with_the_id_of_the_first(
 
 
 def test_a_root_that_cannot_be_served_does_not_stop_the_others(folders: tuple[NodeFolders, NodeFolders]) -> None:
-    """The other root is locked by the test. The health check names it, and it is served after its release."""
+    """The test locks a second root. The health check reports the lock, until the test releases it."""
     _, receiver = folders
     place = receiver.node.place
     config = place.config.read_text()

@@ -36,7 +36,7 @@ CLOCK = SystemClock()
         ("[::1]:5670", "::1", 5670),
     ],
 )
-def test_the_address_of_a_hub(text: str, host: str, port: int) -> None:
+def test_the_address_of_a_hub_is_read(text: str, host: str, port: int) -> None:
     assert HubAddress.of(text) == HubAddress(host, port)
 
 
@@ -65,7 +65,7 @@ async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess)
     keys, address = ring_of(settings), HubAddress("127.0.0.1", hub.port)
     renewed = await renew(keys, address, hub_trust(hub), CLOCK)
     assert keys.identity().certificate != renewed
-    # Killed before the certificate was made active: the one in slot next is tested again, and no new one is signed.
+    # As if the node was killed before the certificate was made active: the certificate in slot next is tested again.
     assert await renew(keys, address, hub_trust(hub), CLOCK) == renewed
     assert len(await hub.registry.certificates()) == 2
     assert keys.rotate(CLOCK.wall()) == renewed

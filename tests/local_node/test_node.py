@@ -221,7 +221,9 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
 
 
 async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
-    """Two consumers, three documents with one order key: one is processed while the store is lost and opened again."""
+    """Two consumers, three documents with one order key; an application processes the first while the store is lost and
+    opened again.
+    """
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))

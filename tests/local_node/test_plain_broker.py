@@ -148,7 +148,7 @@ def test_after_a_kill_all_messages_are_redelivered_with_the_flag(tmp_path: Path)
         for number in range(3):
             channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
         assert channel.basic_get("q")[2] == b"0"
-        process.kill()  # right after the delivery, before the mark may be stored
+        process.kill()  # right after the delivery, perhaps before the broker has stored that the message was delivered
         process.wait(60)
     with running("--data", folder) as (_, port), channel_of(port) as channel:
         channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))

@@ -54,11 +54,11 @@ async def submit(link: ClientLink, target: str, count: int, name: str) -> list[s
 
 
 async def until_delivered(link: ClientLink, sent: list[str]) -> None:
-    async def all_are() -> bool:
+    async def have_ended() -> bool:
         rows = (await ask(link, "msg.list"))["result"]
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
 
-    await until(all_are)
+    await until(have_ended)
 
 
 async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess) -> None:
@@ -206,13 +206,13 @@ async def test_a_change_continues_after_an_end_at_any_write(
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     former, folder, write = hub.registry.authority, hub.settings.pki_dir, files.write_safely
-    after_leave = 0
+    writes_left = 0
 
     def writing(path: Path, content: bytes, mode: int = 0o644) -> None:
-        nonlocal after_leave
+        nonlocal writes_left
         if path.is_relative_to(folder):
-            after_leave -= 1
-            if after_leave < 0:
+            writes_left -= 1
+            if writes_left < 0:
                 raise ProcessEnded
         write(path, content, mode)
 
@@ -221,7 +221,7 @@ async def test_a_change_continues_after_an_end_at_any_write(
     monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
     ends = 0
     for life in range(50):
-        after_leave = life  # writes before the end
+        writes_left = life
         if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
             break
         # The steps of a start that read the files.

@@ -180,7 +180,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
 
         monkeypatch.setattr(second.links, "is_elsewhere", note_login)
         await copy.start()
-        await until(lambda: len(logins) > 4)  # it has tried repeatedly
+        await until(lambda: len(logins) > 4)  # the copy has tried to log in repeatedly
         assert "1.10008" not in second.links.links
         assert a.uplink.link is not None
 
@@ -204,7 +204,7 @@ async def test_an_instance_refuses_the_control_database_of_another_hub(inprocess
             await hubs.instance(2, hub="other")
 
 
-async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
+async def test_a_second_database_with_the_numbers_of_a_store_is_refused(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         await hubs.instance(1)
         with pytest.raises(StoreNumberTaken):
@@ -212,7 +212,9 @@ async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
 
 
 async def restart_once(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
-    """Start an instance again, and stop it; return how often its store was older than noted, and its health."""
+    """Start an instance again, and stop it. Return how often its store had gone back, and the verdict of its store
+    check.
+    """
     node = HubNode(former.settings, SystemClock())
     inprocess.stack.push_async_callback(node.stop)
     await node.start()

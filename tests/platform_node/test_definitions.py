@@ -34,13 +34,13 @@ A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
 
 
 def test_terms_of_a_pair() -> None:
-    read = PartnerIndex({}, read_definitions(DOCUMENT, KNOWN))
+    index = PartnerIndex({}, read_definitions(DOCUMENT, KNOWN))
     strict = Terms(
         types=("order", "trade/invoice"), bytes_max=1_000_000, per_minute=600, waiting_max=10_000, encrypt=True
     )
-    assert read.terms(A, B) == read.terms(A, C) == (strict,)
-    assert read.terms(B, A) == (Terms(),)
-    assert read.terms(B, C) == ()
+    assert index.terms(A, B) == index.terms(A, C) == (strict,)
+    assert index.terms(B, A) == (Terms(),)
+    assert index.terms(B, C) == ()
     assert PartnerIndex({}, HubDefinitions()).terms(A, B) is None
 
 

@@ -142,9 +142,9 @@ async def test_an_impostor_of_the_hub_receives_no_token(inprocess: InProcess) ->
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, outcome["token"], CLOCK)
     # The impostor presents the public certificate of the true authority, but does not have its key.
     received = bytearray()
-    true_greeting = hub.registry.authority
-    assert true_greeting is not None
-    impostor = await start_impostor(inprocess, true_greeting.pem, received)
+    true_authority = hub.registry.authority
+    assert true_authority is not None
+    impostor = await start_impostor(inprocess, true_authority.pem, received)
     with pytest.raises(DialFailed):
         await enrol(ring, HubAddress("127.0.0.1", impostor), outcome["fingerprint"], outcome["token"], CLOCK)
     assert outcome["token"].encode() not in received

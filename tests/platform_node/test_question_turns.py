@@ -120,7 +120,7 @@ def test_a_node_answers_at_least_as_many_questions_as_its_hub_asks() -> None:
 
 
 async def test_a_flood_of_one_institution_does_not_delay_the_answers_of_others() -> None:
-    """One asks as fast as it gets answers, more than its share; nine others ask once each and are answered."""
+    """One institution asks as fast as it gets answers; nine others ask once each and are answered."""
     asked: list[str] = []
     hub_questions = Questions(SystemClock())
 

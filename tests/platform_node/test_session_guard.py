@@ -33,7 +33,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     app = await inprocess.client(a)
     await submit(app, "56001", 3)
     assert b.node_identity is not None
-    # By SQL, without a NOTIFY.
+    # Revoke by SQL, without a NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
     hub.clockwork.hasten("revocation")  # the job runs every few seconds

@@ -25,7 +25,7 @@ from tests.service.companion.reported import Reported
 from tests.webhooks.hook import Hook, ReceivedRequest, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-# Private addresses in other forms
+# Addresses that are not public, written in less usual forms
 DISGUISED = (
     "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[ff02::1]",
     "100.64.0.1", "224.0.0.1", "0.0.0.0", "[::]", "2130706433", "0x7f.1",
@@ -71,7 +71,7 @@ async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
         with suppress(SemqError):
             await webhook.post(REQUEST)
     await webhook.close()
-    assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}  # reported with the failure
+    assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}  # the failure reports all counts
 
 
 async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, destination: Webhook) -> None:
@@ -112,7 +112,7 @@ async def test_redirects_temporary_errors_and_server_errors_are_no_answer(
     assert destination.failures == 1
 
 
-async def test_an_application_that_hangs_ends_by_a_timeout(hook: Hook) -> None:
+async def test_a_request_to_an_application_that_hangs_ends_by_a_timeout(hook: Hook) -> None:
     released = asyncio.Event()
     loop = asyncio.get_running_loop()
 

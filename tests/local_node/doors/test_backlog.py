@@ -7,7 +7,7 @@ from semq.errors import Unavailable
 
 
 class Rows:
-    """The counts of the store, and the number of queries."""
+    """A store whose counts the test sets in ``answers``; ``asked`` has the maximum of each query."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -29,7 +29,7 @@ class Rows:
         return await answer
 
 
-async def test_documents_of_applications_are_not_counted_as_waiting() -> None:
+async def test_documents_given_to_applications_are_not_counted_as_waiting() -> None:
     rows = Rows()
     rows.answers = [12, 1]
     assert await rows.counted() == 10

@@ -69,8 +69,8 @@ async def test_a_refused_submission_is_in_every_list_of_failures(refused: Any) -
     assert "refused (1)" in check["detail"]
 
 
-async def test_acts_on_a_message_that_was_not_accepted_report_that(refused: Any) -> None:
-    """An inquiry by ``sql-NUMBER`` was once planned as text, and stopped all inquiries of the node."""
+async def test_acts_on_a_submission_that_was_not_accepted_are_refused(refused: Any) -> None:
+    """An inquiry about ``sql-NUMBER`` must not enter the schedule of inquiries, where it would stop all others."""
     a, admin, row = refused
     with psycopg.connect(a.store.url) as connection:
         statement = "SELECT semq_send('56001', 'x'::bytea, app_key => '/order//WAITS', encrypt => true)"

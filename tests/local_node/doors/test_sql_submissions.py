@@ -1,4 +1,4 @@
-"""Rows written by applications through SQL: a partner that must wait delays neither the node nor other partners."""
+"""Rows written by applications through SQL: rows that have to wait delay neither the node nor other partners."""
 
 from dataclasses import replace
 from typing import Any
@@ -101,7 +101,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     assert (submissions.waiting, tables.waits) == ({}, {})
 
 
-def test_a_token_of_other_content_refuses_the_row_and_keeps_it() -> None:
+def test_a_row_with_the_token_of_other_content_is_refused_and_kept() -> None:
     trio = Trio()
     trio.a.store.tables.submitted |= {
         n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", {}) for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
@@ -169,7 +169,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("row", "code"), REFUSED, ids=[code + row.target for row, code in REFUSED])
-def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_again(
+def test_a_refusal_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_again(
     row: Submitted, code: str
 ) -> None:
     trio = Trio(replace(SETTINGS, max_document_bytes=1_000))
@@ -227,7 +227,7 @@ Status = tuple[str, str | None, str | None, Any]
 
 
 def status_of(a: Any, numbers: list[int]) -> list[Status]:
-    """Return state, code and text of the reason, and its start, of submissions."""
+    """Return the state of each submission, the code and text of its reason, and the time of its last change."""
     with psycopg.connect(a.store.url) as connection:
         return [
             connection.execute(
@@ -238,7 +238,7 @@ def status_of(a: Any, numbers: list[int]) -> list[Status]:
         ]
 
 
-async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_moment(
+async def test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 3)
@@ -323,7 +323,7 @@ def reasons_of_rows(a: Any) -> list[str | None]:
         return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
 
 
-async def test_documents_beyond_the_bytes_of_one_read_wait_for_no_poll(
+async def test_documents_beyond_the_bytes_of_one_read_are_read_without_another_poll(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = await inprocess.hub()
@@ -334,10 +334,10 @@ async def test_documents_beyond_the_bytes_of_one_read_wait_for_no_poll(
     await until(lambda: len(reads) == 4)  # 16, 16 and 8 documents, and one read that finds none
 
 
-async def test_rows_above_the_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
     await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 3)
-    await until(lambda: len(reads) == 2)  # their payload is not read and does not count
+    await until(lambda: len(reads) == 2)  # the payloads of the large rows are not read and do not count

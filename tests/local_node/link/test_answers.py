@@ -74,7 +74,7 @@ async def test_an_absent_node_is_not_asked() -> None:
         await Questions(SystemClock()).ask("1.77001", {})
 
 
-async def test_a_hub_that_does_not_accept_the_consumer_of_questions_does_not_block_the_link(
+async def test_a_hub_that_never_answers_the_consumer_of_questions_does_not_delay_the_end_of_a_link(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never_listen(answers: Answers, client: Any) -> None:

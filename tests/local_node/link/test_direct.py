@@ -181,7 +181,7 @@ async def test_best_effort_documents_are_datagrams_on_a_direct_link(inprocess: I
 
 
 async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(scene: DirectScene) -> None:
-    """Documents of one order while the direct link and those to the hub are cut in turns."""
+    """Send documents of one order, while the test cuts the direct link and the links to the hub in turns."""
     a, b = await scene.applications()
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
@@ -213,7 +213,7 @@ async def test_documents_go_by_the_hub_while_the_direct_link_is_down(scene: Dire
 
 
 async def test_an_institution_that_is_not_configured_gets_no_session(scene: DirectScene) -> None:
-    """Its certificate is valid: the hub has issued it."""
+    """The certificate of the institution is valid: the hub has issued it."""
     settings_text = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
     stranger = await scene.inprocess.secure_local("88001", scene.hub, settings_text)
     assert stranger.direct is not None
@@ -256,7 +256,7 @@ async def revoke(scene: DirectScene, node: str) -> None:
 
 @pytest.mark.parametrize("is_dialled", [True, False])
 async def test_the_session_of_a_revoked_partner_ends_and_no_other_begins(scene: DirectScene, is_dialled: bool) -> None:
-    """``is_dialled``: the partner of the revoked node has dialled the session, or has accepted it."""
+    """``is_dialled``: the partner of the revoked node has dialled the session; otherwise it has accepted it."""
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
     revoked, partner = (B, scene.a) if is_dialled else (A, scene.b)
@@ -365,9 +365,9 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     file.write_text(text)  # 56001 comes back, 88001 goes
     await a.reloading.reload()
     await until(lambda: list(map(str, a.engine.uplink.partners)) == [B])
-    at_b = b.settings.file
-    assert at_b is not None
-    at_b.write_text(at_b.read_text().replace('[direct."10008"]', '[direct."77001"]'))
+    file_of_b = b.settings.file
+    assert file_of_b is not None
+    file_of_b.write_text(file_of_b.read_text().replace('[direct."10008"]', '[direct."77001"]'))
     assert (await b.reloading.reload())["ended"] == [A]
     await until(lambda: not b.engine.uplink.partners and not a.engine.uplink.partners)
 

@@ -25,7 +25,7 @@ FRAMES = (
 async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without_an_error() -> None:
     """The end of the stream is noticed in one turn, the end of the session is reported in the next.
 
-    In between, a commit notified its callers: sending raised an error, so a durable document was not confirmed.
+    In between, a commit may notify its callers. If sending raised an error, a durable document would not be confirmed.
     """
     async with pair() as endpoints:
         client = await endpoints.dial()
@@ -93,7 +93,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
 async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of six packets of eight parts, one waits at most. Packets of partners are processed meanwhile."""
+    """Of six packets of eight parts each, the parts of one packet wait at most. Packets of partners do not wait."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

@@ -22,13 +22,13 @@ PIECES = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def age(node: LocalNode) -> None:
-    """Make all received messages older than pieces may become."""
+    """Make all received messages older than the longest time for which pieces wait for their manifest."""
     with psycopg.connect(node.store.url) as connection:
         connection.execute("UPDATE tb_0030 SET received_at = received_at - %s * interval '1 day'", (KEPT_DAYS + 1,))
 
 
 async def sweep(node: LocalNode) -> None:
-    """Let the node search for remaining pieces once from now on; an earlier search may be under way."""
+    """Wait for a search for remaining pieces that begins now; an earlier search may be under way."""
     for _ in range(2):
         node.remains.sweep()
         await until(lambda: not node.remains.is_sweeping)
@@ -36,7 +36,7 @@ async def sweep(node: LocalNode) -> None:
 
 
 async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
-    """Otherwise they would count against the quota for 30 days."""
+    """Otherwise the pieces would count against the quota for 30 days."""
     hub = await inprocess.hub()
     with_quota = PIECES_FROM + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)

@@ -31,7 +31,7 @@ async def local(inprocess: InProcess, name: str, hub_port: int, settings: str = 
     return await inprocess.started(inprocess.settings(name, text))
 
 
-async def sealing(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+async def sealing_nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
     """Return two linked nodes with certificates, which send documents above 50,000 bytes in pieces of 100,000."""
     hub, settings = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
     a, b = [await inprocess.secure_local(name, hub, settings) for name in ("10008", "56001")]
@@ -114,7 +114,7 @@ async def test_a_document_sent_in_pieces_leaves_no_rows(inprocess: InProcess, si
 
 
 async def test_the_pieces_of_a_sealed_document_are_sealed(inprocess: InProcess) -> None:
-    a, b = await sealing(inprocess)
+    a, b = await sealing_nodes(inprocess)
     assert await published(await confirming(inprocess, a), "56001", body_of(350_000), Encrypt=1)
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
     assert counted(b, "SELECT count(*) FROM semq_inbox WHERE proved AND document IS NOT NULL") == 1
@@ -189,7 +189,7 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
 async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies of its pieces would stay at the receiver after the delivery of the document."""
+    """Otherwise copies of its pieces would stay at the receiver after the delivery of the document."""
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

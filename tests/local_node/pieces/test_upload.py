@@ -143,7 +143,7 @@ async def test_remaining_pieces_are_deleted_in_portions(inprocess: InProcess, mo
         assert connection.execute("SELECT size FROM portions").fetchall() == [(4,), (4,), (2,)]
 
 
-async def test_a_repeated_token_accepts_nothing(inprocess: InProcess) -> None:
+async def test_a_repeat_with_the_same_token_is_not_accepted_as_a_second_document(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)

@@ -76,7 +76,7 @@ class Hosted:
         """Submit a document; return its LK0."""
         return str((await self.ask(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
 
-    async def arrived(self, target: LocalNode | str, lk0: str) -> None:
+    async def wait_arrived(self, target: LocalNode | str, lk0: str) -> None:
         """Wait until a document is in the inbox of its target."""
         link = await (self.client(target) if isinstance(target, str) else self.inprocess.client(target))
 

@@ -29,7 +29,7 @@ async def until_linked(hosted: Hosting, *names: str) -> None:
     await linked(*map(hosted.node, names))
 
 
-async def test_documents_in_every_direction(inprocess: InProcess) -> None:
+async def test_documents_arrive_in_every_direction(inprocess: InProcess) -> None:
     async with hosting(inprocess) as hosted:
         a, b, c, alone, _ = hosted.names
         text = LOCAL.format(name=alone, hub=hosted.hub.port).replace(f"pass-{alone}", alone)
@@ -37,10 +37,10 @@ async def test_documents_in_every_direction(inprocess: InProcess) -> None:
         await until_linked(hosted, a, b, c)
         await linked(single)
         for source, target in ((a, b), (b, c), (c, a), (a, alone)):
-            await hosted.arrived(single if target == alone else target, await hosted.send(source, target))
+            await hosted.wait_arrived(single if target == alone else target, await hosted.send(source, target))
         app = await inprocess.client(single)
         answer = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
-        await hosted.arrived(c, answer["result"]["lk0"])
+        await hosted.wait_arrived(c, answer["result"]["lk0"])
         assert {row["state"] for row in (await hosted.listed()).values()} == {"serving"}
 
 
@@ -69,7 +69,7 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
     async with hosting(inprocess, ("", wrong, missing, "")) as hosted:
         a, bad, away, b, _ = hosted.names
         await until_linked(hosted, a, b)
-        await hosted.arrived(b, await hosted.send(a, b))
+        await hosted.wait_arrived(b, await hosted.send(a, b))
         rows = await hosted.listed()
         assert {name: row["state"] for name, row in rows.items()} == {
             a: "serving", b: "serving", bad: "failing", away: "failing",
@@ -83,7 +83,7 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         assert (result["added"], result["removed"]) == ([], [])
         await until(lambda: all(institution.node is not None for institution in hosted.server.institutions.values()))
         await until_linked(hosted, bad, away)
-        await hosted.arrived(away, await hosted.send(bad, away))
+        await hosted.wait_arrived(away, await hosted.send(bad, away))
 
 
 async def test_a_database_that_does_not_answer_stops_its_institution_only(inprocess: InProcess) -> None:
@@ -96,15 +96,17 @@ async def test_a_database_that_does_not_answer_stops_its_institution_only(inproc
             hanging = asyncio.ensure_future(ask(client, "msg.submit", {"target": a, "body_base64": "eA=="}))
             reading = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
             for _ in range(5):
-                await hosted.arrived(b, await hosted.send(a, b))
+                await hosted.wait_arrived(b, await hosted.send(a, b))
             assert not hanging.done()
             holder.rollback()
-        await hosted.arrived(a, (await hanging)["result"]["lk0"])
+        await hosted.wait_arrived(a, (await hanging)["result"]["lk0"])
         await asyncio.gather(*reading)
 
 
 async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProcess) -> None:
-    """Programs of one institution send as fast as they can to an absent one; another institution's documents arrive."""
+    """Programs of one institution send as fast as they can to an absent institution; the documents of other
+    institutions arrive.
+    """
     async with hosting(inprocess) as hosted, asyncio.TaskGroup() as programs:
         flooding, b, c, _, absent = hosted.names
         await until_linked(hosted, flooding, b, c)
@@ -123,7 +125,7 @@ async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProc
         floods = [programs.create_task(flood()) for _ in range(3)]
         for number in range(1, 11):
             await until(partial(has_accepted, 100 * number))
-            await hosted.arrived(c, await hosted.send(b, c))
+            await hosted.wait_arrived(c, await hosted.send(b, c))
             row = (await hosted.listed())[flooding]
             assert row["memory_bytes"] <= row["memory_max_bytes"]
         for task in floods:
@@ -157,15 +159,15 @@ async def test_institutions_are_added_and_removed_while_the_server_runs(inproces
         assert (result["added"], result["removed"], result["failing"]) == ([new], [removed], {})
         assert result["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
         await until_linked(hosted, new)
-        await hosted.arrived(new, await hosted.send(a, new))
+        await hosted.wait_arrived(new, await hosted.send(a, new))
         assert hosted.node(a).uplink.link is link
         with pytest.raises((NotAllowed, InvalidPath)):
             await hosted.client(removed)
-        # Documents that arrive meanwhile are delivered after its return.
+        # A document for a removed institution is delivered when the institution is added again.
         lk0 = await hosted.send(a, removed)
         hosted.write({a: "", b: "", new: "", removed: ""})
         assert (await hosted.ask("/", "server.reload"))["added"] == [removed]
-        await hosted.arrived(removed, lk0)
+        await hosted.wait_arrived(removed, lk0)
         await hosted.ask("/", "server.restart", institution=a)
         await until(
             lambda: hosted.server.institutions[a].node is not None and hosted.node(a).recovered.boot == boot + 1
@@ -180,7 +182,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) 
         assert list(hosted.server.institutions) == [hosted.names[0]]
 
 
-def connections(hosted: Hosting, name: str) -> int:
+def connection_count(hosted: Hosting, name: str) -> int:
     with psycopg.connect(hosted.database) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [f"semq_{name}"]
@@ -195,9 +197,9 @@ async def test_an_institution_without_work_has_no_connection(inprocess: InProces
         await until_linked(hosted, a, b, c)
         for _ in range(3):
             await until(lambda: all(hosted.node(name).store.state == "rest" for name in (a, b, c)))
-            await until(lambda: not any(connections(hosted, name) for name in (a, b, c)))
+            await until(lambda: not any(connection_count(hosted, name) for name in (a, b, c)))
             before = hosted.node(a).engine_starts
-            await hosted.arrived(b, await hosted.send(a, b))
+            await hosted.wait_arrived(b, await hosted.send(a, b))
             assert hosted.node(a).engine_starts == before
 
 
@@ -213,7 +215,7 @@ async def test_a_store_that_was_opened_for_a_poll_rests_soon(
         before = units.read_only
         hosted.node(a).submissions.poll()
         await until(lambda: units.read_only > before and store.state == "rest")
-        await hosted.arrived(b, await hosted.send(a, b))
+        await hosted.wait_arrived(b, await hosted.send(a, b))
         assert store.state == "open"
 
 
@@ -247,12 +249,12 @@ async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inpr
         assert (await hosted.listed())[b]["state"] == "serving"
 
 
-async def test_fewer_connections_than_institutions(inprocess: InProcess) -> None:
+async def test_institutions_share_a_connection(inprocess: InProcess) -> None:
     async with hosting(inprocess, options="connections = 1") as hosted:
         a, b, c, *_ = hosted.names
         await until_linked(hosted, a, b, c)
         for source, target in ((a, b), (b, c), (c, a)) * 2:
-            await hosted.arrived(target, await hosted.send(source, target))
+            await hosted.wait_arrived(target, await hosted.send(source, target))
             assert hosted.server.host.connections.taken <= 1
 
 
@@ -263,14 +265,14 @@ async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None
         operator = await inprocess.client(hosted.hub)
         await ask(operator, "cert.revoke", {"which": revoked, "why": "lost"})
         await until(lambda: "ACCESS_REFUSED" in hosted.node(revoked).uplink.last_error)
-        await hosted.arrived(b, await hosted.send(a, b))
+        await hosted.wait_arrived(b, await hosted.send(a, b))
         rows = await hosted.listed()
         assert {name: row["link"] for name, row in rows.items()} == {a: "up", revoked: "down", b: "up"}
         assert "ACCESS_REFUSED" in rows[revoked]["error"]
         waiting = await hosted.send(a, revoked)
         await inprocess.enrol(hosted.node(revoked).settings, hosted.hub)
         await hosted.node(revoked)._maintain_certificate()  # as the job does every few seconds
-        await hosted.arrived(revoked, waiting)
+        await hosted.wait_arrived(revoked, waiting)
 
 
 WITHOUT_HUB = """
@@ -299,7 +301,7 @@ async def test_an_institution_without_a_hub_dials_its_partner_and_reports_no_mis
             await until(lambda: list(map(str, hosted.node(name).engine.uplink.partners)) == ["1.56001"])
             row = (await hosted.listed())[name]
             assert (row["state"], row["link"], row["error"]) == ("serving", "none", "")
-            await hosted.arrived(partner, await hosted.send(name, "56001"))
+            await hosted.wait_arrived(partner, await hosted.send(name, "56001"))
         finally:
             await hosted.server.stop()
 

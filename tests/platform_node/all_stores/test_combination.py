@@ -12,7 +12,7 @@ FIRST_STORE, SECOND_STORE = (1, 1), (2, 2)
 
 
 @given(st.integers(0, 126), st.integers(0, (1 << 56) - 1))
-def test_a_place_survives_as_a_number(store: int, number: int) -> None:
+def test_a_place_is_read_back_from_its_number(store: int, number: int) -> None:
     assert place_of(number_for(StorePlace(store, number))) == StorePlace(store, number)
 
 

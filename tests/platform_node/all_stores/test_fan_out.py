@@ -29,7 +29,7 @@ async def semq(hub: HubNode, *words: str) -> CommandResult:
 
 @dataclass
 class HubWithTwoInstances:
-    """Two instances; 88001 has sent documents to two institutions that are offline, one at home in each store."""
+    """Two instances; 88001 has sent documents to two offline institutions, whose homes are different stores."""
 
     hubs: Hubs
     first: HubNode

@@ -18,7 +18,7 @@ from semq.store.postgres.errors import StoreUnavailable
 ONE, TWO = 1, 2  # incarnations
 
 
-class HearingEngine:
+class RecordingEngine:
     """Receives the messages that are neither questions nor replies."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class TwoAskers:
     def __init__(self, bytes_max: int = 10_000) -> None:
         self.ends_of_carrier = OneWayCarrier(ONE), OneWayCarrier(TWO)
         self.asker, self.answerer = (StoreQuestions(end, bytes_max) for end in self.ends_of_carrier)
-        self.engines = HearingEngine(), HearingEngine()
+        self.engines = RecordingEngine(), RecordingEngine()
         for questions, engine, end in zip((self.asker, self.answerer), self.engines, self.ends_of_carrier, strict=True):
             questions.begin(engine)
             end.ends = {ONE: self.asker, TWO: self.answerer}
@@ -154,7 +154,7 @@ async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair.asker.receive(TWO, Reply(1, forged))  # after the answer
 
 
-async def test_an_answer_that_is_too_large_is_named() -> None:
+async def test_an_answer_that_is_too_large_is_reported() -> None:
     pair = TwoAskers(bytes_max=50)
     assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == store_questions.TOO_LARGE
 
@@ -166,7 +166,7 @@ async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.Mo
     assert pair.echoes == 0
 
 
-async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_incarnations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_questions, "LIVES_MAX", 3)
     pair = TwoAskers()
     for life in range(10, 20):

@@ -122,11 +122,11 @@ async def test_the_hub_refuses_documents_of_a_node_that_ignores_agreements(inpro
         await channel.consume(
             queue, lambda batch: received.extend(bytes(delivered.body).decode() for delivered in batch), no_ack=True
         )
-    for number, (type_, body, attributes, code) in enumerate(VIOLATIONS):
-        result = Attributes(app_key=parse_app_key(f"trade/{type_}//S1"), **attributes)
+    for number, (type_, body, further, code) in enumerate(VIOLATIONS):
+        attributes = Attributes(app_key=parse_app_key(f"trade/{type_}//S1"), **further)
         lk0 = LK0(1, "10008", 1, 1, 5, number)
         key, header, data = write_frame(
-            Data(Envelope(source=SENDER, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
+            Data(Envelope(source=SENDER, target=PARTNER, lk0=lk0, attributes=attributes, sid=number, att=1), body)
         )
         await publish_and_wait(channel, "umx", key, header, bytes(data))
         await until(partial(is_refused_in, received, code, str(lk0)))
@@ -152,9 +152,9 @@ async def test_the_hub_applies_the_quota_of_a_pair_also_after_a_restart(inproces
         )
     await until(lambda: hub.engine_starts == 2 and hub.engine.custody.waiting("1.10008", "1.56001") == 2)
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
-    result = Attributes(app_key=parse_app_key("trade/slow//S1"))
+    attributes = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(
-        Envelope(source=SENDER, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=result, att=1),
+        Envelope(source=SENDER, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=attributes, att=1),
         1,
         hub.engine.custody.waiting,
     )

@@ -108,10 +108,10 @@ async def test_the_marker_of_a_refused_copy_is_delivered_later(inprocess: InProc
     shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
     assert "GIVEN_UP: an operator of the hub has refused it" in shown.out
     assert "GIVEN_UP" in (await scene.semq("stuck", "list", node=scene.node)).out
-    away = await inprocess.local("56001", scene.hub.port)
-    await linked(away)
+    receiver = await inprocess.local("56001", scene.hub.port)
+    await linked(receiver)
     await until(partial(_has_outcome, scene, lk0, "REJECTED"))
-    received = (await ask(await inprocess.client(away), "msg.list", {"side": "inbound"}))["result"]
+    received = (await ask(await inprocess.client(receiver), "msg.list", {"side": "inbound"}))["result"]
     assert {row["status"] for row in received} <= {"VOID"}  # the marker, until it is cleaned up
 
 
@@ -213,7 +213,7 @@ async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: 
     answer = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = answer["result"]["lk0"]
     app = await inprocess.client(node)
-    await until(partial(_received, app))
+    await until(partial(_received_count, app))
     assert (
         await scene.semq("failed", "park", lk0, "--why", "nobody wants it", node=node)
     ).out == f"{short_name(lk0)}  is parked\n"
@@ -269,11 +269,11 @@ async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: In
     ]
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
     await until(lambda: not scene.hub.engine.custody.held)
-    received = await until(partial(_received, await inprocess.client(node)))
+    received = await until(partial(_received_count, await inprocess.client(node)))
     assert received == 2
     assert (await scene.semq("held", "resend", "--all", "--dry-run")).out.endswith("0 copies, 0 B\n")
 
 
-async def _received(link: ClientLink) -> int:
+async def _received_count(link: ClientLink) -> int:
     rows: Sequence[Any] = (await ask(link, "msg.list", {"side": "inbound"}))["result"]
     return len(rows)

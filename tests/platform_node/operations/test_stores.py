@@ -34,7 +34,7 @@ async def is_reported_as_away(node: Any, lk0: str) -> bool:
     return "CUSTODIAN_AWAY" in (await semq(node, "stuck", "explain", lk0)).out
 
 
-async def is_asked_for(hub: HubNode) -> bool:
+async def has_asked_for_lost_store(hub: HubNode) -> bool:
     return (1, 1) in hub.engine.custody.stores.missed
 
 
@@ -52,7 +52,7 @@ async def test_a_lost_store_is_retired_by_an_operator(inprocess: InProcess) -> N
 
     text = HUB_CONFIG.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
     hub = await inprocess.hub(text)
-    await until(partial(is_asked_for, hub))
+    await until(partial(has_asked_for_lost_store, hub))
     await until(partial(is_reported_as_away, node, lk0))
     outcome = await semq(node, "stuck", "explain", lk0)
     assert "semq hub stores list" in outcome.out
