@@ -1,6 +1,7 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory.
 
-An older schema is upgraded with ``database.migrate = true``, else refused. Made by ``node_host``, used by ``node``.
+An older schema is upgraded with ``database.migrate = true``; without it, the store refuses to open. Made by
+``node_host``, used by ``node``.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ class NodeDatabase:
         self._embedded: EmbeddedPostgres | None = None
 
     async def open(self) -> str:
-        """Return the URL of a database with a suitable schema.
+        """Return the URL of the database, after the upgrade of its schema if the configuration permits one.
 
-        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.schema_version``).
+        Raises SemqError (see ``semq.store.embedded``, ``semq.store.postgres.migration``).
         """
         url = self._settings.database.dsn
         if url is None:
@@ -30,8 +31,6 @@ class NodeDatabase:
             self._embedded = embedded
         if self._settings.database.migrate:
             await asyncio.to_thread(_upgrade, url)
-        else:
-            await asyncio.to_thread(schema_version.check, url)
         return url
 
     async def revive(self) -> str | None:
