@@ -29,6 +29,6 @@ class ClusterSection(Section):
     control: Annotated[SecretStr, AfterValidator(database_url)] | None = None
     """URL of the control database (definitions, tokens, revocations, homes); default: this instance's database"""
     trust: Path | None = None
-    """PEM file of the broker's authorities (amqps); relative to the file; default: those of the system"""
+    """PEM file of the broker's authorities (amqps); relative to the file; default: the system's authorities"""
     allow_plain: bool = False
     """allow amqp:// to another machine: the network can read documents that are not sealed"""

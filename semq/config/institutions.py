@@ -128,7 +128,7 @@ def institution_tables(
 
 
 def environment_of(env: Mapping[str, str], institution: str) -> dict[str, str]:
-    """Return the variables for one institution: variables for this institution replace those for all institutions."""
+    """Return the variables for one institution: variables for this institution replace shared variables."""
     own = f"{INSTITUTION_PREFIX}{institution}{NESTED}".upper()  # prefix of the variables of this institution
     shared = {name: value for name, value in env.items() if not name.upper().startswith(INSTITUTION_PREFIX)}
     specific = {PREFIX + name[len(own) :]: value for name, value in env.items() if name.upper().startswith(own)}

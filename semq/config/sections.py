@@ -252,7 +252,7 @@ class TlsSection(Section):
     dir: Path | None = None
     """folder of keys and certificates; relative to the file; default: pki in node.data_dir"""
     trust: Path | None = None
-    """PEM file of the trusted authorities; relative to the file; default: those of the enrolment"""
+    """PEM file of the trusted authorities; relative to the file; default: the authorities of the enrolment"""
     minimum: Literal["1.2", "1.3"] = "1.3"
     """oldest accepted version of TLS"""
     names: list[Annotated[str, Field(min_length=1, max_length=253)]] = []
@@ -422,7 +422,7 @@ class WebhookSection(Section):
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
     """failures after which a document is parked, if others succeed or the answer is an error such as 500"""
     trust: Path | None = None
-    """PEM file of the address's authorities; relative to the file; default: those of the system"""
+    """PEM file of the address's authorities; relative to the file; default: the system's authorities"""
     allow_private: bool = False
     """allow addresses on this machine and in private networks"""
     allow_plain: bool = False

@@ -54,6 +54,6 @@ class TelemetrySection(Section):
     timeout_s: Seconds = 10.0
     """longest wait for an answer of the collector"""
     trust: Path | None = None
-    """PEM file of the collector's authorities; relative to the file; default: those of the system"""
+    """PEM file of the collector's authorities; relative to the file; default: the system's authorities"""
     allow_plain: bool = False
     """allow http:// to another machine: the network can read spans and headers"""

@@ -84,7 +84,7 @@ class DatagramChannel:
         self._expect(number + 1)
 
     def note_announced(self, documents: int) -> None:
-        """Note how many documents the other end has sent, as it reports. Some of them may be under way."""
+        """Note the number of documents that the other end reports as sent. Some may still be under way."""
         self._announced = max(self._announced, documents)
 
     def count_missing(self) -> None:

@@ -25,7 +25,7 @@ class DatagramCounts:
     lost: int = 0  #: documents that the peer sent as datagrams and that have not arrived
     lost_there: int = 0  #: documents sent that have not arrived, as the peer reports
     full_there: int = 0  #: documents sent that have arrived and were dropped for lack of room, as the peer reports
-    slowed: int = 0  #: halvings of the rate because of these losses
+    slowed: int = 0  #: halvings of the rate because of the loss that the peer reports
     # Documents that were not sent as datagrams, by reason.
     too_large: int = 0  #: too large for a datagram
     not_open: int = 0  #: no datagrams pass

@@ -28,7 +28,7 @@ def write_document(number: int, document: CarriedDocument) -> bytes:
 
 
 def read_document(content: bytes | memoryview) -> tuple[int, CarriedDocument] | None:
-    """Return number and document of a datagram; None if they cannot be read."""
+    """Return number and document of a datagram; None if the content cannot be read."""
     try:
         number, routing_key, raw, body = _decode(content)
         header = ContentHeader.parse(raw)

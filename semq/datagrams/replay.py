@@ -5,7 +5,7 @@ _BITS = (1 << WINDOW) - 1
 
 
 class ReplayWindow:
-    """The sequence numbers of one direction that were received."""
+    """The received sequence numbers of one direction."""
 
     def __init__(self) -> None:
         self.highest = -1

@@ -251,7 +251,7 @@ class DatagramSession:
         """Send the probes and reports that are due, and renew keys."""
         now = self._now()
         for channel in self.channels:
-            # An address that has answered no probe gets a probe only in return for one of at least the same size
+            # An address that has answered no probe gets a probe only in return for a probe of at least the same size
             # (``process_datagram``), so that this end amplifies no forged traffic.
             if channel.path.is_open or not channel.is_offered_here:
                 self._probe(channel)

@@ -1,7 +1,7 @@
 """The search for a message by its name, and the outcomes of messages that have left the queues.
 
 Called by the operations on messages; every form of name of ``semq.store.views.names`` is accepted. The ledger keeps
-finished messages: the error for an act on one of them states its outcome and the time.
+finished messages, so the error for an act on a finished message states outcome and time.
 """
 
 from collections import Counter

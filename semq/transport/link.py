@@ -21,7 +21,7 @@ LINGER_S = 1.0  # time for a peer to close its side after our last output
 RECORD = 16 * 1024  # bytes of one TLS record (RFC 8446, section 5.1)
 EVENTS_PER_READ = 256  # more events of one read make the next reads smaller
 READ_SIZE_MIN = 1024  # bytes
-UNREAD_MAX = 4 * 1024 * 1024  # bytes of output that a peer may leave unread before nothing more is read from it
+UNREAD_MAX = 4 * 1024 * 1024  # with more unread bytes of output, nothing more is read from the peer
 
 
 class AmqpMachine(Protocol):

@@ -89,7 +89,7 @@ class _CountedLink(SocketLink):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not self._listener.admit(self, transport):
             self.is_lost = True
-            transport.abort()  # type: ignore[attr-defined]  # TCP and TLS transports both have it
+            transport.abort()  # type: ignore[attr-defined]  # TCP and TLS transports both have ``abort``
             return
         super().connection_made(transport)
 

@@ -217,8 +217,7 @@ def must_be(node: Address) -> Callable[[PeerInfo], None]:
 
 
 def must_be_hub(peer: PeerInfo) -> None:
-    """Refuse a peer with the certificate of an institution: the authority that signs the hub's certificate signs such
-    certificates, too."""
+    """Refuse a peer with the certificate of an institution. Such certificates come from the hub's authority, too."""
     node = certificate_of(peer).node
     if node.type != NodeType.PLATFORM:
         raise WrongName("The peer is not a hub.", found=str(node), peer=str(peer))

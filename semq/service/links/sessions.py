@@ -1,4 +1,4 @@
-"""The listening end of links: exchange ``umx``, and for each institution a queue of documents and one of packets.
+"""The listening end of links: exchange ``umx``, and for each institution a queue of documents and a queue of packets.
 
 Hubs use it, and nodes with direct links. A node logs in with its own name, consumes ``node.<type>.<id>`` (documents,
 with acknowledgements: its prefetch is the session's credit) and ``node.<type>.<id>.control`` (packets). A node with
@@ -93,7 +93,7 @@ class NodeLink:
 
     @property
     def room(self) -> int:
-        """Return how many messages the session takes now: its prefetch less the unacknowledged ones; 0 at the limit of
+        """Return how many messages the session takes now: prefetch minus unacknowledged messages; 0 at the limit of
         unacknowledged bytes.
 
         A socket that is full for the moment does not count: storing a message costs many times more than letting it

@@ -37,7 +37,7 @@ ERRORS_MAX = 4096  # bytes read from the end of the program's standard error
 
 @dataclass(slots=True)
 class _Change:
-    """A verdict that differs from the reported one."""
+    """A change of a check's verdict that is not reported yet."""
 
     verdict: str
     since: datetime

@@ -52,17 +52,17 @@ class Metric(NamedTuple):
 
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function for the samples of a family that is one number of the status."""
+    """Return a function that makes the sample of a family: one number of the status."""
     return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
 
 
 def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function for the samples of a family that has a number for each entry of one part of the status."""
+    """Return a function that makes the samples of a family: a number for each entry of a part of the status."""
     return lambda figures: [({label: name}, value) for name, value in figures.status.get(part, {}).items()]
 
 
 def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function for the samples of a family that is one number of a part of the status."""
+    """Return a function that makes the sample of a family: one number of a part of the status."""
     return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
 
 
@@ -175,7 +175,7 @@ def _datagram_peers(figures: Figures) -> Iterable[Mapping[str, Any]]:
 
 
 def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
-    """Return a function for the samples of a family that has sums over all peers, by name."""
+    """Return a function that makes the samples of a family: for each name, the sum over all peers."""
 
     def samples(figures: Figures) -> list[Sample]:
         if "datagrams" not in figures.status:
@@ -282,8 +282,8 @@ METRICS = (
            _number_in("telemetry", "waiting")),
     Metric("semq_telemetry_up", "gauge", "1 if the collector accepted the last spans.", _telemetry_up),
     Metric("semq_datagram_documents_total", "counter", "Documents with @Reliable=0: sent and received as datagrams; "
-           "not sent as datagrams because of their size, a closed path, or the rate; and those of the latter that were "
-           "dropped (no_room), because the connection had no room.",
+           "not sent as datagrams because of their size (too_large), a closed path (not_open), or the rate (too_fast); "
+           "no_room: the part of these that was dropped, because the connection had no room either.",
            _datagram_sums(BEST_EFFORT, "result")),
     Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (on the "
            "way to this node), and lost_there (on the way to the peers, which report it).",

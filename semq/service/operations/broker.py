@@ -190,7 +190,7 @@ def bindings(server: AmqpServer) -> Iterator[Entry]:
             for binding in list(exchange.bindings):
                 kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
                 key = (vhost.name, exchange.name, binding.destination.name, kind, binding.routing_key)
-                # The arguments are part of the key, because bindings may differ by them only.
+                # The arguments are part of the key, because two bindings may differ only in their arguments.
                 yield (*key, binding.arguments.hex()), partial(_binding, key)
 
 
