@@ -63,7 +63,7 @@ class Allowance:
         (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
 
     def hold(self, cost: int) -> None:
-        """Add the cost of events that begin to wait; subtract it (a negative ``cost``) when they wait no longer.
+        """Add the cost of events that begin to wait. A negative ``cost`` is for events that wait no longer.
 
         ``session`` computes the cost: a large content costs more than a method.
         """

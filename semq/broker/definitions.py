@@ -157,7 +157,7 @@ class Definitions:
     def _remove_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange, its bindings, and the auto-delete exchanges that these bindings kept alive.
 
-        A loop, because a chain of exchanges may be longer than the recursion limit.
+        The exchanges are removed in a loop, because a chain of them may be longer than the recursion limit.
         """
         to_remove = [exchange]
         while to_remove:
@@ -193,7 +193,7 @@ class Definitions:
         connection: object,
     ) -> tuple[AnyQueue, bool]:
         """Create a queue, or check that the existing one is equivalent. ``owner`` is the connection of an exclusive
-        queue, otherwise None; ``connection`` is the one that declares.
+        queue, otherwise None; ``connection`` is the connection that declares.
 
         Returns the queue and whether something must be stored.
         """
@@ -287,7 +287,7 @@ class Definitions:
     def bind(
         self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
     ) -> bool:
-        """Bind; a second identical binding changes nothing. Return True if something must be stored."""
+        """Add a binding, unless an identical one exists. Return True if something must be stored."""
         self._check_bindable(source, destination)
         binding = self._binding(source, destination, routing_key, arguments)
         if binding in source.bindings:

@@ -1,4 +1,4 @@
-"""The interface between broker and node: exchanges and queues that are served by code instead of stored by the model.
+"""The interface between broker and node: exchanges and queues that are served by code of the node.
 
 A node derives classes from ``ServiceExchange`` and ``ServiceQueue`` and registers their objects in a virtual host. To
 clients these look like exchanges and queues that were declared before, but clients cannot bind, purge or delete them.
@@ -44,7 +44,8 @@ class Confirmed:
 class ServiceNacked:
     """The service could not accept the message; the publisher may repeat it.
 
-    Without confirms a channel has no nack: it is closed with ``error``, or, if ``error`` is None, nothing is sent.
+    A channel without confirms has no nack. Such a channel is closed with ``error``; if ``error`` is None, nothing is
+    sent.
     """
 
     error: AmqpError | None = None
@@ -85,7 +86,9 @@ class ArrivingDocument(LargeBody):
 
 
 class OfferedMessage(NamedTuple):
-    """A message that a client has published to a service."""
+    """A message that a client has published to a service. ``body`` is empty if ``document`` has it, or if it was
+    dropped.
+    """
 
     session: SessionInfo
     routing_key: str

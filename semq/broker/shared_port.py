@@ -40,7 +40,7 @@ MECHANISMS = ("PLAIN", "AMQPLAIN")  # not EXTERNAL: the certificates of clients 
 
 
 class SharedPort:
-    """The port, and the servers behind it by name."""
+    """The port; ``doors`` are the servers that share it, keyed by name."""
 
     def __init__(
         self,

@@ -40,10 +40,10 @@ _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 @dataclass(slots=True)
 class PreparedPublish:
-    """A message that the caller stores in its own transaction: ``ops`` are written there, ``commit`` is
-    called after its commit.
+    """A message that the caller stores in its own transaction.
 
-    Consumers see the message only after ``commit``; without ``commit`` it does not exist.
+    The caller writes ``ops`` in the transaction, and calls ``commit`` when the transaction is committed. Only then
+    consumers see the message; without this call it does not exist.
     """
 
     ops: list[StoreOp]

@@ -214,7 +214,7 @@ def test_malformed_headers_cannot_be_amended() -> None:
 
 @settings(max_examples=40)
 @given(properties, tables)
-def test_an_amended_header_equals_a_rebuilt_one(built: Properties, changes: dict[str, Any]) -> None:
+def test_amended_entries_are_added_replaced_or_removed(built: Properties, changes: dict[str, Any]) -> None:
     amended = ContentHeader.build(0, built).amended(headers=changes)
     expected = dict(built.headers or {}) | changes
     if built.headers is not None or changes:

@@ -143,7 +143,7 @@ async def test_memory_stays_below_the_mark_under_a_flood_and_other_connections_w
         assert endpoints.server.alarm is None
 
 
-async def test_a_consumer_that_never_acknowledges_costs_only_its_limit() -> None:
+async def test_a_consumer_that_never_acknowledges_gets_messages_up_to_its_limit() -> None:
     limits = BrokerLimits(unacked_bytes=1_000_000, unacked_count=150)
     async with pair(limits=limits) as endpoints:
         channel = await (await endpoints.dial()).open_channel()

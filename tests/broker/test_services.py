@@ -168,7 +168,7 @@ async def test_outcomes_reach_the_publisher() -> None:
         assert channel.is_open
 
 
-async def test_confirms_of_a_batch_are_one_frame_and_confirms_out_of_order_are_right() -> None:
+async def test_outcomes_in_any_order_reach_their_own_publishes() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         channel = await confirming_channel(endpoints)
@@ -433,7 +433,7 @@ async def test_transactions_wait_for_services() -> None:
                 await channel.call(m.TxCommit(), m.TxCommitOk)
 
 
-async def test_hooks_get_sessions_and_a_service_can_close_them() -> None:
+async def test_hooks_get_sessions_which_a_service_can_close() -> None:
     services = RegisteredServices()
     async with pair(prepare=services.prepare) as endpoints:
         link = await endpoints.dial(client_properties={"node": "10008"})

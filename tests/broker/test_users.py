@@ -51,7 +51,7 @@ async def test_only_right_credentials_log_in(
     assert await table.authenticate(mechanism, credentials, peer) == user
 
 
-async def test_a_changed_password_counts_at_once() -> None:
+async def test_a_changed_password_applies_at_once() -> None:
     table = UserTable([User("ann", digest_of("old"))])
     assert await table.authenticate("PLAIN", Credentials("ann", b"old"), LOCAL_PEER) == "ann"
     table.users["ann"].password = digest_of("new")

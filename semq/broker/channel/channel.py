@@ -359,7 +359,9 @@ class BrokerChannel:
                 consumer.resume()
 
     def recover(self, requeue: bool) -> None:
-        """Process basic.recover: requeue, or deliver again to the same consumers under new tags."""
+        """Process basic.recover: requeue all unacknowledged messages, or without ``requeue`` deliver them again to the
+        same consumers under new tags. Messages of basic.get and of ended consumers are requeued in any case.
+        """
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
         requeued: list[UnsettledDelivery] = []

@@ -1,7 +1,7 @@
 """Publisher confirms of one channel: numbers are assigned, outcomes arrive in any order, few frames are sent. Pure.
 
-Used by ``channel``. Rule (RabbitMQ): numbers start at 1 with confirm.select; each is acknowledged or refused exactly
-once; a frame with ``multiple`` covers every number up to its own that no earlier frame covers.
+Used by ``channel``. Rule (RabbitMQ): numbers start at 1 with confirm.select; each number is acknowledged or refused
+exactly once; a frame with ``multiple`` covers every number up to its own that no earlier frame covers.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """Settlements of service queues, collected over one read of a socket and passed on in batches.
 
-So a service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
+A service that works in batches (a group commit) therefore gets one call for a hundred acknowledgements. Owned by
+``session``.
 """
 
 from typing import Any, Protocol, TypeAlias

@@ -34,7 +34,7 @@ class Disposition(Enum):
 
     ACK = "ack"
     REQUEUE = "requeue"
-    REJECT = "reject"
+    REJECT = "reject"  # dead-lettered, or dropped without a dead-letter exchange
     LOST = "lost"  # the channel or connection has ended: requeued
 
 
@@ -153,7 +153,7 @@ class Queue:
         if self.is_limited:
             self._drop_surplus()
 
-    # Restoring after a restart; called in this order, before any consumer exists.
+    # Restoring after a restart. These methods are called in this order, before any consumer exists.
 
     def restore_marks(self, handed_out: int, ended: bool) -> None:
         """Mark messages up to ``handed_out`` as redelivered, as in RabbitMQ. If the earlier process has not
@@ -214,7 +214,9 @@ class Queue:
         self._continue()
 
     def _continue(self) -> None:
-        """Continue after messages at the head have been read or have expired."""
+        """Apply the limits, call ``read_waiters`` and deliver, after messages at the head have been read or have
+        expired.
+        """
         if self.has_expiring:
             self._remove_expired(self.env.clock.monotonic())
         if self.is_limited:

@@ -72,8 +72,8 @@ class Exchange:
         self.arguments = dict(arguments or {})
         self.encoded_arguments = encoded_arguments
         self.alternate: str | None = self.arguments.get("alternate-exchange")
-        self.bindings: dict[Binding, Mapping[str, Any]] = {}
-        self.incoming: dict[Binding, None] = {}
+        self.bindings: dict[Binding, Mapping[str, Any]] = {}  # from this exchange, with their arguments
+        self.incoming: dict[Binding, None] = {}  # from other exchanges to this one
         self.exchange_destination_count = 0
 
     @property
@@ -193,7 +193,7 @@ class FanoutExchange(_KeyedExchange):
 
 
 class TopicExchange(_KeyedExchange):
-    """An exchange that routes by patterns of words; results are cached by key until a binding changes."""
+    """An exchange that routes by patterns of words; the result for each key is cached until a binding changes."""
 
     type = "topic"
     __slots__ = ("_cache", "_cache_size", "_topics")

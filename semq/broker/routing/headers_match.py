@@ -1,9 +1,9 @@
 """Comparison of the arguments of a binding to a headers exchange with the headers of a message. Pure.
 
 Rule (AMQP 0-9-1, 3.1.3.4, as interpreted by RabbitMQ): ``x-match`` states whether all or any of the other arguments
-must match; an argument without a value matches a header of that name with any value; names with ``x-`` are ignored
-unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but integers and floating-point numbers
-count as one type.
+must match; an argument without a value matches a header of that name with any value; names that begin with ``x-`` are
+ignored unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but integers and floating-point
+numbers count as one type.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 from semq.broker.refusals import field_type
 
 X_MATCH = {
-    # value: (every argument must match, names with x- count)
+    # value: (every argument must match, names that begin with x- count)
     "all": (True, False),
     "any": (False, False),
     "all-with-x": (True, True),

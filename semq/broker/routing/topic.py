@@ -18,7 +18,9 @@ def _words(text: str) -> list[str]:
 
 
 class _Node(Generic[T]):
-    """One position in the trie; ``ends`` are the destinations whose pattern ends here."""
+    """One position in the trie; ``star`` and ``hash`` are the branches at ``*`` and ``#``, ``ends`` the destinations
+    whose pattern ends here.
+    """
 
     __slots__ = ("ends", "hash", "star", "words")
 

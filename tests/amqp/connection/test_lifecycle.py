@@ -72,7 +72,7 @@ def test_a_finished_negotiation_has_no_deadline() -> None:
 # Heartbeats
 
 
-def test_heartbeats_are_sent_when_no_other_output_is() -> None:
+def test_heartbeats_are_sent_when_there_is_no_other_output() -> None:
     pair = opened(BEATING)
     assert pair.server.heartbeat == pair.client.heartbeat == 10
     assert pair.server.next_deadline == 5

@@ -76,7 +76,9 @@ def test_prefetch_per_channel_is_shared_and_does_not_count_get(channel: Blocking
     assert sorted(first.bodies + second.bodies) == [b"2", b"3", b"4", b"5"]
 
 
-def test_nack_returns_messages_to_their_places_flagged_and_counted(channel: BlockingChannel, queue: str) -> None:
+def test_a_nack_returns_messages_to_their_positions_and_counts_the_deliveries(
+    channel: BlockingChannel, queue: str
+) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4")
     channel.basic_qos(prefetch_count=3)
     consumer = PikaConsumer(channel, queue).await_deliveries(3)
@@ -87,7 +89,7 @@ def test_nack_returns_messages_to_their_places_flagged_and_counted(channel: Bloc
     channel.basic_cancel(consumer.consumer_tag)
 
 
-def test_reject_without_requeue_drops_and_with_requeue_returns(channel: BlockingChannel, queue: str) -> None:
+def test_a_reject_requeues_or_drops_a_message(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
     for requeue, remaining in ((True, 2), (False, 1)):
         method, _, body = channel.basic_get(queue)

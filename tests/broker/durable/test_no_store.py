@@ -33,7 +33,7 @@ def queue(number: int) -> DeclareQueue:
     return DeclareQueue(number, "/", f"q{number}", False, b"")
 
 
-async def test_the_store_has_the_state_after_all_operations() -> None:
+async def test_the_memory_store_applies_all_operations() -> None:
     later = DelayedCalls()
     store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]

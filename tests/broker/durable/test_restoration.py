@@ -87,7 +87,7 @@ async def test_only_delivered_messages_are_marked_redelivered() -> None:
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
 
 
-async def test_after_a_crash_all_messages_are_flagged() -> None:
+async def test_after_a_crash_all_messages_are_marked_redelivered() -> None:
     first = Model()
     first.queue("q", durable=True)
     for number in range(3):
@@ -155,7 +155,7 @@ async def test_rows_whose_virtual_host_or_ends_are_missing_stay_in_the_store(cap
 
 
 @pytest.mark.parametrize("is_flushed", [False, True])
-async def test_deletions_out_of_order_keep_the_marks(is_flushed: bool) -> None:
+async def test_deliveries_out_of_order_keep_the_highest_mark(is_flushed: bool) -> None:
     first = Model()
     queue, consumer = first.queue("q", durable=True, max_priority=9), RecordingConsumer(0)
     queue.subscribe(consumer, False)
@@ -168,7 +168,7 @@ async def test_deletions_out_of_order_keep_the_marks(is_flushed: bool) -> None:
             first.flush()
     model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
-    # The queue has one mark, so its last message may have been delivered, too.
+    # A queue has only a mark for its highest delivered position, so the third message counts as delivered, too.
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 

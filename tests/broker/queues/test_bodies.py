@@ -111,7 +111,7 @@ async def test_dead_lettered_messages_keep_their_bodies() -> None:
         await until(lambda: not store.bodies)
 
 
-async def test_transactions_hold_bodies_until_their_end() -> None:
+async def test_bodies_in_a_transaction_are_kept_until_its_end() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as endpoints:
         channel = await (await endpoints.dial()).open_channel()

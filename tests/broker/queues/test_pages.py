@@ -207,7 +207,7 @@ async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: boo
     assert [entry.deliveries for entry in consumer.unacked] == [int(not ended)] * 60 + [0]
 
 
-def test_pages_of_a_backlog_keep_lanes_apart() -> None:
+def test_a_page_of_a_backlog_has_messages_of_one_lane() -> None:
     backlog = StoredBacklog()
     for position in range(1, 12):
         backlog.add(position, position % 2 * 9, 10)
