@@ -187,5 +187,5 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process from which settings are read: all but those of the command line."""
+    """Return the variables of this process without those of the command line; settings are read from the result."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

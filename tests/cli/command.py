@@ -65,5 +65,5 @@ def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> CommandRe
 
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return the variables of this process without settings of nodes, and these variables."""
+    """Return the variables of this process without settings of nodes, and with ``variables``."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")} | variables

@@ -10,7 +10,7 @@ from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
 from semq.sizes import size
 
-# Section | those of its keys that name files which the node reads
+# Section | its keys for files that the node reads
 FILES = (
     ("tls", ("trust", "passphrase_file")),
     ("cluster", ("trust",)),

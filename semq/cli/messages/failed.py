@@ -96,7 +96,7 @@ async def remove(
 async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
 ) -> None:
-    """Act on the named documents, or on those of the filters, or on all.
+    """Act on the named documents, or on the documents that the filters select, or on all.
 
     Raises NothingSelected if there are no names and no filters, and ``everything`` is false.
     """

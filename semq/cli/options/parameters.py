@@ -61,7 +61,7 @@ class ParsedGroup(TyperGroup):
 
 
 def with_parsed_commands(group: typer.Typer) -> typer.Typer:
-    """Return the group after setting the class of its commands, and of those of its subgroups, to ParsedCommand."""
+    """Set the class of all commands of a group and of its subgroups to ParsedCommand; return the group."""
     for command in group.registered_commands:
         command.cls = ParsedCommand
     for subgroup in group.registered_groups:

@@ -88,7 +88,7 @@ class Output:
             sys.stdout.buffer.flush()
 
     def notice(self, text: str) -> None:
-        """Print a line for people on standard error, which is neither data nor an error."""
+        """Print a line for people that is neither data nor an error, on standard error."""
         print(shown(text), file=sys.stderr, flush=True)
 
     def progress(self, text: str) -> None:

@@ -13,7 +13,7 @@ from semq.sizes import size
 from semq.status_words import WORDS
 
 SIZE_SUFFIXES = ("size", "bytes")  # ends of the names of sizes
-TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # these contain times in UTC
+TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # names of texts with times in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 

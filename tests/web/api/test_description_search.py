@@ -1,4 +1,4 @@
-"""Requests that Schemathesis makes from the OpenAPI document, with each right alone and with all rights.
+"""Requests that Schemathesis makes from the OpenAPI document, with all rights, only the needed one, and all others.
 
 No request may end in a failure of the server, and none is answered without the right that the document names.
 """
@@ -47,7 +47,8 @@ async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
     if kind == "local":
         await linked(node)  # type: ignore[arg-type]
     async with serving(node, burst=1_000_000) as site:
-        programs = {rights: await site.program(*rights) for rights in (ALL_RIGHTS, *((right,) for right in ALL_RIGHTS))}
+        combinations = {rights for operation in operations_of(kind).values() for rights in combinations_for(operation)}
+        programs = {rights: await site.program(*rights) for rights in combinations}
         loop = asyncio.get_running_loop()
 
         def ask(rights: tuple[str, ...], request: dict[str, Any]) -> tuple[int, str]:
@@ -71,6 +72,19 @@ def operations_of(kind: str) -> dict[str, Any]:
     return {method["operationId"]: method for method in methods if "operationId" in method}
 
 
+def combinations_for(operation: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the combinations of rights to try for an operation: all of them, each sufficient one, and the others."""
+    sufficient = [right for right in ALL_RIGHTS if is_sufficient(operation, (right,))]
+    others = tuple(right for right in ALL_RIGHTS if right not in sufficient)
+    return [rights for rights in (ALL_RIGHTS, *((right,) for right in sufficient), others) if rights]
+
+
+def is_sufficient(operation: dict[str, Any], rights: tuple[str, ...]) -> bool:
+    """Return whether an operation is answered to a program with these rights, according to its description."""
+    needed = operation["x-semq-rights"]
+    return not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
+
+
 def is_possible(name: str, value: str) -> bool:
     """Return whether the client can send a header, and the header does not log in as another user."""
     return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
@@ -82,10 +96,10 @@ def is_short_enough(request: dict[str, Any]) -> bool:
 
 
 def try_out(operation: Any, ask: Ask, examples: int) -> None:
-    """Make the first request with each right alone, then every request with all rights."""
+    """Make the first request with each combination of rights, then every request with all rights."""
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
-    alone = [(right,) for right in ALL_RIGHTS]
+    combinations = combinations_for(operation.definition.raw)
 
     @settings(
         max_examples=examples, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
@@ -95,9 +109,9 @@ def try_out(operation: Any, ask: Ask, examples: int) -> None:
     def make_requests(case: Any) -> None:
         request = request_of(case)
         assume(is_short_enough(request))
-        while alone:
-            check(operation, alone.pop(), request, ask)
-        check(operation, ALL_RIGHTS, request, ask)
+        for rights in combinations:
+            check(operation, rights, request, ask)
+        combinations[1:] = []
 
     make_requests()
 
@@ -114,8 +128,7 @@ def request_of(case: Any) -> dict[str, Any]:
 
 def check(operation: Any, rights: tuple[str, ...], request: dict[str, Any], ask: Ask) -> None:
     """Make a request; check that its status is permitted, and that it is refused without a needed right."""
-    needed = operation.definition.raw["x-semq-rights"]
-    is_allowed = not needed or any(RIGHTS[right] in rights_of(rights) for right in needed)
+    is_allowed = is_sufficient(operation.definition.raw, rights)
     status, kind = ask(rights, request)
     is_refused = status in (403, 404, 405) or (status == 400 and not kind.endswith("json"))
     assert is_allowed or is_refused, (operation.label, rights, status, request)

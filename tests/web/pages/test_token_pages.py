@@ -39,8 +39,8 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
 
 
 async def test_only_users_with_the_payload_right_grant_it(inprocess: InProcess) -> None:
-    """Without it, an administrator cannot create such a token or user, give such a role, or set the password of such a
-    user.
+    """An administrator without the right cannot create a token or user with the right, give the role to a user, or set
+    the password of a user who has it.
     """
     async with serving(await inprocess.hub()) as site:
         payload_admin, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
