@@ -52,6 +52,7 @@ def test_a_root_has_no_parent_and_every_stage_has_a_kind() -> None:
         (b'{"partialSuccess": null}', (0, "")),
         (b"<html>", (0, "")),
         (b"\xff", (0, "")),
+        (b'{"x": ' + b"[" * 4000, (0, "")),
     ],
 )
 def test_rejected_spans_are_read_from_the_answer(answer: bytes, expected: tuple[int, str]) -> None:
