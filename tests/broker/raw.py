@@ -39,7 +39,7 @@ class RawClient:
             self.socket.sendall(piece)
 
     def read(self) -> None:
-        """Read the next events, or the end."""
+        """Read the next events, or the end of the connection."""
         data = self.socket.recv(1 << 20)
         now = time.monotonic()
         self.events += self.machine.receive(data, now) if data else self.machine.receive_eof(now)

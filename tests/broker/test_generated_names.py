@@ -1,4 +1,4 @@
-"""Generated names: in RabbitMQ's forms, never repeated."""
+"""Generated names have RabbitMQ's forms and are never repeated."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Deadlines: called in order, once, and not after a cancel."""
+"""The callbacks of deadlines are called in order, once, and not after a cancel."""
 
 from semq.broker.timers import Timer, Timers
 

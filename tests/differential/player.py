@@ -27,7 +27,7 @@ IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "the time of an x-death, taken from the clock",
 }
-BARRIER = "nobody"  # a consumer tag that no script uses: its cancel-ok shows that earlier steps are processed
+BARRIER = "nobody"  # a consumer tag that no script uses: the cancel-ok for it shows that earlier steps are processed
 UNREQUESTED = ("basic.deliver", "basic.return", "basic.cancel ")
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to\.g\dh|rabbitmq\.reply-to)[-.][\w=+/.-]+")
 ANSWERS: dict[type[m.Method], type[m.Method]] = {
@@ -59,15 +59,15 @@ class Pause(NamedTuple):
 
 
 class HangUp(NamedTuple):
-    """Drop the socket without a close."""
+    """Close the socket without connection.close."""
 
 
 class CloseChannel(NamedTuple):
-    """channel.close, from this side."""
+    """Send channel.close."""
 
 
 class On(NamedTuple):
-    """A step on another channel, or of another client."""
+    """A step with its client and channel, for steps that are not on channel 1 of the first client."""
 
     client: int
     channel: int
@@ -108,7 +108,7 @@ class Player:
         self._port = port
         self._clients: dict[int, PlayedConnection] = {}
         self._answers: dict[tuple[int, int], list[str]] = {}  #: lines of the present step, keyed by client and channel
-        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: the same, until the next step that waits for quiet
+        self._unrequested: dict[tuple[int, int], list[str]] = {}  #: the same for events without a request
         self._placeholders: dict[str, str] = {}  #: keyed by generated name
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
@@ -313,7 +313,7 @@ def _error(error: Any) -> str:
 
 
 def _brief(step: Any) -> str:
-    """Return a method or step with its non-default arguments."""
+    """Return a line for a method or another step, with the arguments that differ from the default."""
     if isinstance(step, m.Method):
         defaults = _defaults(type(step))
         values = [(name, getattr(step, name)) for name in step.names]

@@ -1,4 +1,4 @@
-"""The end of a consumer, a transaction or a channel: returned deliveries, kept state and counters."""
+"""The end of a consumer or a channel, also in a transaction: returned deliveries, remaining state, counters."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Properties that a message reads from its header, and invalid ones."""
+"""The properties that a message reads from its header, and the refusal of invalid properties."""
 
 from typing import Any
 
